@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * intf.h - what the kernel side and user space share: map keys and values, events, limits.
+ *
+ * Plain C with fixed-width types. bpf/main.bpf.c includes it for the kernel, crates/kernel turns the
+ * same structs into Rust through the BPF skeleton, so there is no second copy of a layout. Every
+ * duration is in nanoseconds, every bandwidth in parts per million (ppm) of one CPU.
+ */
+#ifndef APLOMB_INTF_H
+#define APLOMB_INTF_H
+
+enum limits {
+	MAX_CPUS = 1024,      /* possible CPUs; attach is refused above */
+	MAX_SPECS = 8192,     /* matchers; user space refuses the spec that does not fit */
+	MAX_SERVERS = 4096,   /* interactive tasks at a time; one more stays best-effort (EV_LIMIT) */
+	MAX_PENDING = 1024,   /* reservations asked by `aplomb run` and not yet claimed by an exec */
+	COMM_LEN = 16,        /* TASK_COMM_LEN */
+	ARGS_SCANNED = 8,     /* arguments after argv[0] that a matcher may name */
+	ARG_BYTES = 256,      /* bytes of the argument area that are looked at */
+	CGROUP_BYTES = 128,   /* bytes of the leaf cgroup's name that are looked at */
+	EVENT_BYTES = 1 << 20 /* ring buffer; when full, events are dropped and counted (EV_LOST) */
+};
+
+/* What a spec says; Redline section 3. The same word in spec.tab, TOML and here. */
+enum spec_flags {
+	SPEC_INTERACTIVE = 1 << 0, /* class iact (else best-effort: the spec shields from inheritance) */
+	SPEC_INHERIT = 1 << 1,     /* I: a forked child that does not exec a program with a spec keeps it */
+	SPEC_REVOCABLE = 1 << 2,   /* R: may be revoked when the CPU is overloaded */
+	SPEC_PARENT = 1 << 3,      /* P: matched only when an interactive task starts it (Redline's rule;
+				      keeps a shell's or a tool's spec away from build jobs) */
+	SPEC_STICKY = 1 << 4       /* from `aplomb run`: kept over exec of programs without a spec */
+};
+
+struct spec {
+	__u64 runtime_ns;  /* C, 100 us .. 10 s, <= period */
+	__u64 period_ns;   /* T, 1 ms .. 10 s */
+	__u32 id;          /* user space's number for it; 0 is never used */
+	__u32 flags;       /* enum spec_flags */
+	__u32 protect_s;   /* pi, memory protection period in seconds; 0: chosen by aplomb */
+	__u32 io_priority; /* 0..7, 0xffffffff: chosen by aplomb */
+};
+
+/*
+ * A matcher is one row of a hash map: at exec the kernel asks it in the order of the list, the first
+ * hit wins. Names can be taken by anybody, so user space makes every spec that is found by MATCH_ARG,
+ * MATCH_APP or MATCH_COMM revocable.
+ */
+enum match_kind {
+	MATCH_ARG = 1,     /* a: inode, b: device, c: hash of one argument (or of its last path part) */
+	MATCH_FILE = 2,    /* a: inode, b: device (major << 20 | minor) of the executable, c: 0 */
+	MATCH_APP = 3,     /* a: hash of a part of the cgroup's name (see name_hash), b, c: 0 */
+	MATCH_COMM = 4,    /* a, b: the 16 bytes of the command name, little endian, c: 0 */
+	MATCH_KTHREAD = 5, /* the same for kernel threads; a trailing '*' was cut off: see KTHREAD_ANY */
+	NR_MATCH_KINDS = 6
+};
+
+struct match_key {
+	__u64 kind; /* enum match_kind */
+	__u64 a, b, c;
+};
+
+/*
+ * Hash of a name: FNV-1a, 64 bits. Arguments: the whole argument, and its part after the last '/'.
+ * Cgroup names are cut at '-', '@' and at a final ".scope", ".service" or ".slice":
+ * "app-flatpak-org.mozilla.firefox-12345.scope" has the parts app, flatpak, org.mozilla.firefox, 12345.
+ * Kernel threads: the whole name, and the name up to the first '/', ':' or digit ("kworker/0:1" is
+ * also "kworker", "kswapd0" also "kswapd").
+ */
+#define NAME_HASH_INIT 0xcbf29ce484222325ULL
+#define NAME_HASH_PRIME 0x100000001b3ULL
+
+/* State of one interactive task (a process with its threads) in the table of servers. */
+enum server_state {
+	SERVER_FREE = 0,
+	SERVER_ADMITTED = 1, /* has its reservation on .cpu */
+	SERVER_REJECTED = 2, /* admission said no; best-effort, may be reactivated */
+	SERVER_REVOKED = 3   /* had it, lost it to overload; best-effort, may be reactivated */
+};
+
+enum event_type {
+	EV_MATCHED = 1,     /* a: enum match_kind (0: asked for by aplomb run), b: runtime, c: period */
+	EV_INHERITED = 2,   /* a: pid of the parent, b: runtime, c: period */
+	EV_ADMITTED = 3,    /* a: R_load, b: S_load before, c: B_i; all ppm of .cpu */
+	EV_REJECTED = 4,    /* a: max(R_load, S_load) of the best CPU, b: R_hi, c: B_i */
+	EV_EXHAUSTED = 5,   /* a: times in the last second, b: runtime, c: ns until the next period */
+	EV_REVOKED = 6,     /* a: R_load, b: R_max, c: the task's use over the window; ppm */
+	EV_REACTIVATED = 7, /* a: R_load, b: R_lo, c: B_i; ppm */
+	EV_MISSED = 8,      /* a: ns past the deadline, b: budget left, c: period */
+	EV_EXITED = 9,      /* a: ns served in all, b: periods, c: deadlines missed */
+	EV_MOVED = 10,      /* a: CPU before, b: CPU now (affinity change) */
+	EV_LIMIT = 11,      /* a: enum limits value reached: MAX_SERVERS; task stays best-effort */
+	EV_LOST = 12,       /* counter only: events dropped because the ring buffer was full */
+	NR_EVENTS = 13
+};
+
+struct event {
+	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u32 type;    /* enum event_type */
+	__s32 cpu;
+	__s32 pid;     /* thread group id of the task it is about */
+	__u32 spec_id;
+	__u64 a, b, c;
+	char comm[COMM_LEN];
+};
+
+/* Argument and answer of the syscall program `reserve` (aplomb run, aplomb set): see reserve.bpf.h */
+struct reserve_args {
+	__s32 pid;        /* thread group id */
+	__s32 result;     /* 0, or -errno: -ESRCH no such task, -ENOSPC table full, -EINVAL */
+	struct spec spec; /* .period_ns == 0: take the reservation away */
+	__u32 state;      /* answer: enum server_state */
+	__s32 cpu;        /* answer */
+	__u64 load_ppm;   /* answer: max(R_load, S_load) of that CPU before */
+};
+
+#endif /* APLOMB_INTF_H */
