@@ -1,0 +1,226 @@
+"""Boots one guest, runs one command in it, and brings back what it left: the meaning of `lab run`."""
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Mapping, Sequence
+
+from . import qemu
+from .cache import Cache
+from .errors import LabError
+from .image import GUEST_FILES, get_image
+from .initrd import write_initrd
+from .kernel import DEFAULT, get_kernel
+from .report import find_program, progress
+from .results import STATUS, prepare_out, unpack_results
+from .tools import Tools
+
+LIMIT_S = 300.0
+MEMORY_MB = 2048
+# When the time limit is over, the guest is asked to send what it has, and has this long before it is killed.
+GRACE_S = 20.0
+_OWN_FILES = ("stdout", "console", "dmesg")
+
+
+@dataclass
+class RunResult:
+    """How a run ended. `reason` is one of: exited, timeout, panic, died, boot-failed."""
+    exit_status: int | None  # the command's own, or None if it did not end
+    reason: str
+    out: Path
+    status: dict[str, Any]   # what status.json holds
+
+    @property
+    def stdout(self) -> str:
+        """The command's standard output and standard error."""
+        return (self.out / "stdout").read_text(errors="replace")
+
+    @property
+    def exit_code(self) -> int:
+        """What `lab run` exits with."""
+        if self.reason == "exited" and self.exit_status is not None:
+            return self.exit_status
+        return 124 if self.reason == "timeout" else 126
+
+
+def run(command: Sequence[str], *, out: str | Path, machine: str = "timing", kernel: str = DEFAULT,
+        memory: int = MEMORY_MB, limit: float = LIMIT_S, inputs: Sequence[str | Path | tuple[str | Path, str]] = (),
+        env: Mapping[str, str] | None = None, quiet: bool = True, append: str = "", disk_mb: int = 0,
+        accel: str | None = None, cache: Cache | None = None) -> RunResult:
+    """Run `command` in a fresh guest. Raises LabError if the lab itself cannot do it.
+
+    inputs: host files or folders, each given to the guest as /job/NAME (a pair names it; else its own name).
+    limit: seconds of wall time, after which the guest is ended whatever it does. append: more kernel parameters.
+    disk_mb: size of an empty scratch disk, /dev/vda. accel: "kvm" or "tcg" instead of choosing.
+    """
+    if not command:
+        raise LabError("no command to run")
+    if machine not in qemu.MACHINES:
+        raise LabError(f"there is no machine type {machine}: choose one of {', '.join(qemu.MACHINES)}")
+    if memory < 256:
+        raise LabError(f"a guest of {memory} MB is too small to boot: give it 256 or more")
+    for name in env or {}:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise LabError(f"{name!r} is no name for an environment variable")
+    pairs = _input_pairs(inputs)
+    out = Path(out).absolute()
+    prepare_out(out)
+    cache = cache or Cache()
+    tools = Tools(cache, quiet)
+    chosen_kernel = get_kernel(cache, kernel, quiet)
+    image = get_image(cache, quiet)
+    if accel is None:
+        from .accel import choose  # it boots a guest itself to find out, through this function
+        accel = choose(machine, cache, quiet)
+    with tempfile.TemporaryDirectory(prefix="aplomb-lab-") as name:
+        folder = Path(name)
+        write_initrd(folder / "initrd", tools.busybox, chosen_kernel.boot_modules, GUEST_FILES, chosen_kernel.config,
+                     [str(word) for word in command], dict(env or {}), pairs)
+        disk = None
+        if disk_mb:
+            disk = folder / "disk"
+            with open(disk, "wb") as handle:
+                handle.truncate(disk_mb << 20)
+        setup = qemu.Setup(machine, accel, memory, chosen_kernel, image, folder / "initrd", append, disk)
+        progress(f"booting {machine} ({accel}) with kernel {chosen_kernel.release}…", quiet)
+        guest = _Guest(qemu.command(tools, setup, folder), folder, out, quiet)
+        guest.wait(limit)
+        return _collect(guest, folder, out, {
+            "machine": machine, "accel": accel, "kernel": chosen_kernel.release, "qemu": tools.qemu_version(),
+            "memory_mb": memory, "command": [str(word) for word in command]}, quiet)
+
+
+def _input_pairs(inputs: Sequence[str | Path | tuple[str | Path, str]]) -> list[tuple[Path, str]]:
+    pairs = []
+    for item in inputs:
+        path, name = item if isinstance(item, tuple) else (item, "")
+        path = Path(path)
+        if not path.exists():
+            raise LabError(f"{path} does not exist: it cannot be taken into the guest")
+        name = name or path.resolve().name
+        if name.startswith("/") or ".." in Path(name).parts or Path(name).parts[0] == "out":
+            raise LabError(f"{name!r} cannot be a name below /job (absolute, with .., or the results' folder out)")
+        pairs.append((path, name))
+    return pairs
+
+
+class _Guest:
+    """A running emulator, its console and its end."""
+
+    def __init__(self, words: list[str], folder: Path, out: Path, quiet: bool) -> None:
+        self._folder, self._out, self._quiet = folder, out, quiet
+        self.timed_out = False
+        self.panicked = False
+        self.boot_failure = ""
+        self._errors = open(folder / "errors", "wb")
+        self.started = time.monotonic()
+        # setpriv: the guest dies with the thread that started it, also when that is killed.
+        setpriv = find_program("setpriv", "util-linux")
+        self._process = subprocess.Popen([setpriv, "--pdeathsig", "KILL", *words], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE, stderr=self._errors)
+        self._reader = threading.Thread(target=self._read_console, daemon=True)
+        self._reader.start()
+
+    def _read_console(self) -> None:
+        """Keep the console, each line with its wall time, and show the lines that are meant for people."""
+        stream: IO[bytes] | None = self._process.stdout
+        assert stream is not None
+        with open(self._out / "console", "wb") as target:
+            for line in stream:
+                line = line.rstrip(b"\r\n")
+                target.write(b"%9.3f %s\n" % (time.monotonic() - self.started, line))
+                target.flush()
+                text = line.decode(errors="replace")
+                if "Kernel panic - not syncing" in text:
+                    self.panicked = True
+                if text.startswith("LAB boot failed: "):
+                    self.boot_failure = text.removeprefix("LAB boot failed: ")
+                if text.startswith(("progress: ", "LAB ")):
+                    progress(f"guest: {text.removeprefix('progress: ')}", self._quiet)
+
+    def _poll(self, until: float) -> bool:
+        """Wait for the guest's end until that time; did it end?"""
+        try:
+            self._process.wait(max(0.0, until - time.monotonic()))
+            return True
+        except subprocess.TimeoutExpired:
+            return False
+
+    def wait(self, limit: float) -> None:
+        try:
+            if not self._poll(self.started + limit):
+                self.timed_out = True
+                progress(f"the time limit of {limit:g} s is over: asking the guest for what it has…", self._quiet)
+                assert self._process.stdin is not None
+                try:
+                    self._process.stdin.write(b"lab-stop\n")
+                    self._process.stdin.flush()
+                except OSError:
+                    pass  # it ended just now
+                self._poll(time.monotonic() + GRACE_S)
+        finally:
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+            self.wall_s = time.monotonic() - self.started
+            self._reader.join(5)
+            for stream in (self._process.stdin, self._process.stdout):
+                try:
+                    stream.close() if stream else None
+                except OSError:
+                    pass
+            self._errors.close()
+        self.code = self._process.returncode
+        self.errors = (self._folder / "errors").read_text(errors="replace").strip()
+
+
+def _collect(guest: _Guest, folder: Path, out: Path, status: dict[str, Any], quiet: bool) -> RunResult:
+    """Put everything into the results' folder and say how the run ended."""
+    words: dict[str, list[str]] = {}
+    try:
+        for line in (folder / "status").read_text(errors="replace").splitlines():
+            name, *rest = line.split()
+            words[name] = rest
+    except OSError:
+        pass
+    if guest.code not in (0, -9) and "start" not in words:
+        raise LabError(f"QEMU failed with status {guest.code}: {guest.errors or 'it said nothing'}")
+    names, whole = ([], False)
+    if (folder / "results").exists() and (folder / "results").stat().st_size:
+        names, whole = unpack_results(folder / "results", out)
+    shutil.copyfile(folder / "stdout", out / "stdout") if (folder / "stdout").exists() else \
+        (out / "stdout").write_bytes(b"")
+    if "dmesg" not in names:
+        # No log came: what the kernel said on its console is the next best.
+        shutil.copyfile(out / "console", out / "dmesg")
+    exit_status = int(words["exit"][0]) if "exit" in words else None
+    boot_s = float(words["start"][0]) if "start" in words else None
+    ended = words.get("exit", [])[1:] or words.get("collecting", [])
+    if guest.panicked:
+        reason = "panic"
+    elif exit_status is not None and (whole or not guest.timed_out):
+        reason = "exited" if whole else "died"
+    elif guest.timed_out:
+        reason = "timeout"
+    else:
+        reason = "boot-failed" if boot_s is None else "died"
+    status |= {
+        "exit_status": exit_status, "reason": reason, "wall_s": round(guest.wall_s, 2), "boot_s": boot_s,
+        "guest_s": round(float(ended[0]) - boot_s, 2) if ended and boot_s is not None else None,
+        "results_complete": whole,
+    }
+    if guest.boot_failure:
+        status["boot_failure"] = guest.boot_failure
+    if guest.errors:
+        status["qemu_errors"] = guest.errors
+    status["files"] = sorted({*names, *_OWN_FILES})
+    (out / STATUS).write_text(json.dumps(status, indent=1) + "\n")
+    progress(f"{reason}, exit status {exit_status}, {status['guest_s']} s in the guest, {guest.wall_s:.1f} s here", quiet)
+    return RunResult(exit_status, reason, out, status)

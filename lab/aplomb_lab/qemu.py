@@ -1,0 +1,79 @@
+"""The emulator's command line: the two machine types, and the choice between KVM and TCG.
+
+timing: one CPU in virtual time (-icount): time is instructions, so measurements repeat and the host's load does
+        not matter. Always TCG, since KVM cannot count instructions.
+smp:    two CPUs in real time: KVM where it works, else one host thread per CPU (MTTCG).
+"""
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import LabError
+from .kernel import Kernel
+from .tools import Tools
+
+MACHINES = {"timing": 1, "smp": 2}  # machine type: CPUs
+# shift=1: an instruction takes 2 ns, so 500 MIPS. shift=4 misbehaves, and sleep=on would wait for real time.
+ICOUNT = "shift=1,sleep=off"
+
+
+def kvm_usable() -> bool:
+    """Is there a KVM device that we may open? Whether guests boot under it is another matter (machine.py asks)."""
+    return os.access("/dev/kvm", os.R_OK | os.W_OK)
+
+
+@dataclass
+class Setup:
+    """What one guest is made of."""
+    machine: str
+    accel: str  # "kvm" or "tcg"
+    memory_mb: int
+    kernel: Kernel
+    image: Path
+    initrd: Path
+    append: str = ""
+    disk: Path | None = None
+
+
+def command(tools: Tools, setup: Setup, folder: Path) -> list[str]:
+    """The words that start a guest. Its console is on stdin and stdout, its ports write files in `folder`."""
+    if setup.machine not in MACHINES:
+        raise LabError(f"there is no machine type {setup.machine}: choose one of {', '.join(MACHINES)}")
+    words = [str(tools.path("qemu-system-x86_64")), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+    # The high-precision event timer is off, or the kernel may choose it, and each reading of it is slow.
+    words += ["-M", "q35,nvdimm=on,hpet=off", "-smp", str(MACHINES[setup.machine])]
+    if setup.accel == "kvm":
+        words += ["-accel", "kvm", "-cpu", "host"]
+    elif setup.machine == "timing":
+        # The guest's date follows virtual time too, so that it does not jump when the host is slow.
+        words += ["-accel", "tcg,thread=single", "-icount", ICOUNT, "-cpu", "max", "-rtc", "base=utc,clock=vm"]
+    else:
+        words += ["-accel", "tcg,thread=multi", "-cpu", "max"]
+    # Persistent memory lies in the same address space as memory: leave room for it.
+    words += ["-m", f"{setup.memory_mb}M,slots=2,maxmem={setup.memory_mb + 16384}M"]
+    # The root and the modules are persistent-memory devices, not disks: reading them is copying memory, so a run
+    # in virtual time has no waits whose length the host decides. They are mapped privately: the guest may write to
+    # the root, the file stays as it is, and guests that run side by side share its pages.
+    for number, image in enumerate((setup.image, setup.kernel.modules_image)):
+        words += ["-object", f"memory-backend-file,id=mem{number},mem-path={_escaped(image)},share=off,readonly=on,"
+                             f"rom=off,size={image.stat().st_size}",
+                  "-device", f"nvdimm,memdev=mem{number},id=nvdimm{number}"]
+    if setup.disk is not None:
+        words += ["-drive", f"file={_escaped(setup.disk)},format=raw,if=none,id=scratch,cache=unsafe,discard=unmap",
+                  "-device", "virtio-blk-pci,drive=scratch"]
+    words += ["-device", "virtio-serial-pci"]
+    for name in ("status", "stdout", "results"):
+        words += ["-chardev", f"file,id={name},path={_escaped(folder / name)}",
+                  "-device", f"virtserialport,chardev={name},name=lab.{name}"]
+    words += ["-device", "virtio-rng-pci", "-serial", "stdio",
+              "-kernel", str(setup.kernel.vmlinuz), "-initrd", str(setup.initrd),
+              # panic=-1 with -no-reboot: a guest that panics ends at once, its last words on the console.
+              "-append", f"console=ttyS0 quiet loglevel=4 panic=-1 mitigations=off log_buf_len=4M {setup.append}".strip()]
+    return words
+
+
+def _escaped(path: Path) -> str:
+    """QEMU splits its options at commas; a comma in a path is written twice."""
+    return str(path).replace(",", ",,")
