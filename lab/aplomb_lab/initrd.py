@@ -5,6 +5,7 @@ The archive format (cpio "newc") is written here, since it is thirty lines and s
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import BinaryIO
@@ -71,6 +72,14 @@ class Archive:
         self._entry("TRAILER!!!", 0, b"")
 
 
+def job_script(argv: list[str], env: dict[str, str]) -> bytes:
+    """The job for the guest's shell: every word quoted, so that it comes through as it is."""
+    lines = [f"export {name}={shlex.quote(value)}" for name, value in env.items()]
+    # The init runs at real-time priority; the job starts as an ordinary task.
+    lines.append("exec chrt -o 0 " + " ".join(shlex.quote(word) for word in argv))
+    return os.fsencode("\n".join(lines) + "\n")
+
+
 def write_initrd(path: Path, busybox: Path, boot_modules: list[Path], guest_files: Path, config: Path,
                  argv: list[str], env: dict[str, str], inputs: list[tuple[Path, str]]) -> None:
     """The whole initramfs of one run."""
@@ -86,9 +95,7 @@ def write_initrd(path: Path, busybox: Path, boot_modules: list[Path], guest_file
         archive.file("init", (guest_files / "initramfs-init").read_bytes(), 0o755)
         archive.file("lab/init", (guest_files / "guest-init").read_bytes(), 0o755)
         archive.file("lab/config", config.read_bytes())
-        # Zero bytes end each word, so that any argument comes through as it is.
-        archive.file("lab/argv", b"".join(os.fsencode(word) + b"\0" for word in argv))
-        archive.file("lab/env", b"".join(os.fsencode(f"{k}={v}") + b"\0" for k, v in env.items()))
+        archive.file("lab/job", job_script(argv, env))
         for source, name in inputs:
             archive.tree(source, f"job/{name}")
         archive.close()

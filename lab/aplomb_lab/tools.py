@@ -16,7 +16,7 @@ from .cache import Cache, recipe_hash
 from .errors import LabError
 from .report import call, progress
 
-PACKAGES = ["qemu-system-x86", "e2fsprogs", "libarchive13t64", "kmod", "busybox-static"]
+PACKAGES = ["qemu-system-x86", "e2fsprogs", "libarchive13t64", "kmod", "busybox-static", "zstd"]
 FORMAT = "2"  # raise it when what is built from the packages changes
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
@@ -35,6 +35,7 @@ _TOOLS = {
     "qemu-img": ("usr/bin/qemu-img", ""),
     "mke2fs": ("usr/sbin/mke2fs", ""),
     "debugfs": ("usr/sbin/debugfs", ""),
+    "zstd": ("usr/bin/zstd", ""),
     # kmod acts by the name that it is called by
     "depmod": ("usr/bin/kmod", ""),
 }
