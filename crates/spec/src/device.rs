@@ -1,0 +1,254 @@
+//! Which device number the kernel side sees for a file.
+//!
+//! The BPF side keys executables by inode number and by `s_dev` of the inode's superblock. `stat` shows
+//! another number on overlayfs and btrfs (an anonymous device per layer or subvolume), but the third field
+//! of /proc/self/mountinfo is `s_dev` itself, so the mount that holds the file tells it. See proc(5).
+
+use rustix::fs::{major, minor};
+use std::path::{Path, PathBuf};
+
+/// Encodes a device as the kernel does inside (`MKDEV`): `major << 20 | minor`.
+fn encode(major: u32, minor: u32) -> u64 {
+    u64::from(major) << 20 | u64::from(minor & 0xf_ffff)
+}
+
+/// What was found out about an opened file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileId {
+    /// Its path with all links followed, as the mount table sees it.
+    pub path: PathBuf,
+    /// `stx_mnt_id` of statx, where the kernel gives it.
+    pub mount_id: Option<u64>,
+    /// `st_dev` as user space encodes it.
+    pub st_dev: u64,
+}
+
+/// A device and how far an inode number on it can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Device {
+    /// `s_dev`: `major << 20 | minor`.
+    pub number: u64,
+    /// True where several files of one superblock can have the same inode number (subvolumes of btrfs and
+    /// bcachefs), so that a user with a subvolume of his own can make a file that matches.
+    pub shared_inodes: bool,
+}
+
+/// Finds the superblock's device of a file.
+pub trait DeviceOf {
+    fn device_of(&self, file: &FileId) -> Device;
+}
+
+/// Takes `st_dev` as it is: right on ext4, xfs, tmpfs and the like, wrong on overlayfs and btrfs.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StatDevice;
+
+impl DeviceOf for StatDevice {
+    fn device_of(&self, file: &FileId) -> Device {
+        Device {
+            number: encode(major(file.st_dev), minor(file.st_dev)),
+            shared_inodes: false,
+        }
+    }
+}
+
+/// The mounts of this process's namespace, from /proc/self/mountinfo. A snapshot: read it again with every
+/// reload.
+#[derive(Debug, Clone, Default)]
+pub struct MountTable {
+    mounts: Vec<Mount>,
+}
+
+#[derive(Debug, Clone)]
+struct Mount {
+    id: u64,
+    device: u64,
+    point: PathBuf,
+    shared_inodes: bool,
+}
+
+impl MountTable {
+    /// Reads /proc/self/mountinfo.
+    ///
+    /// # Errors
+    /// /proc is not there or not readable.
+    pub fn read() -> std::io::Result<MountTable> {
+        Ok(MountTable::parse(&std::fs::read_to_string(
+            "/proc/self/mountinfo",
+        )?))
+    }
+
+    /// Parses the text of a mountinfo file; lines that it does not understand are left out.
+    pub fn parse(text: &str) -> MountTable {
+        MountTable {
+            mounts: text.lines().filter_map(Mount::parse).collect(),
+        }
+    }
+
+    /// The mount by its id; else the last one with the longest mount point above the path.
+    fn find(&self, file: &FileId) -> Option<&Mount> {
+        let by_id = file
+            .mount_id
+            .and_then(|id| self.mounts.iter().find(|m| m.id == id));
+        by_id.or_else(|| {
+            self.mounts
+                .iter()
+                .filter(|m| file.path.starts_with(&m.point))
+                .max_by_key(|m| m.point.components().count()) // the last of equal ones covers the others
+        })
+    }
+}
+
+impl Mount {
+    /// `36 35 98:0 /root /mnt opts tag:x - ext4 /dev/root opts`
+    fn parse(line: &str) -> Option<Mount> {
+        let (left, right) = line.split_once(" - ")?;
+        let mut f = left.split(' ');
+        let id = f.next()?.parse().ok()?;
+        let (major, minor) = f.nth(1)?.split_once(':')?;
+        let device = encode(major.parse().ok()?, minor.parse().ok()?);
+        let point = unescape(f.nth(1)?);
+        let shared_inodes = matches!(right.split(' ').next()?, "btrfs" | "bcachefs");
+        Some(Mount {
+            id,
+            device,
+            point,
+            shared_inodes,
+        })
+    }
+}
+
+/// Undoes the octal escapes (`\040` for a space) of mountinfo.
+fn unescape(field: &str) -> PathBuf {
+    use std::os::unix::ffi::OsStringExt;
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field.as_bytes();
+    while let Some((&b, tail)) = rest.split_first() {
+        let octal = tail
+            .get(..3)
+            .filter(|d| b == b'\\' && d.iter().all(|c| (b'0'..=b'7').contains(c)));
+        match octal {
+            Some(d) => {
+                out.push(
+                    d.iter()
+                        .fold(0u8, |v, c| v.wrapping_mul(8).wrapping_add(c - b'0')),
+                );
+                rest = &tail[3..];
+            }
+            None => {
+                out.push(b);
+                rest = tail;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(out))
+}
+
+impl DeviceOf for MountTable {
+    fn device_of(&self, file: &FileId) -> Device {
+        match self.find(file) {
+            Some(m) => Device {
+                number: m.device,
+                shared_inodes: m.shared_inodes,
+            },
+            None => StatDevice.device_of(file),
+        }
+    }
+}
+
+impl<D: DeviceOf + ?Sized> DeviceOf for &D {
+    fn device_of(&self, file: &FileId) -> Device {
+        (**self).device_of(file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIXTURE: &str = "\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+23 22 0:21 / /proc rw,nosuid - proc proc rw
+30 22 0:35 /@home /home rw,relatime shared:9 - btrfs /dev/sdb1 rw,subvol=/@home
+31 22 0:35 /@usr /usr rw shared:10 master:3 - btrfs /dev/sdb1 rw,subvol=/@usr
+40 22 0:50 / /var/lib/docker/overlay2/abc/merged rw - overlay overlay rw,lowerdir=/l
+41 22 259:1048575 / /mnt/with\\040space rw - xfs /dev/nvme0n1 rw
+42 41 0:60 / /mnt/with\\040space rw - tmpfs none rw
+this line is broken
+43 22 nonsense / /x rw - ext4 x rw
+";
+
+    fn at(path: &str, mount_id: Option<u64>) -> FileId {
+        FileId {
+            path: path.into(),
+            mount_id,
+            st_dev: rustix::fs::makedev(0, 99),
+        }
+    }
+
+    #[test]
+    fn longest_mount_point_and_the_uppermost() {
+        let t = MountTable::parse(FIXTURE);
+        let dev = |p| t.device_of(&at(p, None)).number;
+        assert_eq!(dev("/etc/passwd"), 8 << 20 | 1);
+        assert_eq!(dev("/usr/bin/mpv"), 35);
+        assert_eq!(
+            dev("/usrlocal/x"),
+            8 << 20 | 1,
+            "/usr is no prefix by path parts"
+        );
+        assert_eq!(dev("/var/lib/docker/overlay2/abc/merged/bin/sh"), 50);
+        assert_eq!(dev("/mnt/with space/f"), 60, "the tmpfs covers the xfs");
+    }
+
+    #[test]
+    fn mount_id_decides_where_known() {
+        let t = MountTable::parse(FIXTURE);
+        assert_eq!(
+            t.device_of(&at("/usr/bin/mpv", Some(41))).number,
+            259 << 20 | 1_048_575
+        );
+        assert_eq!(
+            t.device_of(&at("/usr/bin/mpv", Some(999))).number,
+            35,
+            "unknown id: by path"
+        );
+    }
+
+    #[test]
+    fn subvolumes_share_inode_numbers() {
+        let t = MountTable::parse(FIXTURE);
+        assert!(t.device_of(&at("/home/u/x", None)).shared_inodes);
+        assert!(!t.device_of(&at("/etc/x", None)).shared_inodes);
+        assert!(
+            !t.device_of(&at("/var/lib/docker/overlay2/abc/merged/x", None))
+                .shared_inodes
+        );
+    }
+
+    #[test]
+    fn without_a_mount_stat_is_taken() {
+        let none = MountTable::parse("");
+        assert_eq!(none.device_of(&at("/x", Some(1))).number, 99);
+        let file = FileId {
+            st_dev: rustix::fs::makedev(259, 0x12345),
+            ..at("/x", None)
+        };
+        assert_eq!(StatDevice.device_of(&file).number, 259 << 20 | 0x12345);
+    }
+
+    #[test]
+    fn this_machine_has_a_root_mount() {
+        use std::os::unix::fs::MetadataExt;
+        let t = MountTable::read().unwrap();
+        assert!(t.mounts.iter().any(|m| m.point == Path::new("/")));
+        // A memory file system shows one device everywhere: stat and the mount table must agree on it.
+        if let Ok(m) = std::fs::metadata("/dev/shm") {
+            let f = FileId {
+                path: "/dev/shm".into(),
+                mount_id: None,
+                st_dev: m.dev(),
+            };
+            assert_eq!(t.device_of(&f), StatDevice.device_of(&f));
+        }
+    }
+}

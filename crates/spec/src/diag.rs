@@ -1,0 +1,269 @@
+//! Diagnostics: what is wrong, in which file, line, column and field, and what was probably meant.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A place in a file. Lines and columns count from 1 (columns in characters); 0 means the whole file.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Place {
+    pub file: Arc<Path>,
+    pub line: u32,
+    pub column: u32,
+}
+
+impl Place {
+    /// The file as a whole.
+    pub fn file(file: &Path) -> Place {
+        Place {
+            file: file.into(),
+            line: 0,
+            column: 0,
+        }
+    }
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Place::file(Path::new(""))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        match (self.line, self.column) {
+            (0, _) => Ok(()),
+            (l, 0) => write!(f, ":{l}"),
+            (l, c) => write!(f, ":{l}:{c}"),
+        }
+    }
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// How bad it is. Ordered: a note is the least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing, often intended (a vendor's file is masked, a program is not installed).
+    Note,
+    /// Legal but probably not meant.
+    Warning,
+    /// The spec or the file was skipped.
+    Error,
+}
+
+/// One finding. `Display` gives one line:
+/// `specs/x.toml:12:7: field "cpu": runtime 40ms exceeds period 30ms; did you mean "30ms/40ms"?`
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnostic {
+    pub severity: Severity,
+    pub place: Place,
+    /// The field as its format calls it ("cpu" in TOML, "C" in spec.tab); None if it is about more.
+    pub field: Option<String>,
+    pub message: String,
+    /// What was probably meant, in a form that can be pasted.
+    pub suggestion: Option<String>,
+    /// A second place that takes part, such as the definition that this one replaces.
+    pub also: Option<Place>,
+}
+
+impl Diagnostic {
+    pub fn new(severity: Severity, place: &Place, message: impl Into<String>) -> Diagnostic {
+        Diagnostic {
+            severity,
+            place: place.clone(),
+            field: None,
+            message: message.into(),
+            suggestion: None,
+            also: None,
+        }
+    }
+
+    pub fn error(place: &Place, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(Severity::Error, place, message)
+    }
+
+    pub fn warning(place: &Place, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(Severity::Warning, place, message)
+    }
+
+    pub fn note(place: &Place, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::new(Severity::Note, place, message)
+    }
+
+    pub fn field(mut self, field: &str) -> Diagnostic {
+        self.field = Some(shorten(field));
+        self
+    }
+
+    pub fn suggest(mut self, suggestion: Option<impl Into<String>>) -> Diagnostic {
+        self.suggestion = suggestion.map(Into::into);
+        self
+    }
+
+    pub fn also(mut self, place: &Place) -> Diagnostic {
+        self.also = Some(place.clone());
+        self
+    }
+
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.place)?;
+        match self.severity {
+            Severity::Error => {}
+            Severity::Warning => write!(f, "warning: ")?,
+            Severity::Note => write!(f, "note: ")?,
+        }
+        if let Some(field) = &self.field {
+            write!(f, "field \"{field}\": ")?;
+        }
+        write!(f, "{}", self.message)?;
+        if let Some(place) = &self.also {
+            write!(f, " (see {place})")?;
+        }
+        if let Some(s) = &self.suggestion {
+            write!(f, "; did you mean \"{s}\"?")?;
+        }
+        Ok(())
+    }
+}
+
+/// The candidate nearest to what was typed, if it is near enough to be a slip of the finger.
+pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if typed.len() > 64 {
+        return None;
+    }
+    let typed = typed.to_lowercase();
+    candidates
+        .into_iter()
+        .map(|c| (strsim::damerau_levenshtein(&typed, &c.to_lowercase()), c))
+        .filter(|&(d, c)| d <= 1 + c.len() / 4)
+        .min_by_key(|&(d, _)| d)
+        .map(|(_, c)| c)
+}
+
+/// Text from a file made safe and short enough for one line of a terminal or log.
+pub fn shorten(text: &str) -> String {
+    const MAX: usize = 80;
+    let mut out = String::new();
+    for (n, c) in text.chars().enumerate() {
+        if n == MAX {
+            out.push('…');
+            break;
+        }
+        if c.is_control() || is_invisible(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Characters that change how a line looks without being seen (directions, zero widths).
+pub fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// Turns byte offsets of a text into lines and columns.
+pub struct Lines<'a> {
+    text: &'a str,
+    starts: Vec<usize>,
+    file: Arc<Path>,
+}
+
+impl<'a> Lines<'a> {
+    pub fn new(file: &Path, text: &'a str) -> Lines<'a> {
+        let starts = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(i, _)| i + 1))
+            .collect();
+        Lines {
+            text,
+            starts,
+            file: file.into(),
+        }
+    }
+
+    /// The place of a byte offset; one past the end is the end.
+    pub fn place(&self, offset: usize) -> Place {
+        let offset = offset.min(self.text.len());
+        let line = self.starts.partition_point(|&s| s <= offset) - 1;
+        let column = self.text.as_bytes()[self.starts[line]..offset]
+            .iter()
+            .filter(|&&b| b & 0xc0 != 0x80) // not a continuation byte of UTF-8
+            .count();
+        Place {
+            file: self.file.clone(),
+            line: clamp(line),
+            column: clamp(column),
+        }
+    }
+}
+
+fn clamp(from_zero: usize) -> u32 {
+    u32::try_from(from_zero + 1).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_with_everything() {
+        let place = Place {
+            file: Path::new("specs/x.toml").into(),
+            line: 12,
+            column: 7,
+        };
+        let d = Diagnostic::error(&place, "runtime 40ms exceeds period 30ms")
+            .field("cpu")
+            .suggest(Some("30ms/40ms"));
+        assert_eq!(
+            d.to_string(),
+            "specs/x.toml:12:7: field \"cpu\": runtime 40ms exceeds period 30ms; did you mean \"30ms/40ms\"?"
+        );
+        let w = Diagnostic::warning(&Place::file(Path::new("a")), "odd").also(&place);
+        assert_eq!(w.to_string(), "a: warning: odd (see specs/x.toml:12:7)");
+    }
+
+    #[test]
+    fn places_count_characters_from_one() {
+        let l = Lines::new(Path::new("f"), "ä b\n\nxyz");
+        let at = |o| (l.place(o).line, l.place(o).column);
+        assert_eq!(
+            [at(0), at(2), at(4), at(5), at(6), at(8), at(99)],
+            [(1, 1), (1, 2), (1, 4), (2, 1), (3, 1), (3, 3), (3, 4)]
+        );
+    }
+
+    #[test]
+    fn nearest_takes_slips_only() {
+        assert_eq!(
+            nearest("revokable", ["revocable", "inherit"]),
+            Some("revocable")
+        );
+        assert_eq!(
+            nearest("kernel_thread", ["kernel-thread"]),
+            Some("kernel-thread")
+        );
+        assert_eq!(nearest("banana", ["revocable", "inherit", "io"]), None);
+    }
+
+    #[test]
+    fn terminal_escapes_are_defused() {
+        assert_eq!(shorten("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
+        assert_eq!(shorten(&"x".repeat(500)).chars().count(), 81);
+    }
+}

@@ -1,0 +1,1 @@
+//! Shared between the formats.
