@@ -1,0 +1,6 @@
+"""python -m experiments run|list|report"""
+import sys
+
+from experiments.framework.cli import main
+
+sys.exit(main(sys.argv[1:]))

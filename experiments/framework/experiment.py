@@ -1,0 +1,80 @@
+"""What an experiment declares, and how it is found: experiments/PAPER/NAME.py defines EXPERIMENT."""
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
+
+from .errors import ExperimentError
+from .marks import Mark
+from .schedulers import Scheduler
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FOLDER = Path(__file__).resolve().parents[1]
+PAPERS = ("redline", "eclipse", "qlinux", "interactive-realtime")
+
+# samples[scheduler][step] is what the experiment's `read` made of that step: plain data, as it is in the JSON.
+Samples = Mapping[str, Mapping[str, Mapping[str, Any]]]
+Table = tuple[Sequence[str], Sequence[Sequence[object]]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measurement: a function of guest/harness.sh with its arguments, under one scheduler.
+
+    seconds: guest time that it takes, for dividing steps over guests and for time limits.
+    profile: the specifications that aplomb has meanwhile, a name in the experiment's `profiles`.
+    """
+    name: str
+    words: Sequence[str]
+    seconds: float
+    profile: str = "shipped"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Specifications for one step: lines in Redline's format, beside the shipped ones or (only) instead of them."""
+    lines: tuple[str, ...] = ()
+    only: bool = False
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table: the steps for each scheduler, what they leave, what it must show, how it is drawn."""
+    title: str
+    figure: str                                            # what it reproduces, e.g. "Redline, Fig. 5"
+    about: str                                             # what is done, in a few sentences
+    steps: Callable[[Scheduler, bool], Sequence[Step]]     # (scheduler, quick)
+    read: Callable[[Path], Mapping[str, Any]]              # what a step left in its folder, as plain data
+    judge: Callable[[Samples], Sequence[Mark]]
+    table: Callable[[Samples], Table]
+    draw: Callable[[Samples], "Figure"]
+    schedulers: tuple[str, ...] = ("eevdf", "deadline", "scx_bpfland", "scx_lavd", "aplomb")
+    quick_schedulers: tuple[str, ...] = ("eevdf", "aplomb")
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # numbers that a reader wants to know
+    machine: str = "timing"
+    name: str = ""                                         # PAPER/NAME, from the file
+
+
+def names() -> list[str]:
+    """All experiments, as PAPER/NAME."""
+    return sorted(f"{paper}/{file.stem}" for paper in PAPERS for file in (FOLDER / paper).glob("*.py"))
+
+
+def load(name: str) -> Experiment:
+    """The experiment PAPER/NAME. Raises ExperimentError if there is none."""
+    if name not in names():
+        raise ExperimentError(f"there is no experiment {name!r}; there are: {', '.join(names())}")
+    path = FOLDER / f"{name}.py"
+    spec = importlib.util.spec_from_file_location("experiments.file." + name.replace("/", ".").replace("-", "_"), path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    experiment = getattr(module, "EXPERIMENT", None)
+    if not isinstance(experiment, Experiment):
+        raise ExperimentError(f"{path} does not define EXPERIMENT")
+    return Experiment(**{**experiment.__dict__, "name": name})

@@ -1,0 +1,58 @@
+"""Pictures in the form of the papers' figures: one style, and SVG files that only change when the data does."""
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("svg")
+from matplotlib import pyplot  # noqa: E402  (the backend must be chosen first)
+from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
+
+from .results import write_file  # noqa: E402
+from .schedulers import all_schedulers  # noqa: E402
+
+STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
+         "legend.frameon": False, "figure.constrained_layout.use": True, "axes.titlesize": 9}
+
+
+def grid(rows: int, columns: int, width: float = 4.2, height: float = 2.6, **options: object) -> tuple[Figure, list[Axes]]:
+    """A figure of panels, in reading order."""
+    with pyplot.rc_context(STYLE):
+        figure, axes = pyplot.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False, **options)
+    return figure, list(axes.flat)
+
+
+def colour(scheduler: str) -> str:
+    return all_schedulers()[scheduler].colour
+
+
+def title(scheduler: str) -> str:
+    return all_schedulers()[scheduler].title
+
+
+def one_legend(figure: Figure, axes: list[Axes], columns: int = 4) -> None:
+    """One legend below all panels, each label once."""
+    lines = {}
+    for axis in axes:
+        for line, label in zip(*axis.get_legend_handles_labels()):
+            lines.setdefault(label, line)
+    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=columns, fontsize=8)
+
+
+def save(figure: Figure, path: Path, name: str) -> None:
+    """Write the SVG; the name makes its identifiers unique among pictures of one page."""
+    text = io.StringIO()
+    with pyplot.rc_context({"svg.hashsalt": name}):
+        figure.savefig(text, format="svg", metadata={"Date": None, "Creator": "aplomb experiments"})
+    pyplot.close(figure)
+    write_file(path, text.getvalue())
+
+
+def save_png(figure: Figure, path: Path) -> None:
+    """For looking at a picture where no viewer of SVG is at hand."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="png", dpi=110)
+    pyplot.close(figure)

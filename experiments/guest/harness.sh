@@ -1,0 +1,185 @@
+# harness.sh - the part of an experiment that runs in the guest; the job sources it, then runs its plan.
+#
+# The plan is shell: lines of `step NAME PROFILE FUNCTION ARGUMENT…`. Each step runs under the scheduler that
+# $SCHEDULER names, which is read back from the kernel before and after it; whatever a step leaves in $out
+# goes to the host. The harness runs at real-time priority, so that no load can starve it, and sleeps
+# nearly always; loads and players run as ordinary tasks.
+#
+# From the host: SCHEDULER (its name), OPS (what /sys/kernel/sched_ext/root/ops begins with; empty: stock).
+scx=/sys/kernel/sched_ext
+trace=/sys/kernel/tracing
+results=/job/out
+profile_now=none
+scheduler_pid=
+
+say() { echo "progress: [$SCHEDULER] $*" > /dev/ttyS0; }
+fail() { # the whole run ends: a half-measured comparison is worthless
+	echo "$*" > $results/failure
+	say "failed: $*"
+	exit 1
+}
+attached() { # the name of the scheduler that the kernel runs, "stock" if its own
+	if [ "$(cat $scx/state 2> /dev/null || echo disabled)" = disabled ]; then echo stock; else cat $scx/root/ops 2> /dev/null || echo none; fi
+}
+read_back() { # FILE: what runs now, for the host to judge
+	echo "$(cat $scx/state 2> /dev/null || echo disabled) $(attached) $(cat $scx/enable_seq 2> /dev/null || echo 0) $(cat $scx/nr_rejected 2> /dev/null || echo 0)" > "$1"
+}
+is_attached() {
+	local name
+	name=$(attached)
+	if [ -z "$OPS" ]; then [ "$name" = stock ]; else [ "${name%%_*}" = "$OPS" ] && [ "$(cat $scx/state)" = enabled ]; fi
+}
+
+# --- schedulers ---------------------------------------------------------------------------------------------
+start_peer() { # WORD…: a scheduler of the scx collection; scx_lavd needs half a minute
+	LD_LIBRARY_PATH=/job/lib chrt -o 0 "$@" > $results/scheduler.log 2>&1 &
+	scheduler_pid=$!
+	wait_attached 120
+}
+start_aplomb() { # PROFILE: the daemon with the specifications in /job/specs/PROFILE
+	profile_log=$results/aplomb-$1.log
+	setsid chrt -o 0 /job/aplomb --config "/job/specs/$1/aplomb.toml" daemon > "$profile_log" 2>&1 &
+	scheduler_pid=$!
+	wait_attached 60
+	local i
+	for i in $(seq 120); do
+		grep -q ready: "$profile_log" && return
+		[ -d /proc/$scheduler_pid ] || break
+		sleep 0.25
+	done
+	fail "aplomb did not become ready: $(tail -n 3 "$profile_log")"
+}
+wait_attached() { # SECONDS
+	local i
+	for i in $(seq $(($1 * 4))); do
+		is_attached && return
+		[ -d /proc/$scheduler_pid ] || fail "$SCHEDULER ended at once: $(tail -n 3 $results/*.log)"
+		sleep 0.25
+	done
+	fail "$SCHEDULER is not attached after $1 s; the kernel runs $(attached)"
+}
+stop_scheduler() {
+	[ -n "$scheduler_pid" ] || return 0
+	kill -INT $scheduler_pid
+	local i
+	for i in $(seq 80); do
+		[ -d /proc/$scheduler_pid ] || break
+		sleep 0.25
+	done
+	kill -KILL $scheduler_pid 2> /dev/null
+	wait $scheduler_pid 2> /dev/null
+	scheduler_pid=
+	[ "$(attached)" = stock ] || fail "$SCHEDULER did not give the kernel back"
+}
+use_profile() { # PROFILE
+	[ "$SCHEDULER" = aplomb ] || return 0
+	[ "$1" = "$profile_now" ] && return 0
+	stop_scheduler
+	profile_now=$1
+	[ "$1" = off ] || start_aplomb "$1"
+}
+
+# --- steps --------------------------------------------------------------------------------------------------
+step() { # NAME PROFILE FUNCTION ARGUMENT…
+	local name=$1 profile=$2
+	shift 2
+	out=$results/$name
+	mkdir -p "$out"
+	use_profile "$profile"
+	is_attached || fail "before $name the kernel runs $(attached), not $SCHEDULER"
+	read_back "$out/before"
+	say "$name"
+	"$@"
+	read_back "$out/after"
+	is_attached || fail "after $name the kernel runs $(attached), not $SCHEDULER"
+	[ "$SCHEDULER" = aplomb ] && [ "$profile_now" != off ] && aplomb_state > "$out/aplomb.json" 2>&1
+	return 0
+}
+aplomb_state() { timeout 10 /job/aplomb --config "/job/specs/$profile_now/aplomb.toml" status --json; }
+
+in_form() { # FORM WORD…: run as an ordinary task, in the harness's session or (sessions) in one of its own
+	local form=$1
+	shift
+	if [ "$form" = sessions ]; then exec setsid chrt -o 0 "$@"; else exec chrt -o 0 "$@"; fi
+}
+with_load() { # FORM: start the load whose words are in $load, if any; its process is $load_pid
+	load_pid=
+	[ "${#load[@]}" = 0 ] && return
+	( in_form "$1" "${load[@]}" > "$out/load" 2>&1 ) &
+	load_pid=$!
+}
+end_load() {
+	[ -n "$load_pid" ] || return 0
+	# A load may have a session of its own, and children that it did not end: everything that is not us.
+	kill -KILL $load_pid 2> /dev/null
+	wait $load_pid 2> /dev/null
+	local pid
+	for pid in $(pgrep -x 'hog|onoff|bomb|make|cc1|as|collect2|ld|gcc|sh'); do kill -KILL $pid 2> /dev/null; done
+	while pgrep -x 'hog|onoff|bomb|cc1' > /dev/null; do sleep 0.1; done
+	load_pid=
+}
+
+# movie CLIP FORM STARTUP BEFORE DURING AFTER PREFIX… -- LOAD…
+# The player's status line goes to trace_marker, so the kernel stamps every frame, and no reader can starve.
+movie() {
+	local clip=$1 form=$2 startup=$3 before=$4 during=$5 after=$6 prefix=() player i
+	shift 6
+	while [ "$1" != -- ]; do prefix+=("$1"); shift; done
+	shift
+	load=("$@")
+	echo 0 > $trace/tracing_on
+	echo mono > $trace/trace_clock
+	echo 8192 > $trace/buffer_size_kb
+	echo > $trace/trace
+	echo 1 > $trace/tracing_on
+	( in_form "$form" "${prefix[@]}" mplayer -noconfig all -nolirc -noconsolecontrols -nosound -vo null \
+		"/lab/clips/$clip" > $trace/trace_marker 2> "$out/player.err" < /dev/null ) &
+	player=$!
+	for i in $(seq 100); do grep -q 'V:' $trace/trace && break; sleep 0.1; done
+	[ "$i" = 100 ] && fail "$name: the player shows nothing: $(head -c 300 "$out/player.err")"
+	sleep "$startup"
+	cat /proc/$player/schedstat > "$out/schedstat-before"
+	echo "PHASE before" > $trace/trace_marker
+	sleep "$before"
+	cat /proc/$player/schedstat > "$out/schedstat-load"
+	echo "PHASE load" > $trace/trace_marker
+	with_load "$form"
+	sleep "$during"
+	echo "PHASE after" > $trace/trace_marker
+	[ "${load[0]}" = /job/bomb ] || end_load
+	sleep "$after"
+	echo "PHASE end" > $trace/trace_marker
+	echo 0 > $trace/tracing_on
+	cat /proc/$player/schedstat > "$out/schedstat-end"
+	kill -KILL $player 2> /dev/null
+	wait $player 2> /dev/null
+	end_load
+	# One line a frame or phase: seconds (monotonic clock), then "frame" or the name of the phase.
+	tr '\r' '\n' < $trace/trace | sed -n \
+		-e 's/.* \([0-9.]*\): tracing_mark_write: PHASE \([a-z]*\).*/\1 \2/p' \
+		-e 's/.* \([0-9.]*\): tracing_mark_write: .*V: *[0-9.]*.*/\1 frame/p' > "$out/frames"
+}
+
+# loaded FORM SETTLE PREFIX… -- PROGRAM… -- LOAD…: run a program to its end while a load runs
+loaded() {
+	local form=$1 settle=$2 prefix=() program=() status
+	shift 2
+	while [ "$1" != -- ]; do prefix+=("$1"); shift; done
+	shift
+	while [ "$1" != -- ]; do program+=("$1"); shift; done
+	shift
+	load=("$@")
+	with_load "$form"
+	[ ${#load[@]} = 0 ] || sleep "$settle"
+	( in_form "$form" "${prefix[@]}" "${program[@]}" > "$out/stdout" 2> "$out/stderr" < /dev/null )
+	status=$?
+	end_load
+	[ $status = 0 ] || fail "$name: ${program[*]} ended with status $status: $(head -c 300 "$out/stderr")"
+}
+
+# alone WORD…: run a program to its end with nothing beside it
+alone() { loaded one 0 -- "$@" --; }
+
+ulimit -l unlimited
+ulimit -n 65536
+trap stop_scheduler EXIT

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * periodic C_US T_US N [over] - a periodic task: every T a job that uses C of CPU time, N periods long.
+ *
+ * The wake-up latency of a job is the time from its release to its first instruction; its response time
+ * ends with its last one. It misses its deadline, the next release, if the response time is above T. A
+ * release that passes while an earlier job still runs is skipped and counts as missed, so the run always
+ * lasts about N * T. With "over" the task never sleeps; then its share of the CPU is what matters.
+ * Prints one line of JSON, times in microseconds.
+ */
+#include "clock.h"
+
+#define BUCKETS 32
+
+static int compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Percentiles and a histogram whose bucket k counts values below 2^k us (and not below 2^(k-1)). */
+static void print_distribution(const char *name, int64_t *values, int64_t n)
+{
+	int64_t buckets[BUCKETS] = { 0 }, sum = 0;
+	int last = 0;
+
+	for (int64_t i = 0; i < n; i++) {
+		int k = 0;
+
+		while (k < BUCKETS - 1 && values[i] >= NS_PER_US << k)
+			k++;
+		buckets[k]++;
+		last = k > last ? k : last;
+		sum += values[i];
+	}
+	qsort(values, n, sizeof(*values), compare);
+	printf(", \"%s_us\": {\"mean\": %.1f, \"p50\": %.1f, \"p99\": %.1f, \"max\": %.1f, \"below_us\": {", name,
+	       sum / 1e3 / n, values[n / 2] / 1e3, values[n * 99 / 100] / 1e3, values[n - 1] / 1e3);
+	for (int k = 0; k <= last; k++)
+		printf("%s\"%lld\": %lld", k ? ", " : "", 1LL << k, (long long)buckets[k]);
+	printf("}}");
+}
+
+static void overrun(int64_t length)
+{
+	int64_t start = now_ns(), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	while (now_ns() - start < length)
+		burn_ns(NS_PER_US * 100);
+	int64_t ran = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu, passed = now_ns() - start;
+
+	printf("{\"mode\": \"over\", \"cpu_s\": %.6f, \"wall_s\": %.6f, \"share_percent\": %.3f}\n", ran / 1e9,
+	       passed / 1e9, 100.0 * ran / passed);
+}
+
+int main(int count, char **words)
+{
+	if (count < 4) {
+		fprintf(stderr, "usage: periodic C_US T_US N [over]\n");
+		return 2;
+	}
+	int64_t period = number("T_US", words[2], 1, 100000000) * NS_PER_US;
+	int64_t runtime = number("C_US", words[1], 0, period / NS_PER_US) * NS_PER_US;
+	int64_t n = number("N", words[3], 1, 10000000);
+
+	/*
+	 * The kernel lets timers of ordinary tasks slip by 50 us and those of real-time and deadline tasks
+	 * not at all. Asking for no slack lets the schedulers be compared, not the timers.
+	 */
+	prctl(PR_SET_TIMERSLACK, 1);
+	if (has_flag(count, words, "over")) {
+		overrun(n * period);
+		return 0;
+	}
+
+	int64_t *latency = malloc(n * sizeof(*latency)), *response = malloc(n * sizeof(*response));
+	int64_t jobs = 0, late = 0, skipped = 0;
+
+	if (!latency || !response)
+		fail("malloc");
+	memset(latency, 0, n * sizeof(*latency)); /* no page faults in the jobs */
+	memset(response, 0, n * sizeof(*response));
+
+	int64_t release = now_ns() + period, last = release + (n - 1) * period;
+
+	while (release <= last) {
+		sleep_until_ns(release);
+		latency[jobs] = now_ns() - release;
+		burn_ns(runtime);
+		int64_t took = now_ns() - release;
+
+		response[jobs++] = took;
+		late += took > period;
+		int64_t passed = took / period;
+
+		if (release + passed * period > last)
+			passed = (last - release) / period;
+		skipped += passed;
+		release += (passed + 1) * period;
+	}
+	printf("{\"mode\": \"periodic\", \"runtime_us\": %lld, \"period_us\": %lld, \"periods\": %lld, \"jobs\": %lld, "
+	       "\"late\": %lld, \"skipped\": %lld, \"misses\": %lld",
+	       (long long)(runtime / NS_PER_US), (long long)(period / NS_PER_US), (long long)n, (long long)jobs,
+	       (long long)late, (long long)skipped, (long long)(late + skipped));
+	print_distribution("wakeup", latency, jobs);
+	print_distribution("response", response, jobs);
+	printf("}\n");
+	return 0;
+}
