@@ -9,6 +9,10 @@
 #ifndef APLOMB_INTF_H
 #define APLOMB_INTF_H
 
+#include "policy/types.h"
+#include "policy/edf.h"
+#include "policy/load.h"
+
 enum limits {
 	MAX_CPUS = 1024,      /* possible CPUs; attach is refused above */
 	MAX_SPECS = 8192,     /* matchers; user space refuses the spec that does not fit */
@@ -32,12 +36,12 @@ enum spec_flags {
 };
 
 struct spec {
-	__u64 runtime_ns;  /* C, 100 us .. 10 s, <= period */
-	__u64 period_ns;   /* T, 1 ms .. 10 s */
-	__u32 id;          /* user space's number for it; 0 is never used */
-	__u32 flags;       /* enum spec_flags */
-	__u32 protect_s;   /* pi, memory protection period in seconds; 0: chosen by aplomb */
-	__u32 io_priority; /* 0..7, 0xffffffff: chosen by aplomb */
+	u64 runtime_ns;  /* C, 100 us .. 10 s, <= period */
+	u64 period_ns;   /* T, 1 ms .. 10 s */
+	u32 id;          /* user space's number for it; 0 is never used */
+	u32 flags;       /* enum spec_flags */
+	u32 protect_s;   /* pi, memory protection period in seconds; 0: chosen by aplomb */
+	u32 io_priority; /* 0..7, 0xffffffff: chosen by aplomb */
 };
 
 /*
@@ -55,8 +59,8 @@ enum match_kind {
 };
 
 struct match_key {
-	__u64 kind; /* enum match_kind */
-	__u64 a, b, c;
+	u64 kind; /* enum match_kind */
+	u64 a, b, c;
 };
 
 /*
@@ -93,24 +97,52 @@ enum event_type {
 	NR_EVENTS = 13
 };
 
+/* What user space sees of a server: the first member of the values of map `servers`. */
+struct server_info {
+	struct spec spec;
+	struct edf_server edf;
+	struct usage usage; /* of the reservation, last four seconds */
+	u64 admitted_ns;    /* CLOCK_MONOTONIC of the last admission */
+	u64 served_ns;      /* CPU time taken by right of the reservation, in all */
+	u64 periods;        /* periods begun */
+	u64 exhausted;      /* times the budget was used up */
+	u64 missed;         /* deadlines that passed with work left */
+	u32 state;          /* enum server_state */
+	u32 generation;     /* of this slot; a task's reference to an older one is void */
+	u32 inherited;      /* 1: from the parent, not matched by itself */
+	s32 cpu;
+	s32 tgid;
+	s32 threads;        /* that draw on it */
+	char comm[COMM_LEN];
+};
+
+/* Why the kernel ended the scheduler; filled in by ops.exit (.data `exit_info`). */
+struct exit_info {
+	s32 kind;      /* enum scx_exit_kind of the kernel; 0: still running */
+	u32 pad;
+	s64 exit_code; /* hotplug and other restarts are told here */
+	char reason[128];
+	char msg[1024];
+};
+
 struct event {
-	__u64 time_ns; /* CLOCK_MONOTONIC */
-	__u32 type;    /* enum event_type */
-	__s32 cpu;
-	__s32 pid;     /* thread group id of the task it is about */
-	__u32 spec_id;
-	__u64 a, b, c;
+	u64 time_ns; /* CLOCK_MONOTONIC */
+	u32 type;    /* enum event_type */
+	s32 cpu;
+	s32 pid;     /* thread group id of the task it is about */
+	u32 spec_id;
+	u64 a, b, c;
 	char comm[COMM_LEN];
 };
 
 /* Argument and answer of the syscall program `reserve` (aplomb run, aplomb set): see reserve.bpf.h */
 struct reserve_args {
-	__s32 pid;        /* thread group id */
-	__s32 result;     /* 0, or -errno: -ESRCH no such task, -ENOSPC table full, -EINVAL */
+	s32 pid;        /* thread group id */
+	s32 result;     /* 0, or -errno: -ESRCH no such task, -ENOSPC table full, -EINVAL */
 	struct spec spec; /* .period_ns == 0: take the reservation away */
-	__u32 state;      /* answer: enum server_state */
-	__s32 cpu;        /* answer */
-	__u64 load_ppm;   /* answer: max(R_load, S_load) of that CPU before */
+	u32 state;      /* answer: enum server_state */
+	s32 cpu;        /* answer */
+	u64 load_ppm;   /* answer: max(R_load, S_load) of that CPU before */
 };
 
 #endif /* APLOMB_INTF_H */

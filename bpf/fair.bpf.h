@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * fair.bpf.h - the fair layer: all that runs by no reservation. Theory: policy/fair.h.
+ *
+ * One queue for the machine, by virtual time, so that no CPU idles while a task waits and shares hold for
+ * the machine; and one per CPU for tasks that may run nowhere else. A task's virtual time is its
+ * scx.dsq_vtime, so best-effort tasks need no context of ours.
+ */
+#ifndef APLOMB_FAIR_BPF_H
+#define APLOMB_FAIR_BPF_H
+
+#include "state.bpf.h"
+
+/* Tied to one CPU of several? (With one CPU the machine's queue is that CPU's.) */
+static __always_inline bool pinned(const struct task_struct *p)
+{
+	return nr_cpus > 1 && p->nr_cpus_allowed == 1;
+}
+
+/* Put @p, which waits nowhere, into its fair queue; wake a CPU for it if one is idle. */
+static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags)
+{
+	s32 cpu;
+
+	if (pinned(p)) {
+		cpu = scx_bpf_task_cpu(p);
+		dsq_insert_vtime(p, DSQ_PINNED(cpu), FAIR_SLICE_NS,
+				 fair_place(p->scx.dsq_vtime, cpu_ctx(cpu)->pinned_now), enq_flags);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, fair_place(p->scx.dsq_vtime, fair_now), enq_flags);
+	/* on a wake-up select_cpu has looked for an idle CPU just now */
+	if (nr_cpus > 1 && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu >= 0)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
+}
+
+static __always_inline bool fair_waiting(u32 cpu)
+{
+	return scx_bpf_dsq_nr_queued(DSQ_FAIR) || (nr_cpus > 1 && scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu)));
+}
+
+/* Take the next task for @cpu. */
+static __always_inline bool fair_dispatch(u32 cpu, struct cpu_ctx *c)
+{
+	if (nr_cpus > 1 && scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu))) {
+		u32 member = 1;
+
+		if (scx_bpf_dsq_nr_queued(DSQ_FAIR))
+			member = fair_pair_pick(&c->pair);
+		if (member == 0 && dsq_move_to_local(DSQ_FAIR))
+			return true;
+		if (dsq_move_to_local(DSQ_PINNED(cpu)))
+			return true;
+	}
+	return dsq_move_to_local(DSQ_FAIR);
+}
+
+/* @p begins to run: the queue's virtual time follows. */
+static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *c)
+{
+	u64 *now = pinned(p) ? &c->pinned_now : &fair_now;
+
+	if (time_before(*now, p->scx.dsq_vtime))
+		*now = p->scx.dsq_vtime;
+}
+
+/* @p ran for @ran ns on @cpu, by right or not: all of it counts against its share. */
+static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran)
+{
+	u32 waiting;
+
+	p->scx.dsq_vtime += fair_cost(ran, p->scx.weight);
+	if (nr_cpus == 1)
+		return;
+	waiting = scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu));
+	if (pinned(p))
+		fair_pair_charge(&c->pair, 1, ran, waiting + 1);
+	else if (waiting)
+		fair_pair_charge(&c->pair, 0, ran, scx_bpf_dsq_nr_queued(DSQ_FAIR) / nr_cpus + 1);
+}
+
+#endif /* APLOMB_FAIR_BPF_H */

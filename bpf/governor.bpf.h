@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * governor.bpf.h - who becomes interactive, on which CPU, and who has to give it up.
+ *
+ * Source: Redline sections 6.1 and 6.3; the arithmetic is in policy/load.h.
+ *
+ *                 launch          R_load > R_max: exhausted first, then the heaviest
+ *        (new) ---------> ADMITTED --------------------------> REVOKED
+ *          |                 ^  ^                                 |
+ *          | does not fit    |  +---------------------------------+
+ *          +---> REJECTED ---+     R_load < R_lo, fits, its memory is there: one a window
+ *
+ * Where we differ: placement takes the CPU with the least max(R_load, S_load), since several programs
+ * launched within a second would all see the same R_load. Rejected tasks may be reactivated like
+ * revoked ones, or a program that was started at a bad moment would stay second class for life.
+ */
+#ifndef APLOMB_GOVERNOR_BPF_H
+#define APLOMB_GOVERNOR_BPF_H
+
+#include "events.bpf.h"
+
+/* Victims per CPU and second; more overload than that is dealt with in the next second. */
+#define MAX_VICTIMS 16
+
+extern const void vm_zone_stat __ksym __weak; /* [0] is NR_FREE_PAGES */
+
+static __always_inline u64 server_bandwidth(const struct server *s)
+{
+	return edf_bandwidth(s->info.spec.runtime_ns, s->info.spec.period_ns);
+}
+
+/* The allowed CPU with the least load, or -1. */
+static __noinline s32 least_loaded(struct task_struct *p)
+{
+	u64 least = TIME_NEVER;
+	s32 best = -1;
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		struct cpu_ctx *c = cpu_ctx(cpu);
+		u64 load = load_expected(&c->load);
+
+		if (load < least && c->online && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+			least = load;
+			best = cpu;
+		}
+	}
+	return best;
+}
+
+/*
+ * Admission test for @s, whose task is @p. @launch: add its C/T to S_load; not for tasks that were
+ * already running when aplomb came, or came back: their use is measured within a second.
+ * @again: EV_REACTIVATED instead of EV_ADMITTED, and R_lo as the limit for the CPU's load.
+ */
+static __noinline bool governor_admit(struct server *s, struct task_struct *p, bool launch, bool again)
+{
+	u64 bw = server_bandwidth(s), r, expected, now = bpf_ktime_get_ns();
+	s32 cpu = least_loaded(p);
+	struct cpu_ctx *c;
+	bool fits;
+
+	if (cpu < 0)
+		return false;
+	c = cpu_ctx(cpu);
+	bpf_spin_lock(&governor_lock);
+	r = c->load.r_ppm;
+	expected = load_expected(&c->load);
+	fits = load_fits(&c->load, bw, r_hi_ppm) && (!again || r < r_lo_ppm);
+	if (fits && launch)
+		load_launch(&c->load, bw);
+	bpf_spin_unlock(&governor_lock);
+
+	if (!fits) {
+		if (!again) {
+			s->info.state = SERVER_REJECTED;
+			emit(EV_REJECTED, s, expected, r_hi_ppm, bw);
+		}
+		return false;
+	}
+	bpf_spin_lock(&s->lock);
+	edf_init(&s->info.edf, now, s->info.spec.runtime_ns, s->info.spec.period_ns);
+	s->info.cpu = cpu;
+	s->info.admitted_ns = now;
+	s->info.state = SERVER_ADMITTED;
+	bpf_spin_unlock(&s->lock);
+	if (again)
+		emit(EV_REACTIVATED, s, r, r_lo_ppm, bw);
+	else
+		emit(EV_ADMITTED, s, r, expected, bw);
+	return true;
+}
+
+/* @s leaves its CPU's books: its task ended, or moves. */
+static __always_inline void governor_leave(struct server *s)
+{
+	u64 age = (bpf_ktime_get_ns() - s->info.admitted_ns) / NSEC_PER_SEC;
+	u64 bw = server_bandwidth(s);
+	struct cpu_ctx *c = cpu_ctx(s->info.cpu);
+
+	bpf_spin_lock(&governor_lock);
+	load_leave(&c->load, bw, age);
+	bpf_spin_unlock(&governor_lock);
+}
+
+/* The revocable server on @cpu that acts least like an interactive task; *use: its part of the load. */
+static __noinline struct server *pick_victim(u32 cpu, u64 second, u64 *use)
+{
+	struct server *victim = NULL;
+	u64 worst = 0;
+	u32 slot;
+
+	bpf_for(slot, 1, nr_slots) {
+		struct server *s = server_at(slot);
+		u64 ppm, rank;
+
+		if (!s || s->info.state != SERVER_ADMITTED || s->info.cpu != (s32)cpu ||
+		    !(s->info.spec.flags & SPEC_REVOCABLE))
+			continue;
+		bpf_spin_lock(&s->lock);
+		ppm = usage_ppm(&s->info.usage, second);
+		bpf_spin_unlock(&s->lock);
+		/* an exhausted reservation outranks any use; bandwidths end far below 2^32 ppm */
+		rank = ppm;
+		if (s->info.exhausted && second - s->exhausted_second < LOAD_SAMPLES)
+			rank |= 1ULL << 32;
+		if (ppm && rank > worst) {
+			worst = rank;
+			*use = ppm;
+			victim = s;
+		}
+	}
+	return victim;
+}
+
+/* Revocation: one CPU's load is above R_max; bring it below R_hi. */
+static __noinline void relieve_cpu(u32 cpu, u64 second)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u32 i;
+
+	bpf_for(i, 0, MAX_VICTIMS) {
+		u64 use = 0, r = c->load.r_ppm;
+		struct server *s;
+
+		if (r < r_hi_ppm)
+			return;
+		s = pick_victim(cpu, second, &use);
+		if (!s)
+			return; /* only irrevocable ones are left: background.h keeps best-effort alive */
+		bpf_spin_lock(&governor_lock);
+		load_forget(&c->load, use);
+		bpf_spin_unlock(&governor_lock);
+		s->info.state = SERVER_REVOKED;
+		emit(EV_REVOKED, s, r, r_max_ppm, use);
+	}
+}
+
+/* Section 6.1, reactivation (b): what the task would page in is free. Kernel threads have no memory. */
+static __always_inline bool memory_is_there(struct task_struct *p)
+{
+	struct mm_struct *mm = p->mm;
+	s64 resident = 0, count, free;
+	u32 i;
+
+	if (!mm || !&vm_zone_stat)
+		return true;
+	if (bpf_probe_read_kernel(&free, sizeof(free), &vm_zone_stat))
+		return true;
+	for (i = 0; i < 4; i++) { /* file, anonymous, swap entries (not resident), shared memory */
+		count = mm->rss_stat[i].count;
+		if (i != 2 && count > 0)
+			resident += count;
+	}
+	return (s64)mm->total_vm - resident < free;
+}
+
+/* Reactivation: at most one task, where a CPU's load is below R_lo; round robin over the table. */
+static __noinline void reactivate_one(void)
+{
+	static u32 cursor;
+	u32 i;
+
+	bpf_for(i, 0, nr_slots) {
+		struct task_struct *p;
+		struct server *s;
+		bool done = false;
+
+		cursor = cursor + 1 < nr_slots ? cursor + 1 : 1;
+		s = server_at(cursor);
+		if (!s || (s->info.state != SERVER_REVOKED && s->info.state != SERVER_REJECTED))
+			continue;
+		p = bpf_task_from_pid(s->info.tgid);
+		if (!p)
+			continue;
+		if (memory_is_there(p))
+			done = governor_admit(s, p, true, true);
+		bpf_task_release(p);
+		if (done)
+			return;
+	}
+}
+
+/* Once a second while there are servers: sample, then revoke or reactivate. */
+static int governor_tick(void *map, int *key, struct timer_slot *slot)
+{
+	static u64 last_ns, ticks;
+	u64 now = bpf_ktime_get_ns(), interval = now - last_ns, second = now / NSEC_PER_SEC;
+	bool idle = !nr_servers;
+	u32 cpu;
+
+	/* the first tick after a pause: what was counted in between belongs to no second */
+	if (interval > 2 * LOAD_SAMPLE_NS)
+		interval = LOAD_SAMPLE_NS;
+	last_ns = now;
+	bpf_for(cpu, 0, nr_cpus) {
+		struct cpu_ctx *c = cpu_ctx(cpu);
+		u64 used = __sync_lock_test_and_set(&c->reserved_ns, 0);
+
+		bpf_spin_lock(&governor_lock);
+		load_sample(&c->load, used, interval);
+		if (idle)
+			__builtin_memset(&c->load, 0, sizeof(c->load));
+		bpf_spin_unlock(&governor_lock);
+		if (c->load.r_ppm > r_max_ppm)
+			relieve_cpu(cpu, second);
+	}
+	if (idle)
+		return 0; /* no timer while nobody is interactive; the next admission starts it */
+	if (++ticks % LOAD_SAMPLES == 0)
+		reactivate_one();
+	bpf_timer_start(&slot->timer, LOAD_SAMPLE_NS, 0);
+	return 0;
+}
+
+static __always_inline void governor_wake(void)
+{
+	struct timer_slot *slot;
+	u32 zero = 0;
+
+	slot = bpf_map_lookup_elem(&governor_timer, &zero);
+	if (slot)
+		bpf_timer_start(&slot->timer, LOAD_SAMPLE_NS, 0);
+}
+
+#endif /* APLOMB_GOVERNOR_BPF_H */

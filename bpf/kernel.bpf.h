@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * kernel.bpf.h - all that aplomb knows of the kernel: types, kernel functions, and their versions.
+ *
+ * 1. Why not vmlinux.h. The scheduler touches few fields of few structs. Written out here they are
+ *    documentation, and the list of what a simulator has to provide. Offsets come from the running
+ *    kernel: preserve_access_index makes libbpf relocate each access by name (CO-RE).
+ *
+ * 2. Versions. Functions that changed are declared weak, in both forms, and chosen at load; the
+ *    verifier drops the branch that a kernel lacks. libbpf cuts off one `___suffix` of a name, so
+ *    `f___v2___k` is the kernel's `f___v2`. Supported: 6.16 to 7.3.
+ */
+#ifndef APLOMB_KERNEL_BPF_H
+#define APLOMB_KERNEL_BPF_H
+
+#include "policy/types.h"
+
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef s32 __s32;
+typedef u64 __u64;
+typedef s64 __s64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u32 __wsum;
+
+struct bpf_iter_num {
+	u64 __opaque[1];
+} __attribute__((aligned(8)));
+
+struct bpf_spin_lock {
+	u32 val;
+};
+
+struct bpf_timer {
+	u64 __opaque[2];
+} __attribute__((aligned(8)));
+
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+/* Constants of include/uapi/linux/bpf.h; part of the kernel's stable interface */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_QUEUE = 22,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
+	BPF_F_TIMER_ABS = 1,
+	BPF_F_TIMER_CPU_PIN = 2,
+	CLOCK_MONOTONIC = 1,
+};
+
+enum {
+	ESRCH = 3,
+	EINVAL = 22,
+	ENOSPC = 28,
+	PF_KTHREAD = 0x00200000,
+	TASK_COMM_LEN = 16,
+};
+
+/* include/linux/sched/ext.h; values are the kernel's ABI towards schedulers */
+#define SCX_DSQ_FLAG_BUILTIN (1ULL << 63)
+#define SCX_DSQ_LOCAL (SCX_DSQ_FLAG_BUILTIN | 2)
+#define SCX_ENQ_WAKEUP 1ULL
+#define SCX_ENQ_CPU_SELECTED (1ULL << 10)
+#define SCX_ENQ_PREEMPT (1ULL << 32)
+#define SCX_KICK_IDLE 1ULL
+#define SCX_KICK_PREEMPT 2ULL
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+typedef struct cpumask {
+	unsigned long bits[1];
+} cpumask_t;
+
+struct sched_ext_entity {
+	u32 weight;
+	u64 slice;
+	u64 dsq_vtime;
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
+struct super_block {
+	u32 s_dev;
+};
+
+struct inode {
+	unsigned long i_ino;
+	struct super_block *i_sb;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct percpu_counter {
+	s64 count;
+};
+
+struct mm_struct {
+	struct file *exe_file;
+	unsigned long arg_start, arg_end;
+	unsigned long total_vm;
+	struct percpu_counter rss_stat[4];
+};
+
+struct kernfs_node {
+	const char *name;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct task_struct {
+	unsigned int flags;
+	int pid, tgid;
+	int nr_cpus_allowed;
+	const cpumask_t *cpus_ptr;
+	struct mm_struct *mm;
+	struct task_struct *real_parent, *group_leader;
+	struct css_set *cgroups;
+	struct sched_entity se;
+	struct sched_ext_entity scx;
+	char comm[TASK_COMM_LEN];
+};
+
+struct linux_binprm {
+	struct file *file;
+};
+
+struct scx_init_task_args {
+	bool fork;
+};
+
+struct scx_exit_task_args {
+	bool cancelled;
+};
+
+struct scx_exit_info {
+	int kind;
+	s64 exit_code;
+	const char *reason;
+	char *msg;
+};
+
+struct bpf_iter_meta {
+	u64 session_id;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+/*
+ * Layouts that the kernel must agree with are matched by name (struct_ops: libbpf copies the members
+ * that both know) or are opaque.
+ */
+struct bpf_iter_scx_dsq {
+	u64 __opaque[6];
+} __attribute__((aligned(8)));
+
+struct scx_bpf_dsq_insert_vtime_args {
+	u64 dsq_id, slice, vtime, enq_flags;
+};
+
+struct sched_ext_ops {
+	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
+	void (*enqueue)(struct task_struct *p, u64 enq_flags);
+	void (*dispatch)(s32 cpu, struct task_struct *prev);
+	void (*running)(struct task_struct *p);
+	void (*stopping)(struct task_struct *p, bool runnable);
+	void (*enable)(struct task_struct *p);
+	void (*set_cpumask)(struct task_struct *p, const struct cpumask *cpumask);
+	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
+	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
+	s32 (*init)(void);
+	void (*exit)(struct scx_exit_info *info);
+	u64 flags;
+	u32 timeout_ms;
+	char name[128];
+};
+
+extern s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
+extern s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
+extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
+extern s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+				  bool *is_idle) __ksym;
+extern s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
+extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
+extern u32 scx_bpf_nr_cpu_ids(void) __ksym;
+extern const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
+extern void scx_bpf_put_cpumask(const struct cpumask *cpumask) __ksym;
+
+extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, u64 dsq_id, u64 flags) __ksym;
+extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym;
+extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
+extern void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice) __ksym;
+extern void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym;
+extern bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+				   u64 enq_flags) __ksym;
+
+extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;
+extern void bpf_rcu_read_lock(void) __ksym;
+extern void bpf_rcu_read_unlock(void) __ksym;
+extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
+extern void bpf_task_release(struct task_struct *p) __ksym;
+
+/* 6.19: dsq_insert and move_to_local return, or take, more than before */
+extern bool scx_bpf_dsq_insert___v2___k(struct task_struct *p, u64 dsq, u64 slice,
+					u64 enq_flags) __ksym __weak;
+extern void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq, u64 slice,
+				    u64 enq_flags) __ksym __weak;
+extern bool __scx_bpf_dsq_insert_vtime(struct task_struct *p,
+				       struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
+extern void scx_bpf_dsq_insert_vtime___v1(struct task_struct *p, u64 dsq, u64 slice, u64 vtime,
+					  u64 enq_flags) __ksym __weak;
+extern bool scx_bpf_dsq_move_to_local___v2___k(u64 dsq, u64 enq_flags) __ksym __weak;
+extern bool scx_bpf_dsq_move_to_local___v1(u64 dsq) __ksym __weak;
+
+static __always_inline void dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_insert___v2___k))
+		scx_bpf_dsq_insert___v2___k(p, dsq, slice, enq_flags);
+	else
+		scx_bpf_dsq_insert___v1(p, dsq, slice, enq_flags);
+}
+
+static __always_inline void dsq_insert_vtime(struct task_struct *p, u64 dsq, u64 slice, u64 vtime,
+					     u64 enq_flags)
+{
+	if (bpf_ksym_exists(__scx_bpf_dsq_insert_vtime)) {
+		struct scx_bpf_dsq_insert_vtime_args args = {
+			.dsq_id = dsq, .slice = slice, .vtime = vtime, .enq_flags = enq_flags,
+		};
+		__scx_bpf_dsq_insert_vtime(p, &args);
+	} else {
+		scx_bpf_dsq_insert_vtime___v1(p, dsq, slice, vtime, enq_flags);
+	}
+}
+
+static __always_inline bool dsq_move_to_local(u64 dsq)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_move_to_local___v2___k))
+		return scx_bpf_dsq_move_to_local___v2___k(dsq, 0);
+	return scx_bpf_dsq_move_to_local___v1(dsq);
+}
+
+#define OPS(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
+#define OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
+
+#endif /* APLOMB_KERNEL_BPF_H */

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * main.bpf.c - aplomb's scheduler: the callbacks of sched_ext, in the order of a task's life.
+ *
+ * Two layers on each CPU. Reserved tasks run by earliest deadline within their budgets
+ * (reserved.bpf.h); what they leave is shared by virtual time among all tasks (fair.bpf.h). Who is
+ * reserved is decided at exec (match.bpf.h) by admission, and revised every second (governor.bpf.h).
+ *
+ *   wake-up --> select_cpu --> enqueue --> [EDF queue of a CPU] --+
+ *                                   \                              +--> dispatch --> running --> stopping
+ *                                    +--> [fair queue] -----------+                                |
+ *                                               ^-------------------- still runnable -------------+
+ *
+ * The plain case, no interactive task anywhere, costs one test of nr_servers a callback.
+ */
+#include "match.bpf.h"
+#include "reserved.bpf.h"
+#include "reserve.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* A fork: a thread joins its process's server, a child gets its window (Redline, section 3). */
+s32 OPS(aplomb_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct task_struct *parent;
+	struct task_ctx *pt, *t;
+	struct server *s;
+
+	if (!args->fork || !nr_servers)
+		return 0;
+	parent = bpf_get_current_task_btf();
+	pt = task_ctx(parent);
+	if (!server_of(pt))
+		return 0;
+	if (p->tgid == parent->tgid && pt->window_ns)
+		window_settle(parent, pt); /* a program with threads is not about to exec */
+	s = server_of(pt);
+	if (!s)
+		return 0;
+	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		return 0;
+	if (p->tgid == parent->tgid) {
+		task_join(t, pt->slot, s);
+	} else {
+		t->slot = pt->slot;
+		t->generation = pt->generation;
+		t->window_ns = fork_window_ns;
+		t->launched = 1;
+	}
+	return 0;
+}
+
+/* A fork that failed after init_task never gets to on_exit. */
+void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task_ctx *t;
+
+	if (args->cancelled && (t = task_ctx_if_any(p)))
+		task_leave(t);
+}
+
+void OPS(aplomb_enable, struct task_struct *p)
+{
+	p->scx.dsq_vtime = fair_start(fair_now);
+}
+
+s32 OPS(aplomb_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	struct task_ctx *t = task_ctx_if_any(p);
+	bool idle = false;
+	s32 cpu;
+
+	if (t) {
+		struct server *s = server_of(t);
+
+		if (s && s->info.state == SERVER_ADMITTED && bpf_cpumask_test_cpu(s->info.cpu, p->cpus_ptr))
+			return s->info.cpu;
+	}
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	if (idle)
+		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, 0);
+	return cpu;
+}
+
+void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	struct task_ctx *t;
+
+	/*
+	 * A kernel thread of one CPU does that CPU's own business: it is never delayed when it wakes up.
+	 * If it used up a whole slice it queues like everybody, or it could stop the CPU.
+	 */
+	if ((p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 && (enq_flags & SCX_ENQ_WAKEUP)) {
+		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
+		return;
+	}
+	t = task_ctx_if_any(p);
+	if (t && reserved_enqueue(p, t, enq_flags))
+		return;
+	fair_enqueue(p, enq_flags);
+}
+
+void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	if (!nr_servers) {
+		fair_dispatch(cpu, c);
+		return;
+	}
+	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
+		if (background_due(cpu, c)) {
+			c->turn = 1;
+			if (fair_dispatch(cpu, c))
+				return;
+			c->turn = 0;
+		}
+		if (reserved_dispatch(cpu))
+			return;
+	}
+	if (fair_dispatch(cpu, c) || nr_cpus == 1)
+		return;
+	reserved_steal(cpu);
+}
+
+void OPS(aplomb_running, struct task_struct *p)
+{
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	struct task_ctx *t = task_ctx_if_any(p);
+
+	c->exec_start = p->se.sum_exec_runtime;
+	c->deadline = TIME_NEVER;
+	c->slot = 0;
+	c->by_right = 0;
+	if (t) {
+		struct server *s = server_of(t);
+
+		if (s)
+			c->slot = t->slot;
+		if (t->by_right) {
+			t->by_right = 0;
+			p->scx.dsq_vtime = t->fair_vtime;
+			if (s && right_on(t, cpu)) {
+				c->turn = 0;
+				reserved_running(p, t, s, cpu);
+				return;
+			}
+		}
+	}
+	if (c->turn)
+		cpu_timer_start(cpu, c->background.owed > 0 ? c->background.owed : 1);
+	fair_running(p, c);
+}
+
+void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
+{
+	u32 cpu = scx_bpf_task_cpu(p);
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 ran = p->se.sum_exec_runtime - c->exec_start;
+
+	fair_charge(p, cpu, c, ran);
+	if (c->slot) {
+		struct server *s = server_at(c->slot);
+
+		if (s)
+			reserved_stopping(s, cpu, ran, runnable);
+		window_charge(p, ran);
+	}
+	if (nr_servers && !c->by_right)
+		background_charge(&c->background, ran);
+	if (c->turn) {
+		c->turn = 0;
+		cpu_timer_cancel(cpu);
+	}
+	c->deadline = TIME_NEVER;
+	c->slot = 0;
+	c->by_right = 0;
+	c->putting = runnable ? p->pid : 0;
+}
+
+/* The affinity of a program changed: its server follows where it may go, or waits for a place. */
+void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
+{
+	struct task_ctx *t = task_ctx_if_any(p);
+	struct server *s = server_owned(t);
+	s32 before;
+
+	if (!s || p->pid != p->tgid || s->info.state != SERVER_ADMITTED ||
+	    bpf_cpumask_test_cpu(s->info.cpu, mask))
+		return;
+	before = s->info.cpu;
+	governor_leave(s);
+	if (governor_admit(s, p, true, false))
+		emit(EV_MOVED, s, before, s->info.cpu, 0);
+}
+
+s32 OPS_SLEEPABLE(aplomb_init)
+{
+	const struct cpumask *online;
+	struct timer_slot *g;
+	u32 i, zero = 0;
+	s32 err;
+
+	nr_cpus = scx_bpf_nr_cpu_ids();
+	if (nr_cpus > MAX_CPUS)
+		return -EINVAL;
+	nr_slots = 1;
+	err = scx_bpf_create_dsq(DSQ_FAIR, -1);
+	if (err)
+		return err;
+	online = scx_bpf_get_online_cpumask();
+	bpf_for(i, 0, nr_cpus) {
+		struct timer_slot *slot;
+		u32 cpu = i;
+
+		cpu_ctx(cpu)->deadline = TIME_NEVER;
+		cpu_ctx(cpu)->online = bpf_cpumask_test_cpu(cpu, online);
+		err = scx_bpf_create_dsq(DSQ_EDF(cpu), -1);
+		if (!err)
+			err = scx_bpf_create_dsq(DSQ_PINNED(cpu), -1);
+		slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
+		if (err || !slot)
+			break;
+		bpf_timer_init(&slot->timer, &cpu_timers, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&slot->timer, cpu_timer);
+	}
+	scx_bpf_put_cpumask(online);
+	if (err)
+		return err;
+	bpf_for(i, 1, MAX_SERVERS) {
+		struct server *s;
+		u32 slot = i;
+
+		s = bpf_map_lookup_elem(&servers, &slot);
+		if (!s)
+			break;
+		bpf_timer_init(&s->timer, &servers, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&s->timer, server_timer);
+		err = bpf_map_push_elem(&free_slots, &slot, 0);
+		if (err)
+			return err;
+	}
+	g = bpf_map_lookup_elem(&governor_timer, &zero);
+	if (g) {
+		bpf_timer_init(&g->timer, &governor_timer, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&g->timer, governor_tick);
+	}
+	return 0;
+}
+
+/* Leave word for the daemon why it ended. */
+void OPS(aplomb_exit, struct scx_exit_info *info)
+{
+	bpf_probe_read_kernel_str(exit_info.reason, sizeof(exit_info.reason), info->reason);
+	bpf_probe_read_kernel_str(exit_info.msg, sizeof(exit_info.msg), info->msg);
+	exit_info.exit_code = info->exit_code;
+	__sync_fetch_and_add(&exit_info.kind, info->kind);
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops aplomb_ops = {
+	.select_cpu = (void *)aplomb_select_cpu,
+	.enqueue = (void *)aplomb_enqueue,
+	.dispatch = (void *)aplomb_dispatch,
+	.running = (void *)aplomb_running,
+	.stopping = (void *)aplomb_stopping,
+	.enable = (void *)aplomb_enable,
+	.set_cpumask = (void *)aplomb_set_cpumask,
+	.init_task = (void *)aplomb_init_task,
+	.exit_task = (void *)aplomb_exit_task,
+	.init = (void *)aplomb_init,
+	.exit = (void *)aplomb_exit,
+	.timeout_ms = 30000, /* the longest there is: 2,000 hogs take turns for 8 s */
+	.name = "aplomb",
+};

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * match.bpf.h - which spec a task has: looked up in the kernel, without a hop to user space.
+ *
+ * Source: Redline section 3 and Fig. 3. Executables are recognised by inode and device, so that a
+ * process in a container, or a copy in a home directory, cannot pose as /usr/bin/Xorg. Scripts, Wine,
+ * Flatpak and Snap run somebody else's executable and are recognised by an argument, by the cgroup that
+ * their launcher put them in, or by the command's name.
+ *
+ * Order: argument, file, application, command. One hash lookup each; kinds that no spec uses are skipped.
+ */
+#ifndef APLOMB_MATCH_BPF_H
+#define APLOMB_MATCH_BPF_H
+
+#include "server.bpf.h"
+
+static __always_inline const struct spec *lookup(u64 kind, u64 a, u64 b, u64 c)
+{
+	struct match_key key = { .kind = kind, .a = a, .b = b, .c = c };
+
+	return bpf_map_lookup_elem(&matchers, &key);
+}
+
+static __always_inline u64 hash_byte(u64 hash, char byte)
+{
+	return (hash ^ (u8)byte) * NAME_HASH_PRIME;
+}
+
+/* The first ARGS_SCANNED arguments of the running program @p, whole and by their last path part. */
+static __noinline const struct spec *match_argument(struct task_struct *p, u64 ino, u64 dev)
+{
+	u64 whole = NAME_HASH_INIT, base = NAME_HASH_INIT, start, len;
+	const struct spec *spec;
+	char args[ARG_BYTES];
+	u32 i, nr = 0;
+
+	start = p->mm->arg_start;
+	len = p->mm->arg_end - start;
+	if (len > ARG_BYTES)
+		len = ARG_BYTES;
+	if (!len || bpf_probe_read_user(args, len, (void *)start))
+		return NULL;
+	bpf_for(i, 0, ARG_BYTES) {
+		char byte;
+
+		if (i >= len || nr > ARGS_SCANNED)
+			break;
+		byte = args[i & (ARG_BYTES - 1)];
+		if (byte) {
+			whole = hash_byte(whole, byte);
+			base = byte == '/' ? NAME_HASH_INIT : hash_byte(base, byte);
+			continue;
+		}
+		if (nr++) { /* not argv[0] */
+			spec = lookup(MATCH_ARG, ino, dev, whole);
+			if (!spec)
+				spec = lookup(MATCH_ARG, ino, dev, base);
+			if (spec)
+				return spec;
+		}
+		whole = base = NAME_HASH_INIT;
+	}
+	return NULL;
+}
+
+/* The parts of the leaf cgroup's name, as systemd, Flatpak and Snap form it (see intf.h). */
+static __noinline const struct spec *match_application(struct task_struct *p)
+{
+	u64 part = NAME_HASH_INIT, to_dot = NAME_HASH_INIT;
+	const struct spec *spec;
+	char name[CGROUP_BYTES];
+	u32 i;
+
+	if (bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(p, cgroups, dfl_cgrp, kn, name)) <= 0)
+		return NULL;
+	bpf_for(i, 0, CGROUP_BYTES) {
+		char byte = name[i & (CGROUP_BYTES - 1)];
+
+		if (byte && byte != '-' && byte != '@') {
+			if (byte == '.')
+				to_dot = part;
+			part = hash_byte(part, byte);
+			continue;
+		}
+		spec = lookup(MATCH_APP, part, 0, 0);
+		if (!spec && !byte) /* the last part ends in ".scope", ".service" or ".slice" */
+			spec = lookup(MATCH_APP, to_dot, 0, 0);
+		if (spec || !byte)
+			return spec;
+		part = to_dot = NAME_HASH_INIT;
+	}
+	return NULL;
+}
+
+union comm {
+	char name[COMM_LEN];
+	u64 half[2];
+};
+
+static __always_inline const struct spec *match_command(struct task_struct *p)
+{
+	union comm comm = {};
+
+	bpf_probe_read_kernel_str(comm.name, COMM_LEN, p->comm);
+	return lookup(MATCH_COMM, comm.half[0], comm.half[1], 0);
+}
+
+/* A kernel thread: by its whole name, then without the number or CPU at its end. */
+static __noinline const struct spec *match_kthread(struct task_struct *p)
+{
+	const struct spec *spec;
+	union comm comm = {};
+	bool cut = false;
+	u32 i;
+
+	if (!nr_matchers[MATCH_KTHREAD])
+		return NULL;
+	bpf_probe_read_kernel_str(comm.name, COMM_LEN, p->comm);
+	spec = lookup(MATCH_KTHREAD, comm.half[0], comm.half[1], 0);
+	if (spec)
+		return spec;
+	for (i = 0; i < COMM_LEN; i++) {
+		char byte = comm.name[i];
+
+		cut |= byte == '/' || byte == ':' || (byte >= '0' && byte <= '9');
+		if (cut)
+			comm.name[i] = 0;
+	}
+	return lookup(MATCH_KTHREAD, comm.half[0], comm.half[1], 0);
+}
+
+/* The spec of @p, which runs @file; *kind: how it was found. @exec: @p is current, in exec. */
+static __always_inline const struct spec *match_program(struct task_struct *p, struct file *file,
+							bool exec, u32 *kind)
+{
+	u64 ino = file->f_inode->i_ino, dev = file->f_inode->i_sb->s_dev;
+	const struct spec *spec = NULL;
+
+	*kind = MATCH_ARG;
+	if (exec && nr_matchers[MATCH_ARG])
+		spec = match_argument(p, ino, dev);
+	if (!spec && nr_matchers[MATCH_FILE]) {
+		*kind = MATCH_FILE;
+		spec = lookup(MATCH_FILE, ino, dev, 0);
+	}
+	if (!spec && nr_matchers[MATCH_APP]) {
+		*kind = MATCH_APP;
+		spec = match_application(p);
+	}
+	if (!spec && nr_matchers[MATCH_COMM]) {
+		*kind = MATCH_COMM;
+		spec = match_command(p);
+	}
+	return spec;
+}
+
+/*
+ * What an exec, or a look at a running program, decides: @spec is the program's own or NULL. A spec
+ * with flag P counts only if an interactive task started it.
+ */
+static __noinline void task_apply(struct task_struct *p, struct task_ctx *t, const struct spec *spec,
+				  u32 kind, bool launch)
+{
+	struct server *s;
+
+	if (spec && (spec->flags & SPEC_PARENT) && !t->launched)
+		spec = NULL;
+	s = server_owned(t);
+	if (s && (s->info.spec.flags & SPEC_STICKY))
+		return; /* aplomb run: what was asked for outranks what was shipped */
+	if (!spec) {
+		if (t->window_ns)
+			window_settle(p, t);
+		else if (s && !(s->info.spec.flags & SPEC_INHERIT))
+			program_leave(t);
+		return;
+	}
+	if (!(spec->flags & SPEC_INTERACTIVE)) {
+		program_leave(t);
+		return;
+	}
+	emit_task(EV_MATCHED, p, spec->id, kind, spec->runtime_ns, spec->period_ns);
+	server_create(p, t, spec, 0, launch);
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
+{
+	struct task_ctx *t = task_ctx(p);
+	const struct spec *spec;
+	u32 kind = 0;
+
+	spec = match_program(p, bprm->file, true, &kind);
+	if (!spec && !t)
+		return 0; /* the plain case: no spec, no interactive parent */
+	if (!t)
+		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		return 0;
+	task_apply(p, t, spec, kind, true);
+	t->launched = 0; /* that the parent was interactive counts for the first exec only */
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(on_exit, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	if (t)
+		task_leave(t);
+	return 0;
+}
+
+/* Does the table's row still say what server @s was made from? */
+static __always_inline bool same_spec(const struct server *s, const struct spec *spec)
+{
+	return s->info.spec.id == spec->id && s->info.spec.runtime_ns == spec->runtime_ns &&
+	       s->info.spec.period_ns == spec->period_ns && s->info.spec.flags == spec->flags;
+}
+
+/*
+ * Look at every task again: read by the daemon once after attach (programs that were running before
+ * us) and when specs have changed. Leaders first, as the iterator goes by process id; threads join.
+ */
+SEC("iter/task")
+int rematch(struct bpf_iter__task *ctx)
+{
+	struct task_struct *p = ctx->task, *leader, *parent;
+	const struct spec *spec = NULL;
+	struct server *s;
+	struct task_ctx *t;
+	struct file *file;
+	u32 kind = MATCH_KTHREAD;
+
+	if (!p)
+		return 0;
+	t = bpf_task_storage_get(&tasks, p, 0, 0);
+	leader = p->group_leader;
+	if (p->pid != p->tgid) {
+		struct task_ctx *lt = leader ? task_ctx(leader) : NULL;
+
+		s = server_owned(lt);
+		if (!s || (t && t->slot == lt->slot && t->generation == lt->generation))
+			return 0;
+		if (!t)
+			t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!t)
+			return 0;
+		task_leave(t);
+		task_join(t, lt->slot, s);
+		return 0;
+	}
+	s = server_owned(t);
+	if (s && (s->info.inherited || (s->info.spec.flags & SPEC_STICKY)))
+		return 0;
+	if (p->flags & PF_KTHREAD) {
+		spec = match_kthread(p);
+	} else {
+		file = p->mm ? p->mm->exe_file : NULL;
+		if (!file)
+			return 0;
+		spec = match_program(p, file, false, &kind);
+	}
+	if (!spec && !s)
+		return 0;
+	if (s && spec && same_spec(s, spec))
+		return 0;
+	if (!t)
+		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		return 0;
+	if (!spec) {
+		program_leave(t); /* its spec was taken away */
+		return 0;
+	}
+	parent = p->real_parent;
+	t->launched = parent && server_of(task_ctx(parent));
+	task_apply(p, t, spec, kind, false);
+	t->launched = 0;
+	return 0;
+}
+
+#endif /* APLOMB_MATCH_BPF_H */

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * background.h - what best-effort work keeps, whatever is reserved.
+ *
+ * Source: ours. Redline 6.1 promises best-effort tasks what R_max leaves, but enforces it only through
+ * revocation, which looks at the last four seconds; until then, and when only irrevocable tasks are
+ * left, EDF's precedence would starve them.
+ *
+ * 1. Model. Of every window of 100 ms, best-effort work is owed (1 - R_max) if it has work. What it
+ *    gets anyway counts.
+ *
+ * 2. Control. Precedence stays with reserved tasks for as long as the debt can still be paid: best-effort
+ *    work gets its turn at zero laxity, when the rest of the window is just what it is owed. Below an
+ *    overload that moment never comes. (The kernel's deferred dl_server does the same for SCHED_FIFO.)
+ *
+ *        |-- reserved tasks run ----------------------|== its turn ==|
+ *        window begins                          end - owed          end
+ */
+#ifndef APLOMB_POLICY_BACKGROUND_H
+#define APLOMB_POLICY_BACKGROUND_H
+
+#include "types.h"
+
+/* Short enough that a starved shell feels alive, long enough to stay out of 30 ms periods' way. */
+#define BACKGROUND_WINDOW_NS (100 * NSEC_PER_MSEC)
+
+struct background {
+	u64 window_end; /* ns */
+	s64 owed;       /* ns of the current window */
+};
+
+/* Begin a new window if the last one is over; @share_ppm is 1 - R_max. */
+static inline void background_roll(struct background *b, u64 now, u64 share_ppm)
+{
+	if (time_before(now, b->window_end))
+		return;
+	/* back to back while there is contention, from now after a pause */
+	if (time_before(b->window_end + BACKGROUND_WINDOW_NS, now))
+		b->window_end = now;
+	b->window_end += BACKGROUND_WINDOW_NS;
+	b->owed = (s64)(BACKGROUND_WINDOW_NS / 1000 * share_ppm / 1000);
+}
+
+static inline void background_charge(struct background *b, u64 ran_ns)
+{
+	b->owed -= (s64)ran_ns;
+}
+
+/* ns until best-effort work must run (0: now); TIME_NEVER if it has had its part of this window. */
+static inline u64 background_laxity(const struct background *b, u64 now)
+{
+	s64 lax;
+
+	if (b->owed <= 0)
+		return TIME_NEVER;
+	lax = (s64)(b->window_end - now) - b->owed;
+	return lax > 0 ? (u64)lax : 0;
+}
+
+#endif /* APLOMB_POLICY_BACKGROUND_H */

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * edf.h - the server of a reservation: C every T, ordered by earliest deadline first.
+ *
+ * Source: Redline (Yang et al., OSDI'08), section 6.2 and Listing 1.
+ *
+ * 1. Why. A movie needs 5 ms of CPU in every 30 ms and is ruined by the 31st. A share ("17 %") or a
+ *    priority does not say by when. A deadline does, and among tasks whose needs add up to no more
+ *    than the CPU, running the earliest deadline first meets them all (Liu and Layland). What can
+ *    break it is a task that takes more than it said, so each task has a budget.
+ *
+ * 2. Model. A server has a period [start, deadline) and what is left of C in it, the budget. It is
+ *    eligible while budget > 0 and start <= now. The scheduler runs the eligible task with the
+ *    earliest deadline, and takes what it ran off the budget.
+ *
+ *                   budget used up: next period, start in the future
+ *        +----------+ -----------------------------------------> +---------+
+ *        | eligible |                                            | waiting |
+ *        +----------+ <----------------------------------------- +---------+
+ *          |     ^                    now >= start
+ *          |     |
+ *          +-----+ woke up after the deadline: new period from now
+ *
+ * 3. Control. Listing 1 (edf_assign) runs when a server begins, when its budget was charged, and when
+ *    its task wakes up. Budget left at the deadline means one of two things. The task slept in
+ *    between: it had its fill, and a new period begins. It never slept: it is late through no fault
+ *    of its own, so it keeps its old, now earliest deadline, and its work is pushed through.
+ *
+ * 4. Where we differ. Line 16 is printed as budget = max(budget + C, C). Taken literally, what a
+ *    sleeper leaves unused adds up without end (a player that needs 1 of 5 ms could hold the CPU for a
+ *    minute after an hour), and an overrun is forgiven. We take min: nothing is carried over, and an
+ *    overrun is paid back. crates/policy/src/edf.rs has the counter-example as a test.
+ */
+#ifndef APLOMB_POLICY_EDF_H
+#define APLOMB_POLICY_EDF_H
+
+#include "types.h"
+
+struct edf_server {
+	u64 runtime;  /* C, ns */
+	u64 period;   /* T, ns, >= runtime */
+	u64 start;    /* of the current period, ns on the caller's clock */
+	u64 deadline; /* its end: start + period */
+	s64 budget;   /* ns left of C; below 0 after an overrun */
+	u32 slept;    /* the task slept voluntarily in this period (Listing 1, line 7) */
+	u32 late;     /* this period's deadline passed with work left: reported once */
+};
+
+enum edf_change {
+	EDF_KEPT = 0,      /* same period */
+	EDF_RENEWED = 1,   /* new period; had budget left */
+	EDF_EXHAUSTED = 2, /* new period; the budget was used up */
+	EDF_MISSED = 3     /* same period, its deadline has passed: the first time it is seen */
+};
+
+/* Bandwidth C/T in ppm of a CPU. */
+static inline u64 edf_bandwidth(u64 runtime, u64 period)
+{
+	return period ? runtime * PPM / period : 0;
+}
+
+/* Begin with a full budget: a task that was just admitted may run at once. */
+static inline void edf_init(struct edf_server *s, u64 now, u64 runtime, u64 period)
+{
+	s->runtime = runtime;
+	s->period = period;
+	s->start = now;
+	s->deadline = now + period;
+	s->budget = (s64)runtime;
+	s->slept = 0;
+	s->late = 0;
+}
+
+/* May the task run by right of its reservation now? */
+static inline bool edf_eligible(const struct edf_server *s, u64 now)
+{
+	return s->budget > 0 && !time_before(now, s->start);
+}
+
+/* Take @ns of CPU off the budget; edf_assign() follows. */
+static inline void edf_charge(struct edf_server *s, u64 ns)
+{
+	s->budget -= (s64)ns;
+}
+
+/* The task went to sleep of its own will. */
+static inline void edf_sleep(struct edf_server *s)
+{
+	s->slept = 1;
+}
+
+/*
+ * Listing 1: assign a new period if the current one is over.
+ *
+ * A budget below a whole period's debt cannot arise while budgets are enforced to microseconds, but
+ * the bound keeps a server from waiting for longer than one period if a timer was very late.
+ */
+static inline enum edf_change edf_assign(struct edf_server *s, u64 now)
+{
+	bool had_budget = s->budget > 0;
+	s64 budget;
+
+	if (had_budget && time_before(now, s->deadline))
+		return EDF_KEPT;
+
+	if (had_budget && !s->slept) {
+		bool first = !s->late;
+
+		s->late = 1;
+		return first ? EDF_MISSED : EDF_KEPT;
+	}
+
+	s->start = time_before(now, s->deadline) ? s->deadline : now;
+	s->deadline = s->start + s->period;
+	budget = s->budget + (s64)s->runtime;
+	if (budget > (s64)s->runtime)
+		budget = (s64)s->runtime;
+	if (budget <= 0)
+		budget = 1;
+	s->budget = budget;
+	s->slept = 0;
+	s->late = 0;
+	return had_budget ? EDF_RENEWED : EDF_EXHAUSTED;
+}
+
+#endif /* APLOMB_POLICY_EDF_H */

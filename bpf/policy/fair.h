@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * fair.h - virtual time with nice weights: how the time that nobody reserved is shared.
+ *
+ * 1. Why. Best-effort work, and interactive tasks beyond their reservation, should progress in
+ *    proportion to their weights. So each task has a virtual time that advances by what it ran over
+ *    its weight, and the one furthest behind runs next (start-time fair queueing; Redline 6.2 keeps
+ *    interactive tasks in CFS as well, for spare bandwidth).
+ *
+ * 2. Control. A sleeper must not save up credit, and nobody may run up a debt that would starve it
+ *    later, so a task's virtual time is held within a window around the queue's:
+ *
+ *        now - FAIR_CREDIT ........ now ........ now + FAIR_DEBT
+ *
+ *    A new task starts one slice ahead of the queue. Otherwise a stream of short-lived children (a
+ *    fork bomb) would always be served before tasks that already ran, and time would stand still.
+ */
+#ifndef APLOMB_POLICY_FAIR_H
+#define APLOMB_POLICY_FAIR_H
+
+#include "types.h"
+
+#define FAIR_WEIGHT 100 /* of nice 0; sched_ext maps nice -20..19 to 8876..1.5 */
+#define FAIR_SLICE_NS (4 * NSEC_PER_MSEC)
+/* One slice: enough that a waker is served soon, too little to hurt a queue by waking often. */
+#define FAIR_CREDIT_NS FAIR_SLICE_NS
+/* A task that used far more than its share by right of a reservation and lost it waits at most this
+ * much virtual time, that is, for 25 slices of each other task. */
+#define FAIR_DEBT_NS (100 * NSEC_PER_MSEC)
+
+/* Virtual time that @ran_ns of CPU cost a task of @weight. */
+static inline u64 fair_cost(u64 ran_ns, u32 weight)
+{
+	return weight == FAIR_WEIGHT ? ran_ns : ran_ns * FAIR_WEIGHT / (weight ? weight : 1);
+}
+
+/* Where a task with virtual time @v joins a queue that is at @now. */
+static inline u64 fair_place(u64 v, u64 now)
+{
+	if (time_before(v, now - FAIR_CREDIT_NS))
+		return now - FAIR_CREDIT_NS;
+	if (time_before(now + FAIR_DEBT_NS, v))
+		return now + FAIR_DEBT_NS;
+	return v;
+}
+
+/* Virtual time of a task that is new in a queue at @now. */
+static inline u64 fair_start(u64 now)
+{
+	return now + FAIR_SLICE_NS;
+}
+
+/*
+ * One CPU between the machine's queue (member 0) and the tasks pinned to this CPU (member 1).
+ *
+ * Pinned tasks cannot wait in a queue that all CPUs serve: every other CPU would have to step over
+ * them. Their own queue and the machine's are the two members of a start-time fair queue; a member's
+ * weight is the number of tasks it has waiting for this CPU, so that a pinned task and a free one get
+ * the same.
+ */
+struct fair_pair {
+	u64 tag[2]; /* start tags */
+	u64 now;    /* tag of the member served last */
+};
+
+/* Which of two members that both have tasks waiting is next? */
+static inline u32 fair_pair_pick(struct fair_pair *f)
+{
+	u32 i, m;
+
+	for (i = 0; i < 2; i++)
+		if (time_before(f->tag[i], f->now))
+			f->tag[i] = f->now; /* it had nothing to run: no credit for that */
+	m = time_before(f->tag[1], f->tag[0]);
+	f->now = f->tag[m];
+	return m;
+}
+
+/* Member @m, with @nr tasks, ran for @ran_ns. */
+static inline void fair_pair_charge(struct fair_pair *f, u32 m, u64 ran_ns, u32 nr)
+{
+	f->tag[m & 1] += ran_ns / (nr ? nr : 1);
+}
+
+#endif /* APLOMB_POLICY_FAIR_H */

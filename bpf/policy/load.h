@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * load.h - how much of a CPU the interactive tasks use, and who may join or has to go.
+ *
+ * Source: Redline section 6.1.
+ *
+ * 1. Why. Adding up the C/T of all that runs refuses most of a desktop: specs are generous, and an
+ *    editor that reserves 5 % uses 0.1 %. So admission looks at what is really used, accepts a bounded
+ *    overload, and load control ends that overload within seconds by revoking whoever acts least like
+ *    an interactive task.
+ *
+ * 2. Model. R_load is the mean of the last four one-second samples of the CPU time that interactive
+ *    tasks took by right of their reservations. S_load is the expected load: a launch adds its C/T at
+ *    once, and each second half of the distance to R_load goes.
+ *
+ * 3. Control. Admit if max(R_load, S_load) + C/T < R_hi. Revoke while R_load > R_max, until the rest
+ *    is below R_hi. Reactivate, one a window, where R_load < R_lo.
+ *
+ * 4. Where we differ. The paper samples all CPU time of interactive tasks. Here they may also run on
+ *    spare time without precedence; that displaces nobody's reservation and does not count, or a game
+ *    alone on the machine would be revoked for using what nobody else wanted.
+ */
+#ifndef APLOMB_POLICY_LOAD_H
+#define APLOMB_POLICY_LOAD_H
+
+#include "types.h"
+
+/* The observation window: four samples, one a second (section 6.1: smooths bursts, sees overload). */
+#define LOAD_SAMPLES 4
+#define LOAD_SAMPLE_NS NSEC_PER_SEC
+
+struct load {
+	u64 sample_ppm[LOAD_SAMPLES];
+	u64 r_ppm; /* R_load */
+	u64 s_ppm; /* S_load */
+	u32 next;  /* slot of the next sample */
+	u32 pad;
+};
+
+/* max(R_load, S_load), ppm: what admission compares, and what placement calls the least loaded. */
+static inline u64 load_expected(const struct load *l)
+{
+	return l->r_ppm > l->s_ppm ? l->r_ppm : l->s_ppm;
+}
+
+/* Admission: does a task of @bw_ppm fit below @r_hi_ppm? */
+static inline bool load_fits(const struct load *l, u64 bw_ppm, u64 r_hi_ppm)
+{
+	return load_expected(l) + bw_ppm < r_hi_ppm;
+}
+
+/* A task of @bw_ppm was launched here. */
+static inline void load_launch(struct load *l, u64 bw_ppm)
+{
+	l->s_ppm += bw_ppm;
+}
+
+/*
+ * A task of @bw_ppm, launched @age_s seconds ago, has gone. Of what it had added to S_load above R_load
+ * half went each second; the rest is subtracted. Its real use leaves through R_load.
+ */
+static inline void load_leave(struct load *l, u64 bw_ppm, u64 age_s)
+{
+	u64 part = age_s < 32 ? bw_ppm >> age_s : 0;
+	u64 floor = l->s_ppm < l->r_ppm ? l->s_ppm : l->r_ppm;
+
+	l->s_ppm = l->s_ppm > floor + part ? l->s_ppm - part : floor;
+}
+
+/* One second's sample: interactive tasks took @used_ns of @interval_ns by right. */
+static inline void load_sample(struct load *l, u64 used_ns, u64 interval_ns)
+{
+	u64 sum = 0;
+	u32 i;
+
+	if (!interval_ns)
+		return;
+	l->sample_ppm[l->next % LOAD_SAMPLES] = used_ns * PPM / interval_ns;
+	l->next = (l->next + 1) % LOAD_SAMPLES;
+	for (i = 0; i < LOAD_SAMPLES; i++)
+		sum += l->sample_ppm[i];
+	l->r_ppm = sum / LOAD_SAMPLES;
+	/* halving: after one window 94 % of a guess has been replaced by what was measured */
+	if (l->s_ppm > l->r_ppm)
+		l->s_ppm = l->r_ppm + (l->s_ppm - l->r_ppm) / 2;
+	else
+		l->s_ppm = l->r_ppm - (l->r_ppm - l->s_ppm) / 2;
+}
+
+/*
+ * A task that used @use_ppm over the window was revoked: what it used is no longer part of the load.
+ * Without this the old samples would have the next second revoke somebody else for it.
+ */
+static inline void load_forget(struct load *l, u64 use_ppm)
+{
+	u64 sum = 0;
+	u32 i;
+
+	for (i = 0; i < LOAD_SAMPLES; i++) {
+		l->sample_ppm[i] -= use_ppm < l->sample_ppm[i] ? use_ppm : l->sample_ppm[i];
+		sum += l->sample_ppm[i];
+	}
+	l->r_ppm = sum / LOAD_SAMPLES;
+	l->s_ppm -= use_ppm < l->s_ppm ? use_ppm : l->s_ppm;
+}
+
+/* CPU time of one server in each second of the window; old seconds fall out when time moves on. */
+struct usage {
+	u64 second; /* number of the latest second that was written */
+	u64 ns[LOAD_SAMPLES];
+};
+
+static inline void usage_advance(struct usage *u, u64 second)
+{
+	u64 gone = second - u->second, i;
+
+	if (!gone)
+		return;
+	for (i = 0; i < LOAD_SAMPLES; i++)
+		if (i < gone)
+			u->ns[(u->second + 1 + i) % LOAD_SAMPLES] = 0;
+	u->second = second;
+}
+
+static inline void usage_add(struct usage *u, u64 second, u64 ns)
+{
+	usage_advance(u, second);
+	u->ns[second % LOAD_SAMPLES] += ns;
+}
+
+/* Mean use over the window that ends with @second, ppm. */
+static inline u64 usage_ppm(struct usage *u, u64 second)
+{
+	u64 sum = 0, i;
+
+	usage_advance(u, second);
+	for (i = 0; i < LOAD_SAMPLES; i++)
+		sum += u->ns[i];
+	return sum * PPM / (LOAD_SAMPLES * LOAD_SAMPLE_NS);
+}
+
+#endif /* APLOMB_POLICY_LOAD_H */

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * reserve.bpf.h - a reservation for a running program, asked for by name of its process (aplomb run).
+ *
+ * The daemon runs this program (BPF_PROG_RUN) after it has checked who asks; the answer is in the
+ * arguments. The daemon then reads the iterator `rematch`, which lets the process's other threads join.
+ */
+#ifndef APLOMB_RESERVE_BPF_H
+#define APLOMB_RESERVE_BPF_H
+
+#include "server.bpf.h"
+
+static __always_inline s32 reserve_for(struct task_struct *p, struct reserve_args *args)
+{
+	struct spec spec = args->spec;
+	struct task_ctx *t;
+	struct server *s;
+
+	if (p->pid != p->tgid)
+		return -EINVAL;
+	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		return -ENOSPC;
+	if (!spec.period_ns) {
+		program_leave(t);
+		return 0;
+	}
+	if (!server_create(p, t, &spec, 0, true))
+		return -ENOSPC;
+	s = server_of(t);
+	if (!s)
+		return -ESRCH;
+	args->state = s->info.state;
+	args->cpu = s->info.cpu;
+	return 0;
+}
+
+SEC("syscall")
+int reserve(struct reserve_args *args)
+{
+	struct task_struct *p;
+	u64 runtime = args->spec.runtime_ns, period = args->spec.period_ns;
+
+	args->state = SERVER_FREE;
+	args->cpu = -1;
+	args->result = -EINVAL;
+	if (period && (!runtime || runtime > period || period > 10 * NSEC_PER_SEC))
+		return 0;
+	p = bpf_task_from_pid(args->pid);
+	if (!p) {
+		args->result = -ESRCH;
+		return 0;
+	}
+	bpf_rcu_read_lock();
+	args->result = reserve_for(p, args);
+	bpf_rcu_read_unlock();
+	bpf_task_release(p);
+	return 0;
+}
+
+#endif /* APLOMB_RESERVE_BPF_H */

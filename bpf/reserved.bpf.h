@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * reserved.bpf.h - the reserved layer: EDF on each CPU, budgets by timer. Theory: policy/edf.h.
+ *
+ * Source: Redline section 6.2.
+ *
+ * 1. Queues. An eligible task of a server waits in its CPU's EDF queue, ordered by the server's
+ *    deadline. A task whose server waits for its next period is in the fair queue meanwhile, for spare
+ *    time (Redline keeps it in both; a sched_ext task can be in one). A timer of the server moves it
+ *    over when the period starts.
+ *
+ * 2. Exactness. The kernel looks at slices at ticks only (4 ms). So a timer of the CPU is set for the
+ *    end of the budget when a reserved task begins to run, and a task that becomes eligible preempts
+ *    whoever has a later deadline, or none, at once.
+ *
+ * 3. Preemption has a short way and a long one. The short way, straight to the head of the CPU's local
+ *    queue, is for a task that wakes up while nothing reserved runs or waits there. All others go
+ *    through the EDF queue and a kick. Since a local queue goes before any order of ours, a task that
+ *    begins to run looks whether an earlier deadline has come in between.
+ */
+#ifndef APLOMB_RESERVED_BPF_H
+#define APLOMB_RESERVED_BPF_H
+
+#include "server.bpf.h"
+#include "fair.bpf.h"
+
+/* Ineligible tasks at the head of an EDF queue that one dispatch sorts out. */
+#define MAX_STALE 8
+
+/* The server that @p may run on by right on @cpu, or NULL. */
+static __always_inline struct server *right_on(const struct task_ctx *t, s32 cpu)
+{
+	struct server *s = server_of(t);
+
+	return s && s->info.state == SERVER_ADMITTED && s->info.cpu == cpu ? s : NULL;
+}
+
+/* Remember that thread @pid waits in a fair queue for @s's next period. Called with s->lock held. */
+static __always_inline void waiter_add(struct server *s, s32 pid)
+{
+	s32 i, empty = -1;
+
+	for (i = WAITERS - 1; i >= 0; i--) {
+		if (s->waiter[i] == pid)
+			return;
+		if (!s->waiter[i])
+			empty = i;
+	}
+	if (empty >= 0)
+		s->waiter[empty] = pid;
+}
+
+/* Make @cpu choose again if @deadline is earlier than what it runs; else find an idle one to help. */
+static __always_inline void preempt(struct task_struct *p, s32 cpu, u64 deadline)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	if (time_before(deadline, c->deadline) && !c->turn) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	} else if (nr_cpus > 1) {
+		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+
+		if (idle >= 0)
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	}
+}
+
+/* Queue @p by right of its server. False: it has none here and now, and belongs in the fair layer. */
+static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
+{
+	struct server *s = server_of(t);
+	u64 now, deadline, start, slice;
+	struct cpu_ctx *c;
+	bool eligible;
+	u32 change;
+	s32 cpu;
+
+	if (!s || s->info.state != SERVER_ADMITTED)
+		return false;
+	cpu = s->info.cpu;
+	if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return false;
+	now = bpf_ktime_get_ns();
+
+	bpf_spin_lock(&s->lock);
+	change = edf_assign(&s->info.edf, now);
+	eligible = edf_eligible(&s->info.edf, now);
+	deadline = s->info.edf.deadline;
+	start = s->info.edf.start;
+	slice = s->info.edf.budget + FAIR_SLICE_NS; /* the timer is first, the tick a second net */
+	if (!eligible)
+		waiter_add(s, p->pid);
+	bpf_spin_unlock(&s->lock);
+
+	if (change != EDF_KEPT)
+		emit_change(s, change, now);
+	if (!eligible) {
+		bpf_timer_start(&s->timer, start, BPF_F_TIMER_ABS);
+		return false;
+	}
+
+	t->fair_vtime = p->scx.dsq_vtime;
+	t->by_right = 1;
+	c = cpu_ctx(cpu);
+	if ((enq_flags & SCX_ENQ_WAKEUP) && c->deadline == TIME_NEVER && !c->turn &&
+	    scx_bpf_task_cpu(p) == cpu && !scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
+		c->deadline = deadline;
+		dsq_insert(p, SCX_DSQ_LOCAL, slice, enq_flags | SCX_ENQ_PREEMPT);
+		return true;
+	}
+	dsq_insert_vtime(p, DSQ_EDF(cpu), slice, deadline, enq_flags);
+	if (c->putting != p->pid) /* else the CPU is choosing already */
+		preempt(p, cpu, deadline);
+	return true;
+}
+
+/* Move @p from its fair queue to @s's EDF queue: its period has started. */
+static __noinline void promote(struct task_struct *p, struct server *s, s32 cpu, u64 deadline)
+{
+	struct task_ctx *t = task_ctx(p);
+	struct bpf_iter_scx_dsq it;
+
+	if (!t || server_of(t) != s || t->by_right)
+		return;
+	if (!bpf_iter_scx_dsq_new(&it, pinned(p) ? DSQ_PINNED(cpu) : DSQ_FAIR, 0)) {
+		/* before the move: the task may run the moment it is made */
+		t->fair_vtime = p->scx.dsq_vtime;
+		t->by_right = 1;
+		scx_bpf_dsq_move_set_slice(&it, s->info.edf.runtime + FAIR_SLICE_NS);
+		scx_bpf_dsq_move_set_vtime(&it, deadline);
+		if (scx_bpf_dsq_move_vtime(&it, p, DSQ_EDF(cpu), 0))
+			preempt(p, cpu, deadline);
+		else
+			t->by_right = 0; /* it runs, or sleeps: its next enqueue sees to it */
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
+/* The next period of a server has started. */
+static int server_timer(void *map, u32 *slot, struct server *s)
+{
+	u64 now = bpf_ktime_get_ns(), deadline, start;
+	s32 waiter[WAITERS], cpu;
+	bool eligible;
+	u32 i;
+
+	bpf_spin_lock(&s->lock);
+	eligible = edf_eligible(&s->info.edf, now) && s->info.state == SERVER_ADMITTED;
+	start = s->info.edf.start;
+	deadline = s->info.edf.deadline;
+	cpu = s->info.cpu;
+	for (i = 0; i < WAITERS; i++) {
+		waiter[i] = s->waiter[i];
+		if (eligible)
+			s->waiter[i] = 0;
+	}
+	bpf_spin_unlock(&s->lock);
+
+	if (!eligible) {
+		if (s->info.state == SERVER_ADMITTED && time_before(now, start))
+			bpf_timer_start(&s->timer, start, BPF_F_TIMER_ABS);
+		return 0;
+	}
+	for (i = 0; i < WAITERS; i++) {
+		struct task_struct *p;
+
+		if (!waiter[i])
+			continue;
+		p = bpf_task_from_pid(waiter[i]);
+		if (!p)
+			continue;
+		promote(p, s, cpu, deadline);
+		bpf_task_release(p);
+	}
+	return 0;
+}
+
+/*
+ * Look at the head of @cpu's EDF queue. 1: it may run. 0: its server has no budget left (another
+ * thread used it) or was revoked; it was moved to the fair queue. -1: nothing there.
+ */
+static __noinline s32 head_is_eligible(s32 cpu, u64 now)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p = NULL;
+	s32 verdict = -1;
+
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
+		p = bpf_iter_scx_dsq_next(&it);
+	if (p) {
+		struct task_ctx *t = task_ctx(p);
+		struct server *s = right_on(t, cpu);
+
+		verdict = 1;
+		if (t && (!s || !edf_eligible(&s->info.edf, now))) {
+			u64 start = 0;
+
+			if (s) {
+				bpf_spin_lock(&s->lock);
+				waiter_add(s, p->pid);
+				start = s->info.edf.start;
+				bpf_spin_unlock(&s->lock);
+			}
+			t->by_right = 0;
+			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
+			scx_bpf_dsq_move_set_vtime(&it, fair_place(t->fair_vtime, fair_now));
+			scx_bpf_dsq_move_vtime(&it, p, pinned(p) ? DSQ_PINNED(cpu) : DSQ_FAIR, 0);
+			if (s)
+				bpf_timer_start(&s->timer, start, BPF_F_TIMER_ABS);
+			verdict = 0;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return verdict;
+}
+
+/* Take the eligible task with the earliest deadline. */
+static __noinline bool reserved_dispatch(u32 cpu)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 i;
+
+	bpf_for(i, 0, MAX_STALE) {
+		s32 verdict;
+
+		if (!scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)))
+			return false;
+		verdict = head_is_eligible(cpu, now);
+		if (verdict > 0)
+			return dsq_move_to_local(DSQ_EDF(cpu));
+		if (verdict < 0)
+			return false;
+	}
+	return false;
+}
+
+/* An idle CPU helps out: a reserved task that waits elsewhere runs here, on spare time. */
+static __noinline bool reserved_steal(u32 cpu)
+{
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus) {
+		if (i != cpu && scx_bpf_dsq_nr_queued(DSQ_EDF(i)) && dsq_move_to_local(DSQ_EDF(i)))
+			return true;
+	}
+	return false;
+}
+
+/* Is best-effort work due on @cpu before anything reserved? (background.h) */
+static __always_inline bool background_due(u32 cpu, struct cpu_ctx *c)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	background_roll(&c->background, now, PPM - r_max_ppm);
+	return !background_laxity(&c->background, now) && fair_waiting(cpu);
+}
+
+static __always_inline void cpu_timer_start(u32 cpu, u64 ns)
+{
+	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
+
+	if (slot)
+		bpf_timer_start(&slot->timer, ns, BPF_F_TIMER_CPU_PIN);
+}
+
+static __always_inline void cpu_timer_cancel(u32 cpu)
+{
+	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
+
+	if (slot)
+		bpf_timer_cancel(&slot->timer);
+}
+
+/* End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. */
+static int cpu_timer(void *map, u32 *cpu, struct timer_slot *slot)
+{
+	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+static __always_inline u64 least(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* @p begins to run by right of @s: set the timer for what ends first. */
+static __noinline void reserved_running(struct task_struct *p, struct task_ctx *t, struct server *s, u32 cpu)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 now = bpf_ktime_get_ns(), limit;
+
+	c->by_right = 1;
+	c->deadline = s->info.edf.deadline;
+	limit = s->info.edf.budget > 0 ? s->info.edf.budget : 1;
+	if (t->window_ns)
+		limit = least(limit, t->window_ns);
+	background_roll(&c->background, now, PPM - r_max_ppm);
+	limit = least(limit, background_laxity(&c->background, now));
+	cpu_timer_start(cpu, limit > NSEC_PER_USEC ? limit : NSEC_PER_USEC);
+
+	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
+		struct bpf_iter_scx_dsq it;
+		struct task_struct *head = NULL;
+
+		if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
+			head = bpf_iter_scx_dsq_next(&it);
+		if (head && time_before(head->scx.dsq_vtime, c->deadline))
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		bpf_iter_scx_dsq_destroy(&it);
+	}
+}
+
+/* A task of @s stops on @cpu after @ran ns: budget, Listing 1, books. */
+static __noinline void reserved_stopping(struct server *s, u32 cpu, u64 ran, bool runnable)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 now = bpf_ktime_get_ns();
+	u32 change = EDF_KEPT;
+
+	if (c->by_right)
+		cpu_timer_cancel(cpu);
+	bpf_spin_lock(&s->lock);
+	if (!runnable)
+		edf_sleep(&s->info.edf);
+	if (c->by_right) {
+		edf_charge(&s->info.edf, ran);
+		change = edf_assign(&s->info.edf, now);
+		usage_add(&s->info.usage, now / NSEC_PER_SEC, ran);
+		s->info.served_ns += ran;
+	}
+	bpf_spin_unlock(&s->lock);
+	if (c->by_right)
+		__sync_fetch_and_add(&c->reserved_ns, ran);
+	if (change != EDF_KEPT)
+		emit_change(s, change, now);
+}
+
+/* A forked child has used @ran ns of the window in which it may still exec. */
+static __always_inline void window_charge(struct task_struct *p, u64 ran)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	if (!t || !t->window_ns)
+		return;
+	if (ran + 10 * NSEC_PER_USEC >= t->window_ns) /* what is left would not be worth a timer */
+		window_settle(p, t);
+	else
+		t->window_ns -= ran;
+}
+
+#endif /* APLOMB_RESERVED_BPF_H */

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * state.bpf.h - what the scheduler remembers: settings, CPUs, tasks, servers; counters and events.
+ *
+ * Who owns what. A cpu_ctx belongs to its CPU's run-queue lock, a task_ctx to the lock of the run
+ * queue its task is on, a server to its own spin lock. Lock order: run queue, then server, then
+ * governor; no two servers at once. Nothing is called while a spin lock is held.
+ */
+#ifndef APLOMB_STATE_BPF_H
+#define APLOMB_STATE_BPF_H
+
+#include "kernel.bpf.h"
+#include "intf.h"
+#include "policy/fair.h"
+#include "policy/background.h"
+
+/*
+ * Settings, written by user space before the load. Trade: a higher r_hi lets more applications in, a
+ * lower one leaves more room for their bursts; r_max - r_hi is how much of a burst is tolerated, and
+ * 1 - r_max is what best-effort work keeps of each CPU; r_lo well below r_hi keeps a task from
+ * being reactivated into the overload that revoked it.
+ */
+const volatile u64 r_lo_ppm = 600000;
+const volatile u64 r_hi_ppm = 800000;
+const volatile u64 r_max_ppm = 900000;
+/* Redline section 3: CPU time a forked child has, on its parent's budget, to exec. */
+const volatile u64 fork_window_ns = NSEC_PER_MSEC;
+
+/* Dispatch queues */
+#define DSQ_FAIR 1ULL                    /* the machine's: by virtual time */
+#define DSQ_EDF(cpu) (0x10000ULL + (cpu)) /* reserved tasks of one CPU: by deadline */
+#define DSQ_PINNED(cpu) (0x20000ULL + (cpu)) /* tasks that may run on this CPU only: by virtual time */
+
+/* Threads of one server that wait in a fair queue and are moved when its next period starts. One more
+ * waits there until its own next wake-up. */
+#define WAITERS 8
+
+struct server {
+	struct server_info info; /* first: this is what user space reads */
+	struct bpf_spin_lock lock;
+	s32 waiter[WAITERS]; /* thread ids, 0: none */
+	u64 exhausted_second; /* in which its budget was last used up; told once a second */
+	u64 missed_second;    /* likewise for a missed deadline */
+	u32 exhausted_now;    /* times in that second */
+	u32 pad;
+	struct bpf_timer timer; /* at the start of the next period, while a thread waits for it */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_SERVERS);
+	__type(key, u32);
+	__type(value, struct server);
+} servers SEC(".maps");
+
+/* Slots of `servers` that are free; slot 0 means "none" and is never in it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, MAX_SERVERS);
+	__type(value, u32);
+} free_slots SEC(".maps");
+
+struct task_ctx {
+	u32 slot;       /* server, 0: none */
+	u32 generation; /* of that slot when the task joined */
+	u64 window_ns;  /* > 0: a forked child that may still exec; slot is its parent's */
+	u64 fair_vtime; /* while by_right: dsq_vtime holds the deadline then */
+	u32 by_right;   /* queued, or running, as a reserved task */
+	u32 launched;   /* an interactive task started it (flag P) */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} tasks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SPECS);
+	__type(key, struct match_key);
+	__type(value, struct spec);
+} matchers SEC(".maps");
+
+struct timer_slot {
+	struct bpf_timer timer;
+};
+
+/* The governor's books: every cpu_ctx.load. */
+struct bpf_spin_lock governor_lock SEC(".data.governor") __hidden __attribute__((aligned(8)));
+
+/* Ends a budget, or the best-effort turn, on one CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} cpu_timers SEC(".maps");
+
+/* The governor's second; armed only while there are servers. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} governor_timer SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, EVENT_BYTES);
+} events SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NR_EVENTS);
+	__type(key, u32);
+	__type(value, u64);
+} stats SEC(".maps");
+
+struct cpu_ctx {
+	u64 deadline;      /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
+	u64 exec_start;    /* the running task's total CPU time when it began to run */
+	u64 reserved_ns;   /* run by right since the governor's last look */
+	struct load load;
+	struct background background;
+	struct fair_pair pair;
+	u64 pinned_now;    /* virtual time of the pinned tasks' queue */
+	u32 slot;          /* server of the running task, 0: none */
+	u32 by_right;      /* it runs by right of that server */
+	s32 putting;       /* thread id that just stopped here and is about to be enqueued again */
+	u32 turn;          /* best-effort work runs although reserved tasks wait (background.h) */
+	u32 online;
+} __attribute__((aligned(64)));
+
+struct cpu_ctx cpus[MAX_CPUS];
+
+u32 nr_cpus;    /* possible CPUs */
+u32 nr_slots;   /* highest slot ever used + 1: user space reads servers[1 .. nr_slots - 1] */
+u32 nr_servers; /* slots in use; 0: every path skips the reserved layer */
+u32 nr_matchers[NR_MATCH_KINDS]; /* written by user space */
+u64 fair_now;   /* virtual time of the machine's queue */
+struct exit_info exit_info;
+
+/* So that the skeleton knows these types */
+const volatile struct event event_layout;
+const volatile struct server_info server_info_layout;
+const volatile struct match_key match_key_layout;
+const volatile struct reserve_args reserve_args_layout;
+
+static __always_inline struct cpu_ctx *cpu_ctx(u32 cpu)
+{
+	return &cpus[cpu & (MAX_CPUS - 1)];
+}
+
+static __always_inline struct task_ctx *task_ctx(struct task_struct *p)
+{
+	return bpf_task_storage_get(&tasks, p, 0, 0);
+}
+
+/* The task's context if any task has a server at all: the plain case pays one load and one branch. */
+static __always_inline struct task_ctx *task_ctx_if_any(struct task_struct *p)
+{
+	return nr_servers ? task_ctx(p) : NULL;
+}
+
+static __always_inline struct server *server_at(u32 slot)
+{
+	return slot ? bpf_map_lookup_elem(&servers, &slot) : NULL;
+}
+
+/* The server that @t refers to, or NULL if that one has gone. */
+static __always_inline struct server *server_of(const struct task_ctx *t)
+{
+	struct server *s = t ? server_at(t->slot) : NULL;
+
+	return s && s->info.generation == t->generation && s->info.state ? s : NULL;
+}
+
+static __always_inline void count(u32 type)
+{
+	u64 *n = bpf_map_lookup_elem(&stats, &type);
+
+	if (n)
+		*n += 1;
+}
+
+#endif /* APLOMB_STATE_BPF_H */
