@@ -1,7 +1,21 @@
-//! Redline's line format.
+//! Redline's line format (section 3): `path:type:C:T:flags:pi:io`, one program a line.
+//!
+//! - path: absolute, `*` for any characters but `/`; or `[kswapd0]`, `[kswapd*]` for kernel threads
+//! - type: `iact` (default) or `be`, in any case
+//! - C, T: runtime and period in ms, decimals allowed; `-` for best-effort
+//! - flags: letters I (inheritable), R (revocable), P (only when an interactive task starts it), or `-`
+//! - pi: memory protection period in s; io: I/O priority 0..7; both may be left off
+//!
+//! `-` or nothing stands for the default. `#` at the start of a line or after a blank begins a comment.
+//! `\:`, `\#`, `\\` and `\ ` stand for the character itself. The format has no names: a spec is called after
+//! the last part of its path, with `-2`, `-3` added when that is taken.
 
-use crate::diag::Diagnostic;
-use crate::model::Spec;
+use crate::diag::{nearest, shorten, Diagnostic, Lines, Place};
+use crate::duration::{decimal, format_decimal};
+use crate::limits::*;
+use crate::model::{Class, Launch, Matcher, Spec};
+use crate::raw::{self, Field, Raw};
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 /// What a parser gives: the valid specs, and what it found wrong with the others.
@@ -12,15 +26,421 @@ pub type Parsed = (Vec<Spec>, Vec<Diagnostic>);
 #[error("{0}")]
 pub struct NotExpressible(pub String);
 
+const FIELDS: [&str; 7] = ["path", "type", "C", "T", "flags", "pi", "io"];
+const MS: u64 = 1_000_000;
+
 /// Parses a spec.tab; `file` is only named in origins and diagnostics.
-pub fn parse(_file: &Path, _text: &[u8]) -> Parsed {
-    todo!()
+///
+/// A line with an error gives no spec; the others do.
+pub fn parse(file: &Path, text: &[u8]) -> Parsed {
+    let text = match decode(file, text) {
+        Ok(text) => text,
+        Err(d) => return (Vec::new(), vec![d]),
+    };
+    let lines = Lines::new(file, text);
+    let (mut specs, mut diags) = (Vec::new(), Vec::new());
+    let mut names = Names::default();
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        match parse_line(line, offset, &lines) {
+            Ok(None) => {}
+            Ok(Some(raw)) => match raw.build() {
+                Ok((mut spec, warnings)) => {
+                    spec.name = names.take(&spec.name);
+                    specs.push(spec);
+                    diags.extend(warnings);
+                }
+                Err(bad) => diags.extend(bad),
+            },
+            Err(bad) => diags.push(bad),
+        }
+        offset += line.len();
+    }
+    (specs, capped(diags, file))
 }
 
-/// Writes a spec as lines, one per matcher, each ending in a newline.
+/// Writes a spec as lines, one for each matcher, each ending in a newline.
 ///
 /// # Errors
 /// It has a matcher by argument, app or command, for which the format has no place.
-pub fn print(_spec: &Spec) -> Result<String, NotExpressible> {
-    todo!()
+pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
+    let (class, cpu) = match spec.class {
+        Class::Interactive => {
+            ("iact", format!("{}:{}", format_decimal(spec.runtime_ns, MS), format_decimal(spec.period_ns, MS)))
+        }
+        Class::BestEffort => ("be", "-:-".to_string()),
+    };
+    let mut flags = String::new();
+    for (set, letter) in
+        [(spec.inherit, 'I'), (spec.revocable, 'R'), (spec.launch == Launch::Interactive, 'P')]
+    {
+        if set {
+            flags.push(letter);
+        }
+    }
+    if flags.is_empty() {
+        flags.push('-');
+    }
+    let number = |n: Option<u32>| n.map_or("-".to_string(), |n| n.to_string());
+    let (pi, io) = (number(spec.protect_s), number(spec.io.map(u32::from)));
+    let mut out = String::new();
+    for matcher in &spec.matchers {
+        let who = match matcher {
+            Matcher::Path(p) => escape(p),
+            Matcher::KernelThread(k) => escape(&format!("[{k}]")),
+            other => return Err(NotExpressible(format!("spec.tab has no place for {other}"))),
+        };
+        out.push_str(&format!("{who}:{class}:{cpu}:{flags}:{pi}:{io}\n"));
+    }
+    Ok(out)
+}
+
+/// The bytes as text.
+///
+/// # Errors
+/// Not UTF-8: the diagnostic has the place of the first bad byte.
+pub(crate) fn decode<'a>(file: &Path, text: &'a [u8]) -> Result<&'a str, Diagnostic> {
+    std::str::from_utf8(text).map_err(|e| {
+        let good = std::str::from_utf8(&text[..e.valid_up_to()]).unwrap_or_default();
+        Diagnostic::error(&Lines::new(file, good).place(good.len()), "this is not UTF-8 text")
+    })
+}
+
+/// At most [`MAX_DIAGNOSTICS`], with a last one that counts the rest.
+pub(crate) fn capped(mut diags: Vec<Diagnostic>, file: &Path) -> Vec<Diagnostic> {
+    if diags.len() > MAX_DIAGNOSTICS {
+        let rest = diags.split_off(MAX_DIAGNOSTICS);
+        let severity = rest.iter().map(|d| d.severity).max().unwrap_or(crate::Severity::Note);
+        let what = format!("{} more findings are not shown", rest.len());
+        diags.push(Diagnostic::new(severity, &Place::file(file), what));
+    }
+    diags
+}
+
+/// Gives every spec a name of its own.
+#[derive(Default)]
+pub(crate) struct Names {
+    taken: HashSet<String>,
+    /// The number that the next spec of this name tries first, so that many of one name stay cheap.
+    next: HashMap<String, u32>,
+}
+
+impl Names {
+    /// `name`, or with the first of `-2`, `-3`, … that is not taken.
+    pub(crate) fn take(&mut self, name: &str) -> String {
+        let mut out = name.to_string();
+        while !self.taken.insert(out.clone()) {
+            let n = self.next.entry(name.to_string()).or_insert(1);
+            *n += 1;
+            let tail = format!("-{n}");
+            let keep = name.len().min(MAX_NAME_BYTES - tail.len()); // names are ASCII
+            out = format!("{}{tail}", &name[..keep]);
+        }
+        out
+    }
+}
+
+/// One line's fields, and where they are.
+struct Line<'a> {
+    fields: Vec<(String, usize)>,
+    /// Offset of the line in the file, and the line's own length without the blanks at its end.
+    start: usize,
+    len: usize,
+    lines: &'a Lines<'a>,
+}
+
+fn parse_line(line: &str, start: usize, lines: &Lines) -> Result<Option<Raw>, Diagnostic> {
+    let fields = split(line).map_err(|(at, what)| Diagnostic::error(&lines.place(start + at), what))?;
+    let Some(fields) = fields else { return Ok(None) };
+    Line { fields, start, len: line.trim_end().len(), lines }.raw().map(Some)
+}
+
+impl Line<'_> {
+    fn raw(&self) -> Result<Raw, Diagnostic> {
+        let n = self.fields.len();
+        if n > FIELDS.len() {
+            let what = format!("{n} fields, there are {}; a \":\" in a path is written \"\\:\"", FIELDS.len());
+            return Err(Diagnostic::error(&self.place(FIELDS.len()), what));
+        }
+        if n < 5 {
+            let what = format!("the line ends before this field; it has the form {}", FIELDS.join(":"));
+            return Err(self.bad(n, what, None));
+        }
+        let matcher = self.matcher()?;
+        let class = self.class()?;
+        let [inherit, revocable, parent] = self.flags()?;
+        let launch = if parent { Launch::Interactive } else { Launch::Any };
+        let io = self.whole(6, 0..=u32::from(MAX_IO))?.and_then(|n| u8::try_from(n).ok());
+        let mut raw = Raw {
+            place: self.place(0),
+            name: self.field(0, raw::name_for(&matcher)),
+            class: self.field(1, class),
+            cpu: self.cpu(class)?.and_then(|pair| self.field(2, pair)),
+            inherit: self.field(4, inherit),
+            revocable: self.field(4, revocable),
+            launch: self.field(4, launch),
+            protect: self.field(5, self.whole(5, 1..=MAX_PROTECT_S)?),
+            io: self.field(6, io),
+            ..Raw::default()
+        };
+        match matcher {
+            Matcher::KernelThread(k) => raw.kernel_thread = self.field(0, vec![k]),
+            _ => raw.path = self.field(0, vec![self.text(0).to_string()]),
+        }
+        Ok(raw)
+    }
+
+    fn text(&self, i: usize) -> &str {
+        self.fields.get(i).map_or("", |f| &f.0)
+    }
+
+    /// The field unless it stands for the default.
+    fn given(&self, i: usize) -> Option<&str> {
+        Some(self.text(i)).filter(|t| !matches!(*t, "" | "-"))
+    }
+
+    fn place(&self, i: usize) -> Place {
+        self.lines.place(self.start + self.fields.get(i).map_or(self.len, |f| f.1))
+    }
+
+    fn field<T>(&self, i: usize, value: T) -> Option<Field<T>> {
+        Some(Field { value, place: self.place(i) })
+    }
+
+    fn bad(&self, i: usize, message: impl Into<String>, hint: Option<String>) -> Diagnostic {
+        Diagnostic::error(&self.place(i), message).field(FIELDS[i]).suggest(hint)
+    }
+
+    fn matcher(&self) -> Result<Matcher, Diagnostic> {
+        let who = self.text(0);
+        let Some(rest) = who.strip_prefix('[') else {
+            raw::check_path(who).map_err(|p| self.bad(0, p.message, p.suggestion))?;
+            return Ok(Matcher::Path(who.to_string()));
+        };
+        let Some(name) = rest.strip_suffix(']') else {
+            return Err(self.bad(0, "a kernel thread's name ends in \"]\"", None));
+        };
+        raw::check_kernel_thread(name)
+            .map_err(|p| self.bad(0, p.message, p.suggestion.map(|s| format!("[{s}]"))))?;
+        Ok(Matcher::KernelThread(name.to_string()))
+    }
+
+    fn class(&self) -> Result<Class, Diagnostic> {
+        match self.given(1).map(str::to_ascii_lowercase).as_deref() {
+            None | Some("iact") => Ok(Class::Interactive),
+            Some("be") => Ok(Class::BestEffort),
+            Some(other) => {
+                let hint = match nearest(other, ["iact", "interactive", "be", "best-effort"]) {
+                    Some("interactive" | "iact") => Some("iact".to_string()),
+                    Some(_) => Some("be".to_string()),
+                    None => None,
+                };
+                let what = format!("\"{}\" is neither iact nor be", shorten(self.text(1)));
+                Err(self.bad(1, what, hint))
+            }
+        }
+    }
+
+    /// C and T in ns; None where a best-effort program rightly has none.
+    fn cpu(&self, class: Class) -> Result<Option<(u64, u64)>, Diagnostic> {
+        match (self.ms(2)?, self.ms(3)?) {
+            (Some(c), Some(t)) => {
+                let write = |c, t| format!("{}:{}", format_decimal(c, MS), format_decimal(t, MS));
+                raw::check_cpu(c, t, write).map_err(|p| self.bad(2, p.message, p.suggestion))?;
+                Ok(Some((c, t)))
+            }
+            (None, None) if class == Class::BestEffort => Ok(None),
+            (c, _) => {
+                let missing = if c.is_none() { 2 } else { 3 };
+                Err(self.bad(missing, "a runtime and a period are needed, in ms", None))
+            }
+        }
+    }
+
+    fn ms(&self, i: usize) -> Result<Option<u64>, Diagnostic> {
+        let Some(text) = self.given(i) else { return Ok(None) };
+        decimal(text, MS).map(Some).map_err(|message| match crate::parse_duration(text) {
+            Ok(ns) => {
+                self.bad(i, "milliseconds are written without a unit", Some(format_decimal(ns, MS)))
+            }
+            Err(_) => self.bad(i, message, None),
+        })
+    }
+
+    /// I, R and P.
+    fn flags(&self) -> Result<[bool; 3], Diagnostic> {
+        let mut flags = [false; 3];
+        for letter in self.given(4).unwrap_or_default().chars() {
+            let known = "IRP".find(letter.to_ascii_uppercase());
+            match known {
+                Some(n) if letter.is_ascii_uppercase() => {
+                    if std::mem::replace(&mut flags[n], true) {
+                        return Err(self.bad(4, format!("\"{letter}\" is given twice"), None));
+                    }
+                }
+                _ => {
+                    let what = format!("\"{}\" is no flag (I, R, P)", shorten(&letter.to_string()));
+                    return Err(self.bad(4, what, known.map(|_| self.text(4).to_ascii_uppercase())));
+                }
+            }
+        }
+        Ok(flags)
+    }
+
+    fn whole(&self, i: usize, range: std::ops::RangeInclusive<u32>) -> Result<Option<u32>, Diagnostic> {
+        let Some(text) = self.given(i) else { return Ok(None) };
+        match text.parse::<u32>() {
+            Ok(n) if range.contains(&n) && text.bytes().all(|b| b.is_ascii_digit()) => Ok(Some(n)),
+            _ => {
+                let (from, to) = (range.start(), range.end());
+                let what = format!("\"{}\" is no whole number from {from} to {to}", shorten(text));
+                Err(self.bad(i, what, None))
+            }
+        }
+    }
+}
+
+/// The fields of a line without its comment, unescaped and trimmed, with their offsets; None for a line
+/// without fields. The error has the offset of a wrong escape.
+#[allow(clippy::type_complexity)]
+fn split(line: &str) -> Result<Option<Vec<(String, usize)>>, (usize, String)> {
+    let mut fields = Vec::new();
+    let (mut text, mut start, mut keep) = (String::new(), None, 0);
+    let mut blank_before = true;
+    let mut any = false;
+    let mut chars = line.char_indices();
+    while let Some((at, c)) = chars.next() {
+        let mut literal = false;
+        let mut c = c;
+        match c {
+            '#' if blank_before => break,
+            ':' => {
+                text.truncate(keep);
+                fields.push((std::mem::take(&mut text), start.take().unwrap_or(at)));
+                (keep, blank_before, any) = (0, false, true);
+                continue;
+            }
+            '\\' => match chars.next() {
+                Some((_, e @ (':' | '#' | '\\' | ' '))) => (c, literal) = (e, true),
+                _ => return Err((at, "a backslash stands before \":\", \"#\", \" \" or \"\\\" only".into())),
+            },
+            _ => {}
+        }
+        let blank = matches!(c, ' ' | '\t' | '\r' | '\n') && !literal;
+        blank_before = blank;
+        if blank && start.is_none() {
+            continue;
+        }
+        start.get_or_insert(at);
+        text.push(c);
+        if !blank {
+            (keep, any) = (text.len(), true);
+        }
+    }
+    text.truncate(keep);
+    let end = line.trim_end().len();
+    fields.push((text, start.unwrap_or(end)));
+    Ok(any.then_some(fields))
+}
+
+/// Writes a path so that [`split`] reads it back.
+fn escape(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for c in path.chars() {
+        if matches!(c, ':' | '#' | '\\' | ' ') {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(line: &str) -> Result<Spec, String> {
+        let (mut specs, diags) = parse(Path::new("t"), line.as_bytes());
+        match diags.first() {
+            Some(d) => Err(d.to_string()),
+            None => Ok(specs.remove(0)),
+        }
+    }
+
+    #[test]
+    fn redlines_own_example() {
+        let s = one("/usr/bin/mplayer:Iact:5:30:IR:-:-").unwrap();
+        assert_eq!((s.name.as_str(), s.class), ("mplayer", Class::Interactive));
+        assert_eq!((s.runtime_ns, s.period_ns), (5 * MS, 30 * MS));
+        assert_eq!((s.inherit, s.revocable, s.launch), (true, true, Launch::Any));
+        assert_eq!((s.protect_s, s.io), (None, None));
+        assert_eq!(s.matchers, [Matcher::Path("/usr/bin/mplayer".into())]);
+        assert_eq!(print(&s).unwrap(), "/usr/bin/mplayer:iact:5:30:IR:-:-\n");
+    }
+
+    #[test]
+    fn every_field() {
+        let s = one(" /opt/a\\:b\\ /c d#e : iact : 2.5 : 20 : P : 1800 : 7 # why").unwrap();
+        assert_eq!(s.matchers, [Matcher::Path("/opt/a:b /c d#e".into())]);
+        assert_eq!((s.runtime_ns, s.launch, s.protect_s, s.io), (2_500_000, Launch::Interactive, Some(1800), Some(7)));
+        let be = one("/usr/bin/make:BE:::").unwrap();
+        assert_eq!((be.class, be.runtime_ns, be.period_ns), (Class::BestEffort, 0, 0));
+        let k = one("[kswapd*]:iact:2:20:-").unwrap();
+        assert_eq!((k.name.as_str(), &k.matchers[0]), ("kswapd", &Matcher::KernelThread("kswapd*".into())));
+    }
+
+    #[test]
+    fn comments_and_blank_lines() {
+        let (specs, diags) = parse(Path::new("t"), b"# x\n\n  \t# y\r\n/a/b:iact:1:10:-\r\n/a/b:iact:1:10:-");
+        assert_eq!(diags, []);
+        assert_eq!(specs.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["b", "b-2"]);
+        assert_eq!((specs[0].origin.line, specs[1].origin.line), (4, 5));
+    }
+
+    #[test]
+    fn errors_name_line_column_field_and_a_way_out() {
+        for (line, want) in [
+            ("mplayer:iact:5:30:-", "t:1:1: field \"path\": a path must be absolute; did you mean \"/usr/bin/mplayer\"?"),
+            ("/a/b:lact:5:30:-", "t:1:6: field \"type\": \"lact\" is neither iact nor be; did you mean \"iact\"?"),
+            ("/a/b:iact:30:5:-", "t:1:11: field \"C\": runtime 30ms exceeds period 5ms; did you mean \"5:30\"?"),
+            ("/a/b:iact:5ms:30:-", "t:1:11: field \"C\": milliseconds are written without a unit; did you mean \"5\"?"),
+            ("/a/b:iact:-:30:-", "t:1:11: field \"C\": a runtime and a period are needed, in ms"),
+            ("/a/b:iact:5::-", "t:1:13: field \"T\": a runtime and a period are needed, in ms"),
+            ("/a/b:iact:5:30:ir", "t:1:16: field \"flags\": \"i\" is no flag (I, R, P); did you mean \"IR\"?"),
+            ("/a/b:iact:5:30:RR", "t:1:16: field \"flags\": \"R\" is given twice"),
+            ("/a/b:iact:5:30:-:0", "t:1:18: field \"pi\": \"0\" is no whole number from 1 to 604800"),
+            ("/a/b:iact:5:30:-:-:8", "t:1:20: field \"io\": \"8\" is no whole number from 0 to 7"),
+            ("/a/b:iact:5:30:-:-:+7", "t:1:20: field \"io\": \"+7\" is no whole number from 0 to 7"),
+            ("/a/b:iact:5:30", "t:1:15: field \"flags\": the line ends before this field; it has the form path:type:C:T:flags:pi:io"),
+            ("/a:b/c:iact:5:30:-:-:-", "t:1:22: 8 fields, there are 7; a \":\" in a path is written \"\\:\""),
+            ("/a\\b:iact:5:30:-", "t:1:3: a backslash stands before \":\", \"#\", \" \" or \"\\\" only"),
+            ("[jbd2/*]:iact:1:10:-", "t:1:1: field \"path\": a star stands for what follows from the first digit, \"/\" or \":\" on; did you mean \"[jbd*]\"?"),
+        ] {
+            assert_eq!(one(line).unwrap_err(), want);
+        }
+    }
+
+    #[test]
+    fn one_bad_line_costs_only_itself() {
+        let (specs, diags) = parse(Path::new("t"), b"/a/b:iact:1:10:-\nnonsense\n/c/d:iact:1:10:-\n");
+        assert_eq!((specs.len(), diags.len(), diags[0].place.line), (2, 1, 2));
+    }
+
+    #[test]
+    fn bytes_and_floods_are_refused_politely() {
+        let (specs, diags) = parse(Path::new("t"), b"/a/b:iact:1:10:-\n/\xff:iact:1:10:-\n");
+        assert_eq!((specs.len(), diags[0].place.line, diags[0].place.column), (0, 2, 2));
+        let (_, diags) = parse(Path::new("t"), "x\n".repeat(1000).as_bytes());
+        assert_eq!(diags.len(), MAX_DIAGNOSTICS + 1);
+        assert!(diags[MAX_DIAGNOSTICS].is_error() && diags[MAX_DIAGNOSTICS].message.starts_with("900 more"));
+    }
+
+    #[test]
+    fn names_stay_short_and_unique() {
+        let mut names = Names::default();
+        let long = "x".repeat(64);
+        assert_eq!(names.take(&format!("{}-2", &long[..62])).len(), 64);
+        assert_eq!(names.take(&long), long);
+        assert_eq!(names.take(&long), format!("{}-3", &long[..62]));
+    }
 }
