@@ -156,22 +156,23 @@ static __noinline void relieve_cpu(u32 cpu, u64 second)
 	}
 }
 
-/* Section 6.1, reactivation (b): what the task would page in is free. Kernel threads have no memory. */
+/*
+ * Section 6.1, reactivation (b): what the task would page in is free. Kernel threads have no memory.
+ * The counters are approximate (they lag by a batch per CPU), and may be below 0 for that reason.
+ */
 static __always_inline bool memory_is_there(struct task_struct *p)
 {
 	struct mm_struct *mm = p->mm;
-	s64 resident = 0, count, free;
-	u32 i;
+	s64 resident, free;
 
 	if (!mm || !&vm_zone_stat)
 		return true;
 	if (bpf_probe_read_kernel(&free, sizeof(free), &vm_zone_stat))
 		return true;
-	for (i = 0; i < 4; i++) { /* file, anonymous, swap entries (not resident), shared memory */
-		count = mm->rss_stat[i].count;
-		if (i != 2 && count > 0)
-			resident += count;
-	}
+	/* file, anonymous, shared; constant indices, since only those are relocated */
+	resident = mm->rss_stat[0].count;
+	resident += mm->rss_stat[1].count;
+	resident += mm->rss_stat[3].count;
 	return (s64)mm->total_vm - resident < free;
 }
 

@@ -150,8 +150,12 @@ struct scx_exit_task_args {
 	bool cancelled;
 };
 
+enum scx_exit_kind {
+	SCX_EXIT_NONE, /* the others are user space's to name */
+};
+
 struct scx_exit_info {
-	int kind;
+	enum scx_exit_kind kind;
 	s64 exit_code;
 	const char *reason;
 	char *msg;

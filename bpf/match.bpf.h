@@ -191,12 +191,13 @@ int BPF_PROG(on_exec, struct task_struct *p, s32 old_pid, struct linux_binprm *b
 	u32 kind = 0;
 
 	spec = match_program(p, bprm->file, true, &kind);
-	if (!spec && !t)
-		return 0; /* the plain case: no spec, no interactive parent */
-	if (!t)
+	if (!t) {
+		if (!spec)
+			return 0; /* the plain case: no spec, no interactive parent */
 		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t)
-		return 0;
+		if (!t)
+			return 0;
+	}
 	task_apply(p, t, spec, kind, true);
 	t->launched = 0; /* that the parent was interactive counts for the first exec only */
 	return 0;
@@ -243,10 +244,11 @@ int rematch(struct bpf_iter__task *ctx)
 		s = server_owned(lt);
 		if (!s || (t && t->slot == lt->slot && t->generation == lt->generation))
 			return 0;
-		if (!t)
+		if (!t) {
 			t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!t)
-			return 0;
+			if (!t)
+				return 0;
+		}
 		task_leave(t);
 		task_join(t, lt->slot, s);
 		return 0;
@@ -262,17 +264,17 @@ int rematch(struct bpf_iter__task *ctx)
 			return 0;
 		spec = match_program(p, file, false, &kind);
 	}
-	if (!spec && !s)
-		return 0;
-	if (s && spec && same_spec(s, spec))
-		return 0;
-	if (!t)
-		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t)
-		return 0;
 	if (!spec) {
-		program_leave(t); /* its spec was taken away */
+		if (s)
+			program_leave(t); /* its spec was taken away */
 		return 0;
+	}
+	if (s && same_spec(s, spec))
+		return 0;
+	if (!t) {
+		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!t)
+			return 0;
 	}
 	parent = p->real_parent;
 	t->launched = parent && server_of(task_ctx(parent));

@@ -83,6 +83,8 @@ static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *
 	now = bpf_ktime_get_ns();
 
 	bpf_spin_lock(&s->lock);
+	if (enq_flags & SCX_ENQ_WAKEUP)
+		edf_wake(&s->info.edf, now);
 	change = edf_assign(&s->info.edf, now);
 	eligible = edf_eligible(&s->info.edf, now);
 	deadline = s->info.edf.deadline;

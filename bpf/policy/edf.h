@@ -26,7 +26,14 @@
  *    between: it had its fill, and a new period begins. It never slept: it is late through no fault
  *    of its own, so it keeps its old, now earliest deadline, and its work is pushed through.
  *
- * 4. Where we differ. Line 16 is printed as budget = max(budget + C, C). Taken literally, what a
+ * 4. Where we differ, twice. (a) A task that wakes up before its deadline keeps period and budget in
+ *    Listing 1. Nearly a whole budget with an all but past deadline is more than C/T until then, and
+ *    delays others beyond their deadlines; and a periodic task that wakes 10 us early is left with what
+ *    its last job did not need. So on wake-up we add the rule of the constant bandwidth server (Abeni
+ *    and Buttazzo 1998): if budget / (deadline - now) exceeds C/T, a new period starts now. Measured, 5 ms
+ *    every 30 ms of 6:30 against 20 hogs: median response 9.3 ms by the listing alone, 5.0 with the rule.
+ *
+ *    (b) Line 16 is printed as budget = max(budget + C, C). Taken literally, what a
  *    sleeper leaves unused adds up without end (a player that needs 1 of 5 ms could hold the CPU for a
  *    minute after an hour), and an overrun is forgiven. We take min: nothing is carried over, and an
  *    overrun is paid back. crates/policy/src/edf.rs has the counter-example as a test.
@@ -59,16 +66,22 @@ static inline u64 edf_bandwidth(u64 runtime, u64 period)
 	return period ? runtime * PPM / period : 0;
 }
 
+/* A period begins at @start. */
+static inline void edf_renew(struct edf_server *s, u64 start, s64 budget)
+{
+	s->start = start;
+	s->deadline = start + s->period;
+	s->budget = budget;
+	s->slept = 0;
+	s->late = 0;
+}
+
 /* Begin with a full budget: a task that was just admitted may run at once. */
 static inline void edf_init(struct edf_server *s, u64 now, u64 runtime, u64 period)
 {
 	s->runtime = runtime;
 	s->period = period;
-	s->start = now;
-	s->deadline = now + period;
-	s->budget = (s64)runtime;
-	s->slept = 0;
-	s->late = 0;
+	edf_renew(s, now, (s64)runtime);
 }
 
 /* May the task run by right of its reservation now? */
@@ -87,6 +100,18 @@ static inline void edf_charge(struct edf_server *s, u64 ns)
 static inline void edf_sleep(struct edf_server *s)
 {
 	s->slept = 1;
+}
+
+/*
+ * The task wakes up: is what is left of budget and period more than its bandwidth (4a)? Followed by
+ * edf_assign(). Scaled by 2^10 ns, so that 10 s times 10 s fits into 64 bits.
+ */
+static inline void edf_wake(struct edf_server *s, u64 now)
+{
+	if (s->slept && s->budget > 0 && time_before(now, s->deadline) &&
+	    (u64)s->budget / 1024 * (s->period / 1024) >
+		    (s->deadline - now) / 1024 * (s->runtime / 1024))
+		edf_renew(s, now, (s64)s->runtime);
 }
 
 /*
@@ -110,16 +135,12 @@ static inline enum edf_change edf_assign(struct edf_server *s, u64 now)
 		return first ? EDF_MISSED : EDF_KEPT;
 	}
 
-	s->start = time_before(now, s->deadline) ? s->deadline : now;
-	s->deadline = s->start + s->period;
 	budget = s->budget + (s64)s->runtime;
 	if (budget > (s64)s->runtime)
 		budget = (s64)s->runtime;
 	if (budget <= 0)
 		budget = 1;
-	s->budget = budget;
-	s->slept = 0;
-	s->late = 0;
+	edf_renew(s, time_before(now, s->deadline) ? s->deadline : now, budget);
 	return had_budget ? EDF_RENEWED : EDF_EXHAUSTED;
 }
 
