@@ -1,0 +1,542 @@
+//! What this kernel and machine can and cannot do: for `aplomb doctor`, and for clear refusals.
+//!
+//! Everything is read from /proc and /sys, needs no privilege and changes nothing. The root of both can be
+//! another folder, for tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{limits, LoadError};
+
+/// How a fact bears on aplomb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Level {
+    Ok,
+    /// Works, but less well, or untested.
+    Warn,
+    /// aplomb cannot run.
+    Fail,
+}
+
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// Short name, stable for scripts.
+    pub name: String,
+    pub level: Level,
+    /// What was found.
+    pub found: String,
+    /// Why it matters; empty if all is well.
+    pub why: String,
+    /// What to change; empty if nothing.
+    pub change: String,
+}
+
+/// A machine, seen through its /proc and /sys.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    root: PathBuf,
+}
+
+/// Capabilities that loading needs, and their bit in CapEff (include/uapi/linux/capability.h).
+const CAPABILITIES: [(&str, u32); 3] =
+    [("CAP_BPF", 39), ("CAP_PERFMON", 38), ("CAP_SYS_ADMIN", 21)];
+
+/// Oldest kernel that the lab tests.
+const OLDEST_TESTED: (u32, u32) = (6, 16);
+/// First kernel with sched_ext upstream.
+const OLDEST: (u32, u32) = (6, 12);
+
+impl Machine {
+    /// This one.
+    pub fn here() -> Self {
+        Self::at("/")
+    }
+
+    /// The machine whose /proc and /sys are below `root`.
+    pub fn at(root: impl AsRef<Path>) -> Self {
+        Self {
+            root: root.as_ref().into(),
+        }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.root.join(path)
+    }
+
+    fn read(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.path(path))
+            .ok()
+            .map(|s| s.trim().to_owned())
+    }
+
+    /// `uname -r`.
+    pub fn release(&self) -> String {
+        self.read("proc/sys/kernel/osrelease")
+            .unwrap_or_else(|| "unknown".into())
+    }
+
+    /// Major and minor number of the kernel's version.
+    fn version(&self) -> Option<(u32, u32)> {
+        let release = self.release();
+        let mut numbers = release
+            .split(|c: char| !c.is_ascii_digit())
+            .map(|n| n.parse().ok());
+        Some((numbers.next()??, numbers.next()??))
+    }
+
+    /// The sched_ext scheduler that is attached, if any.
+    pub fn running(&self) -> Option<String> {
+        let state = self.read("sys/kernel/sched_ext/state")?;
+        if state == "disabled" {
+            return None;
+        }
+        let name = self
+            .read("sys/kernel/sched_ext/root/ops")
+            .filter(|n| !n.is_empty());
+        Some(name.unwrap_or_else(|| format!("one without a name (state: {state})")))
+    }
+
+    /// Highest number of CPUs that this machine may ever have.
+    fn possible_cpus(&self) -> Option<u32> {
+        let list = self.read("sys/devices/system/cpu/possible")?;
+        let last = list.rsplit([',', '-']).next()?;
+        last.parse::<u32>().ok().map(|n| n + 1)
+    }
+
+    fn missing_capabilities(&self) -> Vec<&'static str> {
+        let status = self.read("proc/self/status").unwrap_or_default();
+        let effective = status
+            .lines()
+            .find_map(|l| l.strip_prefix("CapEff:"))
+            .and_then(|v| u64::from_str_radix(v.trim(), 16).ok())
+            .unwrap_or(0);
+        CAPABILITIES
+            .iter()
+            .filter(|(_, bit)| effective >> bit & 1 == 0)
+            .map(|(name, _)| *name)
+            .collect()
+    }
+
+    fn has_btf(&self) -> bool {
+        self.path("sys/kernel/btf/vmlinux").exists()
+    }
+
+    fn has_sched_ext(&self) -> bool {
+        self.path("sys/kernel/sched_ext").is_dir()
+    }
+
+    /// Check what a load needs.
+    ///
+    /// # Errors
+    /// The first thing that is missing, or who is in the way.
+    pub fn require(&self) -> Result<(), LoadError> {
+        if !self.has_sched_ext() {
+            return Err(LoadError::NoSchedExt {
+                release: self.release(),
+            });
+        }
+        if !self.has_btf() {
+            return Err(LoadError::NoBtf);
+        }
+        let found = self.possible_cpus().unwrap_or(0);
+        if found > limits::MAX_CPUS {
+            return Err(LoadError::TooManyCpus {
+                found,
+                limit: limits::MAX_CPUS,
+            });
+        }
+        let missing = self.missing_capabilities();
+        if !missing.is_empty() {
+            return Err(LoadError::NoCapability(missing.join(" and ")));
+        }
+        match self.running() {
+            Some(other) => Err(LoadError::Busy(other)),
+            None => Ok(()),
+        }
+    }
+
+    /// All findings, for `aplomb doctor`.
+    pub fn facts(&self) -> Vec<Fact> {
+        vec![
+            self.kernel(),
+            self.sched_ext(),
+            self.btf(),
+            self.jit(),
+            self.attached(),
+            self.privileges(),
+            self.cpus(),
+            self.realtime(),
+            self.lockdown(),
+            self.memlock(),
+            self.hz(),
+            self.autogroup(),
+            self.cgroups(),
+            self.init(),
+        ]
+    }
+
+    fn kernel(&self) -> Fact {
+        let release = self.release();
+        match self.version() {
+            Some(v) if v >= OLDEST_TESTED => ok("kernel", release),
+            Some(v) if v >= OLDEST => warn(
+                "kernel",
+                release,
+                "aplomb is tested from Linux 6.16 on",
+                "if it does not load, use a later kernel (Debian: from backports)",
+            ),
+            _ => fail(
+                "kernel",
+                release,
+                "sched_ext, which lets a program schedule, came with Linux 6.12",
+                "boot Linux 6.16 or later (Debian: linux-image-amd64 or linux-image-arm64 from backports)",
+            ),
+        }
+    }
+
+    fn sched_ext(&self) -> Fact {
+        if self.has_sched_ext() {
+            return ok("sched_ext", "present");
+        }
+        fail(
+            "sched_ext",
+            "not in this kernel",
+            "aplomb is a sched_ext scheduler; distributions switched it on at different times (Debian: from 6.16)",
+            "boot a kernel built with CONFIG_SCHED_CLASS_EXT=y",
+        )
+    }
+
+    fn btf(&self) -> Fact {
+        if self.has_btf() {
+            return ok("btf", "present");
+        }
+        fail(
+            "btf",
+            "/sys/kernel/btf/vmlinux is missing",
+            "the scheduler finds the kernel's structs by this description",
+            "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+        )
+    }
+
+    fn jit(&self) -> Fact {
+        match self.read("proc/sys/net/core/bpf_jit_enable").as_deref() {
+            Some("0") => fail(
+                "bpf-jit",
+                "off",
+                "programs that call kernel functions need the compiler",
+                "sysctl net.core.bpf_jit_enable=1",
+            ),
+            Some(_) => ok("bpf-jit", "on"),
+            None => ok("bpf-jit", "cannot be read without root, or always on"),
+        }
+    }
+
+    fn attached(&self) -> Fact {
+        match self.running() {
+            None => ok("scheduler", "the kernel's own"),
+            Some(name) if is_aplomb(&name) => ok("scheduler", name),
+            Some(name) => fail(
+                "scheduler",
+                name,
+                "sched_ext holds one scheduler at a time",
+                "stop that one (systemctl stop scx, scx_loader, or its process)",
+            ),
+        }
+    }
+
+    fn privileges(&self) -> Fact {
+        let missing = self.missing_capabilities();
+        if missing.is_empty() {
+            return ok("privileges", "enough to start the daemon");
+        }
+        warn(
+            "privileges",
+            format!("without {}", missing.join(", ")),
+            "only the daemon needs them; questions and reservations within your limit do not",
+            "to start the daemon: systemctl start aplomb, or sudo aplomb daemon",
+        )
+    }
+
+    fn cpus(&self) -> Fact {
+        match self.possible_cpus() {
+            Some(n) if n > limits::MAX_CPUS => fail(
+                "cpus",
+                format!("{n} possible"),
+                format!("the tables of the kernel side hold {}", limits::MAX_CPUS),
+                "boot with possible_cpus= or nr_cpus= set lower",
+            ),
+            Some(n) => ok("cpus", format!("{n} possible")),
+            None => warn(
+                "cpus",
+                "unknown",
+                "/sys/devices/system/cpu/possible cannot be read",
+                "mount /sys",
+            ),
+        }
+    }
+
+    fn realtime(&self) -> Fact {
+        if self.read("sys/kernel/realtime").as_deref() == Some("1") {
+            return fail(
+                "preempt-rt",
+                "a PREEMPT_RT kernel",
+                "it refuses BPF timers, by which budgets end exactly",
+                "boot the distribution's ordinary kernel",
+            );
+        }
+        ok("preempt-rt", "no")
+    }
+
+    fn lockdown(&self) -> Fact {
+        let Some(modes) = self.read("sys/kernel/security/lockdown") else {
+            return ok("lockdown", "not in use");
+        };
+        let mode = modes.split(['[', ']']).nth(1).unwrap_or("none").to_owned();
+        if mode == "confidentiality" {
+            return fail(
+                "lockdown",
+                mode,
+                "in this mode BPF programs may not read kernel memory",
+                "boot with lockdown=integrity, or without",
+            );
+        }
+        ok("lockdown", mode)
+    }
+
+    fn memlock(&self) -> Fact {
+        let limits = self.read("proc/self/limits").unwrap_or_default();
+        let line = limits
+            .lines()
+            .find_map(|l| l.strip_prefix("Max locked memory"));
+        let found = line
+            .and_then(|l| l.split_whitespace().next())
+            .unwrap_or("unknown")
+            .to_owned();
+        // Since 5.11 BPF memory is charged to the cgroup; every kernel with sched_ext is later.
+        ok(
+            "memlock",
+            format!("{found} (not needed: BPF memory is charged to the cgroup)"),
+        )
+    }
+
+    fn hz(&self) -> Fact {
+        let config = self.read(&format!("boot/config-{}", self.release()));
+        let hz = config
+            .as_deref()
+            .and_then(|c| c.lines().find_map(|l| l.strip_prefix("CONFIG_HZ=")));
+        match hz.and_then(|hz| hz.parse::<u32>().ok()) {
+            Some(hz) if hz < 250 => warn(
+                "hz",
+                format!("{hz}"),
+                "best-effort tasks are preempted at ticks only; reservations are not affected",
+                "nothing, unless best-effort work feels coarse: then a kernel with CONFIG_HZ=250 or 1000",
+            ),
+            Some(hz) => ok("hz", format!("{hz}")),
+            None => ok("hz", "unknown (the kernel's configuration is not in /boot)"),
+        }
+    }
+
+    fn autogroup(&self) -> Fact {
+        match self
+            .read("proc/sys/kernel/sched_autogroup_enabled")
+            .as_deref()
+        {
+            Some("1") => ok(
+                "autogroup",
+                "on (without effect while aplomb is attached: nice values count everywhere)",
+            ),
+            Some(_) => ok("autogroup", "off"),
+            None => ok("autogroup", "not in this kernel"),
+        }
+    }
+
+    fn cgroups(&self) -> Fact {
+        if self.path("sys/fs/cgroup/cgroup.controllers").exists() {
+            return ok("cgroup2", "mounted");
+        }
+        warn(
+            "cgroup2",
+            "not mounted at /sys/fs/cgroup",
+            "applications are recognised by their cgroup's name (Flatpak, Snap, desktop launchers)",
+            "mount -t cgroup2 none /sys/fs/cgroup, or boot with systemd.unified_cgroup_hierarchy=1",
+        )
+    }
+
+    fn init(&self) -> Fact {
+        match self.read("proc/1/comm").as_deref() {
+            Some("systemd") => ok("init", "systemd"),
+            Some(other) => warn(
+                "init",
+                other.to_owned(),
+                "the shipped unit is for systemd",
+                "start `aplomb daemon` from your init; it stays in the foreground and ends on SIGTERM",
+            ),
+            None => ok("init", "unknown"),
+        }
+    }
+}
+
+/// Does /sys/kernel/sched_ext/root/ops name this scheduler? (The kernel appends a version or suffix.)
+pub fn is_aplomb(ops: &str) -> bool {
+    ops.split(['_', '-']).next() == Some("aplomb")
+}
+
+fn fact(
+    name: &str,
+    level: Level,
+    found: impl Into<String>,
+    why: impl Into<String>,
+    change: impl Into<String>,
+) -> Fact {
+    Fact {
+        name: name.into(),
+        level,
+        found: found.into(),
+        why: why.into(),
+        change: change.into(),
+    }
+}
+
+fn ok(name: &str, found: impl Into<String>) -> Fact {
+    fact(name, Level::Ok, found, "", "")
+}
+
+fn warn(
+    name: &str,
+    found: impl Into<String>,
+    why: impl Into<String>,
+    change: impl Into<String>,
+) -> Fact {
+    fact(name, Level::Warn, found, why, change)
+}
+
+fn fail(
+    name: &str,
+    found: impl Into<String>,
+    why: impl Into<String>,
+    change: impl Into<String>,
+) -> Fact {
+    fact(name, Level::Fail, found, why, change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine on which all is well, as files below a temporary folder.
+    struct Made(tempfile::TempDir);
+
+    impl Made {
+        fn new() -> Self {
+            let made = Self(tempfile::tempdir().unwrap());
+            made.write("proc/sys/kernel/osrelease", "7.3.4+deb13-cloud-amd64");
+            made.write("sys/kernel/btf/vmlinux", "");
+            made.write("sys/kernel/sched_ext/state", "disabled");
+            made.write("sys/devices/system/cpu/possible", "0-7");
+            made.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
+            made.write("sys/fs/cgroup/cgroup.controllers", "cpu");
+            made.write("proc/1/comm", "systemd");
+            made
+        }
+
+        fn write(&self, path: &str, text: &str) -> &Self {
+            let path = self.0.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{text}\n")).unwrap();
+            self
+        }
+
+        fn machine(&self) -> Machine {
+            Machine::at(self.0.path())
+        }
+
+        fn level(&self, name: &str) -> Level {
+            self.machine()
+                .facts()
+                .into_iter()
+                .find(|f| f.name == name)
+                .unwrap()
+                .level
+        }
+    }
+
+    #[test]
+    fn a_good_machine_has_only_good_facts() {
+        let made = Made::new();
+        assert!(made.machine().require().is_ok());
+        for fact in made.machine().facts() {
+            assert_eq!(fact.level, Level::Ok, "{fact:?}");
+        }
+    }
+
+    #[test]
+    fn every_complaint_says_why_and_what_to_do() {
+        let made = Made(tempfile::tempdir().unwrap());
+        made.write("sys/kernel/realtime", "1")
+            .write("sys/kernel/security/lockdown", "none [confidentiality]");
+        made.write("proc/sys/net/core/bpf_jit_enable", "0")
+            .write("proc/1/comm", "runit");
+        let bad: Vec<Fact> = made
+            .machine()
+            .facts()
+            .into_iter()
+            .filter(|f| f.level != Level::Ok)
+            .collect();
+        assert!(bad.len() >= 8, "{bad:?}");
+        for fact in bad {
+            assert!(!fact.why.is_empty() && !fact.change.is_empty(), "{fact:?}");
+        }
+    }
+
+    #[test]
+    fn debian_6_12_is_refused_by_name() {
+        let made = Made::new();
+        made.write("proc/sys/kernel/osrelease", "6.12.48+deb13-amd64");
+        fs::remove_dir_all(made.0.path().join("sys/kernel/sched_ext")).unwrap();
+        let error = made.machine().require().unwrap_err();
+        assert!(matches!(error, LoadError::NoSchedExt { .. }));
+        assert!(error.to_string().contains("6.12.48+deb13-amd64"), "{error}");
+        assert_eq!(made.level("kernel"), Level::Warn);
+        assert_eq!(made.level("sched_ext"), Level::Fail);
+    }
+
+    #[test]
+    fn refusals_name_what_is_missing() {
+        let made = Made::new();
+        made.write("proc/self/status", "CapEff:\t0000000000000000");
+        assert!(made
+            .machine()
+            .require()
+            .unwrap_err()
+            .to_string()
+            .contains("CAP_BPF"));
+        let made = Made::new();
+        made.write("sys/kernel/sched_ext/state", "enabled")
+            .write("sys/kernel/sched_ext/root/ops", "bpfland_1.1");
+        assert!(made
+            .machine()
+            .require()
+            .unwrap_err()
+            .to_string()
+            .contains("bpfland_1.1"));
+        assert_eq!(made.level("scheduler"), Level::Fail);
+        made.write("sys/kernel/sched_ext/root/ops", "aplomb");
+        assert_eq!(made.level("scheduler"), Level::Ok);
+        let made = Made::new();
+        made.write("sys/devices/system/cpu/possible", "0-1024");
+        assert!(matches!(
+            made.machine().require(),
+            Err(LoadError::TooManyCpus {
+                found: 1025,
+                limit: 1024
+            })
+        ));
+        let made = Made::new();
+        fs::remove_file(made.0.path().join("sys/kernel/btf/vmlinux")).unwrap();
+        assert!(matches!(made.machine().require(), Err(LoadError::NoBtf)));
+    }
+}

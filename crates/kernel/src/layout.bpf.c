@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * layout.bpf.c - one variable of each struct and enum of bpf/intf.h, so that libbpf-cargo writes their
+ * Rust twins. It is compiled for its type information only and never loaded: the skeleton of
+ * main.bpf.c has just the types of its global variables, not those of map keys and values.
+ */
+#include "intf.h"
+
+struct spec layout_spec;
+struct match_key layout_match_key;
+struct server_info layout_server_info;
+struct event layout_event;
+struct reserve_args layout_reserve_args;
+enum limits layout_limits;
+enum spec_flags layout_spec_flags;
+enum match_kind layout_match_kind;
+enum server_state layout_server_state;
+enum event_type layout_event_type;

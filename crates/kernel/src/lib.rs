@@ -1,0 +1,141 @@
+//! aplomb's scheduler as the rest of user space sees it: load, attach, feed with matchers, ask, listen.
+//!
+//! The kernel side is `bpf/main.bpf.c`, compiled into this crate by its build script. [`Scheduler`] is it,
+//! loaded; [`Kernel`] is what the daemon asks of it, as a trait, so that the daemon is tested without a
+//! kernel. [`facts`] tells what this kernel and machine can and cannot do.
+//!
+//! Nothing is pinned: every map, program and link belongs to a file descriptor of this process. When it
+//! dies, however it dies, the kernel takes the scheduler off and goes on with its own (design.md, idea 5).
+//!
+//! Units everywhere: durations in ns, bandwidths and loads in ppm of one CPU, times CLOCK_MONOTONIC.
+
+use std::os::fd::BorrowedFd;
+
+pub mod facts;
+mod scheduler;
+mod types;
+
+/// Rust twins of the structs and enums in bpf/intf.h, written by libbpf-cargo at build time.
+#[allow(
+    dead_code,
+    non_camel_case_types,
+    non_snake_case,
+    unused_imports,
+    clippy::all
+)]
+mod layout {
+    include!(concat!(env!("OUT_DIR"), "/layout.skel.rs"));
+}
+
+pub use scheduler::Scheduler;
+pub use types::{
+    comm_text, flags, limits, Cpu, Event, EventKind, ExitInfo, Matcher, Reserved, Server,
+    ServerState, Settings, SpecRow,
+};
+
+/// Why the scheduler could not be loaded or attached. Nothing is left behind in any case.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// sched_ext is not in this kernel.
+    #[error("this kernel ({release}) has no sched_ext: aplomb needs Linux 6.12 or later, built with CONFIG_SCHED_CLASS_EXT (Debian: 6.16 or later, from backports)")]
+    NoSchedExt { release: String },
+    /// The kernel does not describe its types.
+    #[error("this kernel has no BTF (/sys/kernel/btf/vmlinux is missing): it must be built with CONFIG_DEBUG_INFO_BTF")]
+    NoBtf,
+    /// The caller lacks privileges.
+    #[error("loading a scheduler needs {0}: run aplomb as root")]
+    NoCapability(String),
+    /// sched_ext holds one scheduler at a time.
+    #[error("another sched_ext scheduler is attached: {0}; stop it first")]
+    Busy(String),
+    /// More CPUs than the tables of the kernel side hold.
+    #[error("this machine may have {found} CPUs; aplomb supports at most {limit}")]
+    TooManyCpus { found: u32, limit: u32 },
+    /// The kernel refused the programs (verifier, missing function); with libbpf's log.
+    #[error("the kernel refused aplomb's programs: {source}{log}")]
+    Refused {
+        source: libbpf_rs::Error,
+        log: String,
+    },
+    /// The scheduler was attached and the kernel ended it at once.
+    #[error("the kernel ended the scheduler as it began: {0}")]
+    Ended(ExitInfo),
+}
+
+/// A call to the loaded scheduler failed.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// A system call failed.
+    #[error("{doing}: {source}")]
+    Call {
+        doing: &'static str,
+        source: libbpf_rs::Error,
+    },
+    /// More matchers than the map holds.
+    #[error("{found} matchers, but the kernel's table holds {limit}")]
+    TooManyMatchers { found: usize, limit: usize },
+    /// A reservation for a process that does not exist (any more).
+    #[error("there is no process {0}")]
+    NoProcess(i32),
+    /// The table of interactive tasks is full.
+    #[error("all {0} places for interactive tasks are taken")]
+    Full(u32),
+    /// A reservation out of range.
+    #[error("the kernel side refused the reservation's values")]
+    Invalid,
+}
+
+/// What the daemon asks of the scheduler. [`Scheduler`] does it; tests have a stand-in.
+pub trait Kernel {
+    /// Attach: from here on this scheduler runs the machine.
+    ///
+    /// # Errors
+    /// See [`LoadError`]; the stock scheduler goes on.
+    fn attach(&mut self) -> Result<(), LoadError>;
+
+    /// Give the machine back to the kernel's own scheduler. Does nothing if not attached.
+    fn detach(&mut self);
+
+    /// Make the table of matchers hold exactly `rows`, adding before removing, so that a program that is
+    /// matched before and after is matched throughout. Of rows with the same key the first one counts.
+    ///
+    /// # Errors
+    /// [`KernelError::TooManyMatchers`] changes nothing; a failed system call may leave old rows in place.
+    fn set_matchers(&mut self, rows: &[(Matcher, SpecRow)]) -> Result<(), KernelError>;
+
+    /// Have the kernel match all running processes again.
+    ///
+    /// # Errors
+    /// Failed system calls.
+    fn rematch(&mut self) -> Result<(), KernelError>;
+
+    /// Give process `pid` (a thread group) the reservation `spec`, or take it away.
+    ///
+    /// # Errors
+    /// No such process, table full, values out of range.
+    fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError>;
+
+    /// All interactive tasks now.
+    ///
+    /// # Errors
+    /// Failed system calls.
+    fn servers(&self) -> Result<Vec<Server>, KernelError>;
+
+    /// The CPUs on line, and their loads.
+    fn cpus(&self) -> Vec<Cpu>;
+
+    /// How often each kind of event happened since the load, summed over the CPUs.
+    ///
+    /// # Errors
+    /// Failed system calls.
+    fn counters(&self) -> Result<Vec<(EventKind, u64)>, KernelError>;
+
+    /// Take at most `max` events from the ring buffer, oldest first.
+    fn take_events(&mut self, max: usize) -> Vec<Event>;
+
+    /// Becomes readable when there are events. None: there is nothing to wait for.
+    fn event_fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Why the kernel ended the scheduler; None while it runs.
+    fn exited(&self) -> Option<ExitInfo>;
+}

@@ -1,0 +1,389 @@
+//! The loaded scheduler: libbpf's objects behind [`Kernel`].
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::fd::BorrowedFd;
+use std::rc::Rc;
+use std::sync::Mutex;
+
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{
+    Iter, Link, MapCore, MapFlags, PrintLevel, ProgramInput, RingBuffer, RingBufferBuilder,
+};
+
+use crate::facts::Machine;
+use crate::layout::types as raw;
+use crate::types::comm_text;
+use crate::{
+    limits, Cpu, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError, Matcher, Reserved,
+    Server, ServerState, Settings, SpecRow,
+};
+
+/// The skeleton of bpf/main.bpf.c, written by libbpf-cargo at build time.
+#[allow(
+    dead_code,
+    non_camel_case_types,
+    non_snake_case,
+    unused_imports,
+    clippy::all
+)]
+mod main_skel {
+    include!(concat!(env!("OUT_DIR"), "/main.skel.rs"));
+}
+use main_skel::{MainSkel, MainSkelBuilder};
+
+/// The kernel side, loaded; attached after [`Kernel::attach`]. Dropping it takes everything away.
+pub struct Scheduler {
+    // In the order in which they must go: first the scheduler's link, then those of the tracing programs.
+    scheduler: Option<Link>,
+    tracing: Vec<Link>,
+    ring: RingBuffer<'static>,
+    inbox: Rc<RefCell<VecDeque<Event>>>,
+    skel: MainSkel<'static>,
+}
+
+/// What libbpf said since the last [`quietly`] began; shown only if the load fails.
+static LIBBPF_LOG: Mutex<String> = Mutex::new(String::new());
+/// Bytes of libbpf's log that are kept: the end, where the verifier's verdict is.
+const LOG_BYTES: usize = 64 * 1024;
+
+fn keep_log(_: PrintLevel, line: String) {
+    let mut log = LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner());
+    log.push_str(&line);
+    if log.len() > 2 * LOG_BYTES {
+        let mut cut = log.len() - LOG_BYTES;
+        while !log.is_char_boundary(cut) {
+            cut += 1;
+        }
+        log.drain(..cut);
+    }
+}
+
+/// Run `f` with libbpf's messages kept instead of printed; on failure return them.
+fn quietly<T>(f: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, LoadError> {
+    LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    libbpf_rs::set_print(Some((PrintLevel::Info, keep_log)));
+    f().map_err(|source| {
+        let log = LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner());
+        let log = if log.is_empty() {
+            String::new()
+        } else {
+            format!("\n{}", log.trim_end())
+        };
+        LoadError::Refused { source, log }
+    })
+}
+
+impl Scheduler {
+    /// Compile-time programs into the kernel, maps made, nothing attached.
+    ///
+    /// # Errors
+    /// See [`LoadError`]: first what the kernel lacks, then what this process lacks, then who is in the
+    /// way.
+    pub fn load(settings: &Settings) -> Result<Self, LoadError> {
+        Machine::here().require()?;
+        // The skeleton borrows this for as long as it lives. A load leaks its few bytes; loads happen at
+        // start and when the kernel asks for a restart.
+        let place: &'static mut MaybeUninit<libbpf_rs::OpenObject> =
+            Box::leak(Box::new(MaybeUninit::uninit()));
+        let skel = quietly(|| {
+            let mut open = MainSkelBuilder::default().open(place)?;
+            if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+                rodata.r_lo_ppm = settings.r_lo_ppm;
+                rodata.r_hi_ppm = settings.r_hi_ppm;
+                rodata.r_max_ppm = settings.r_max_ppm;
+                rodata.fork_window_ns = settings.fork_window_ns;
+            }
+            open.load()
+        })?;
+        let inbox = Rc::new(RefCell::new(VecDeque::new()));
+        let ring = quietly(|| {
+            let sink = Rc::clone(&inbox);
+            let mut builder = RingBufferBuilder::new();
+            builder.add(&skel.maps.events, move |record| {
+                if let Some(event) = Event::from_record(record) {
+                    sink.borrow_mut().push_back(event);
+                }
+                0
+            })?;
+            builder.build()
+        })?;
+        Ok(Self {
+            scheduler: None,
+            tracing: Vec::new(),
+            ring,
+            inbox,
+            skel,
+        })
+    }
+
+    /// Tell the kernel side how many matchers of each kind there are, so that it asks no empty kind.
+    fn count_matchers(&mut self, counts: &BTreeMap<u64, u32>) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            for (kind, slot) in bss.nr_matchers.iter_mut().enumerate() {
+                // SAFETY: `slot` is a valid place; the kernel reads it at the same time, whole words.
+                unsafe {
+                    std::ptr::write_volatile(slot, counts.get(&(kind as u64)).copied().unwrap_or(0))
+                };
+            }
+        }
+    }
+}
+
+impl Kernel for Scheduler {
+    fn attach(&mut self) -> Result<(), LoadError> {
+        if self.scheduler.is_some() {
+            return Ok(());
+        }
+        // Tracing first: a program executed between the two is then seen by at least one of them.
+        let tracing = quietly(|| {
+            Ok(vec![
+                self.skel.progs.on_exec.attach()?,
+                self.skel.progs.on_exit.attach()?,
+            ])
+        })?;
+        let link = quietly(|| self.skel.maps.aplomb_ops.attach_struct_ops()).map_err(|e| {
+            match Machine::here().running() {
+                Some(other) => LoadError::Busy(other),
+                None => e,
+            }
+        })?;
+        // The kernel reports success even when it ended the scheduler while switching tasks over.
+        if let Some(exit) = self.exited() {
+            return Err(LoadError::Ended(exit));
+        }
+        self.tracing = tracing;
+        self.scheduler = Some(link);
+        Ok(())
+    }
+
+    fn detach(&mut self) {
+        if let Some(link) = self.scheduler.take() {
+            // Waits until every task is back with the stock scheduler. Where the kernel cannot detach
+            // (or already has), closing the link does it.
+            let _ = link.detach();
+        }
+        self.tracing.clear();
+    }
+
+    fn set_matchers(&mut self, rows: &[(Matcher, SpecRow)]) -> Result<(), KernelError> {
+        let mut wanted: BTreeMap<Matcher, SpecRow> = BTreeMap::new();
+        for (key, row) in rows {
+            wanted.entry(*key).or_insert(*row);
+        }
+        let limit = limits::MAX_SPECS as usize;
+        if wanted.len() > limit {
+            return Err(KernelError::TooManyMatchers {
+                found: wanted.len(),
+                limit,
+            });
+        }
+        let mut counts = BTreeMap::new();
+        for key in wanted.keys() {
+            *counts.entry(key.0[0]).or_insert(0) += 1;
+        }
+        let failed = |doing| move |source| KernelError::Call { doing, source };
+        let old: HashSet<Matcher> = self
+            .skel
+            .maps
+            .matchers
+            .keys()
+            .filter_map(|k| Matcher::from_bytes(&k))
+            .collect();
+        // No kind may count as empty while it has rows: the kernel side would not ask for it. So until
+        // the stale rows are gone, every kind counts.
+        self.count_matchers(&(0..16).map(|kind| (kind, 1)).collect());
+        let map = &self.skel.maps.matchers;
+        // The table may be too full for old and new rows together; then stale ones make room first.
+        let crowded = old.union(&wanted.keys().copied().collect()).count() > limit;
+        let stale = || old.iter().filter(|k| !wanted.contains_key(k));
+        let remove = || {
+            stale().try_for_each(|k| map.delete(&k.bytes()).map_err(failed("removing a matcher")))
+        };
+        if crowded {
+            remove()?;
+        }
+        for (key, row) in &wanted {
+            map.update(&key.bytes(), bytes_of(&row.to_raw()), MapFlags::ANY)
+                .map_err(failed("adding a matcher"))?;
+        }
+        if !crowded {
+            remove()?;
+        }
+        self.count_matchers(&counts);
+        Ok(())
+    }
+
+    fn rematch(&mut self) -> Result<(), KernelError> {
+        let failed = |source| KernelError::Call {
+            doing: "matching the running processes",
+            source,
+        };
+        let link = self.skel.progs.rematch.attach().map_err(failed)?;
+        let mut walk = Iter::new(&link).map_err(failed)?;
+        let mut out = [0; 4096];
+        loop {
+            match walk.read(&mut out) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(failed(e.into())),
+            }
+        }
+    }
+
+    fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError> {
+        let mut args = raw::reserve_args {
+            pid,
+            spec: spec.map(SpecRow::to_raw).unwrap_or_default(),
+            ..Default::default()
+        };
+        // SAFETY: `args` outlives the call, is that long, and any bytes are valid in it.
+        let context = unsafe {
+            std::slice::from_raw_parts_mut(
+                std::ptr::from_mut(&mut args).cast::<u8>(),
+                size_of_val(&args),
+            )
+        };
+        self.skel
+            .progs
+            .reserve
+            .test_run(ProgramInput {
+                context_in: Some(context),
+                ..Default::default()
+            })
+            .map_err(|source| KernelError::Call {
+                doing: "asking for a reservation",
+                source,
+            })?;
+        match -args.result {
+            0 => Ok(Reserved {
+                state: ServerState::from_raw(args.state),
+                cpu: args.cpu,
+                load_ppm: args.load_ppm,
+            }),
+            libc::ESRCH => Err(KernelError::NoProcess(pid)),
+            libc::ENOSPC => Err(KernelError::Full(limits::MAX_SERVERS)),
+            _ => Err(KernelError::Invalid),
+        }
+    }
+
+    fn servers(&self) -> Result<Vec<Server>, KernelError> {
+        let used = match self.skel.maps.bss_data.as_deref() {
+            // SAFETY: a valid place that the kernel writes, whole words.
+            Some(bss) => unsafe { std::ptr::read_volatile(&raw const bss.nr_slots) },
+            None => 0,
+        };
+        let now = monotonic_ns();
+        let mut servers = Vec::new();
+        for slot in 1..used.min(limits::MAX_SERVERS) {
+            let value = self
+                .skel
+                .maps
+                .servers
+                .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
+                .map_err(|source| KernelError::Call {
+                    doing: "reading the table of interactive tasks",
+                    source,
+                })?;
+            let Some(value) = value.filter(|v| v.len() >= size_of::<raw::server_info>()) else {
+                continue;
+            };
+            // SAFETY: long enough, and every bit pattern is a valid `server_info` (integers only).
+            let info =
+                unsafe { std::ptr::read_unaligned(value.as_ptr().cast::<raw::server_info>()) };
+            servers.extend(Server::from_raw(&info, now));
+        }
+        Ok(servers)
+    }
+
+    fn cpus(&self) -> Vec<Cpu> {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else {
+            return Vec::new();
+        };
+        (0..)
+            .zip(&bss.cpus)
+            .filter_map(|(cpu, c)| {
+                // SAFETY: valid places that the kernel writes, whole words.
+                unsafe {
+                    (std::ptr::read_volatile(&raw const c.online) != 0).then(|| Cpu {
+                        cpu,
+                        r_load_ppm: std::ptr::read_volatile(&raw const c.load.r_ppm),
+                        s_load_ppm: std::ptr::read_volatile(&raw const c.load.s_ppm),
+                    })
+                }
+            })
+            .collect()
+    }
+
+    fn counters(&self) -> Result<Vec<(EventKind, u64)>, KernelError> {
+        EventKind::ALL
+            .into_iter()
+            .map(|kind| {
+                let per_cpu = self
+                    .skel
+                    .maps
+                    .stats
+                    .lookup_percpu(&kind.number().to_ne_bytes(), MapFlags::ANY)
+                    .map_err(|source| KernelError::Call {
+                        doing: "reading the counters",
+                        source,
+                    })?
+                    .unwrap_or_default();
+                let words = per_cpu.iter().filter_map(|v| v.as_slice().try_into().ok());
+                Ok((kind, words.map(u64::from_ne_bytes).sum()))
+            })
+            .collect()
+    }
+
+    fn take_events(&mut self, max: usize) -> Vec<Event> {
+        // libbpf takes from the kernel only what is asked for, so a flood waits there, bounded.
+        self.ring.consume_raw_n(max);
+        self.inbox.borrow_mut().drain(..).collect()
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        let fd = self.ring.epoll_fd();
+        // SAFETY: open for as long as `ring` lives, which the borrow of self covers.
+        (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+    }
+
+    fn exited(&self) -> Option<ExitInfo> {
+        let bss = self.skel.maps.bss_data.as_deref()?;
+        // SAFETY: a valid place; once `kind` is set the kernel side does not write it again.
+        let exit = unsafe { std::ptr::read_volatile(&raw const bss.exit_info) };
+        (exit.kind != 0).then(|| ExitInfo {
+            kind: exit.kind,
+            code: exit.exit_code,
+            reason: comm_text(&exit.reason.map(|c| c as u8)),
+            msg: comm_text(&exit.msg.map(|c| c as u8)),
+        })
+    }
+}
+
+impl Drop for Scheduler {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+/// The bytes of a struct of integers without padding, as the maps take them.
+fn bytes_of(row: &raw::spec) -> &[u8] {
+    // SAFETY: `spec` has no padding (libbpf-cargo would have made it explicit).
+    unsafe {
+        std::slice::from_raw_parts(std::ptr::from_ref(row).cast::<u8>(), size_of::<raw::spec>())
+    }
+}
+
+/// CLOCK_MONOTONIC now.
+fn monotonic_ns() -> u64 {
+    let mut t = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: clock_gettime fills it in; it cannot fail for this clock.
+    let t = unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, t.as_mut_ptr());
+        t.assume_init()
+    };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

@@ -1,0 +1,496 @@
+//! Settings, matchers, reservations, servers, events: bpf/intf.h in Rust's terms.
+//!
+//! The layouts are libbpf-cargo's (module `layout`, made from bpf/intf.h at build time); here they get
+//! names, enums and texts.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::layout::types as raw;
+
+/// Numbers that bound the kernel side (`enum limits`).
+pub mod limits {
+    use super::raw::limits as l;
+    /// Possible CPUs of a machine.
+    pub const MAX_CPUS: u32 = l::MAX_CPUS.0;
+    /// Matchers.
+    pub const MAX_SPECS: u32 = l::MAX_SPECS.0;
+    /// Interactive tasks at a time.
+    pub const MAX_SERVERS: u32 = l::MAX_SERVERS.0;
+}
+
+/// Bits of [`SpecRow::flags`] (`enum spec_flags`).
+pub mod flags {
+    use super::raw::spec_flags as f;
+    pub const INTERACTIVE: u32 = f::SPEC_INTERACTIVE.0;
+    pub const INHERIT: u32 = f::SPEC_INHERIT.0;
+    pub const REVOCABLE: u32 = f::SPEC_REVOCABLE.0;
+    pub const PARENT: u32 = f::SPEC_PARENT.0;
+    pub const STICKY: u32 = f::SPEC_STICKY.0;
+}
+
+/// Settings of the kernel side, fixed when it is loaded. Meaning and trade-offs: bpf/state.bpf.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// R_lo, ppm: a revoked task may come back to a CPU below this load.
+    pub r_lo_ppm: u64,
+    /// R_hi, ppm: a task is admitted only if the load stays below this.
+    pub r_hi_ppm: u64,
+    /// R_max, ppm: above this load tasks are revoked; the rest of the CPU is best-effort work's.
+    pub r_max_ppm: u64,
+    /// CPU time that a forked child has, on its parent's budget, to exec; ns.
+    pub fork_window_ns: u64,
+}
+
+impl Default for Settings {
+    /// Redline's constants (sections 3 and 6.1).
+    fn default() -> Self {
+        Self {
+            r_lo_ppm: 600_000,
+            r_hi_ppm: 800_000,
+            r_max_ppm: 900_000,
+            fork_window_ns: 1_000_000,
+        }
+    }
+}
+
+/// Key of one matcher: `struct match_key`, whose words crate aplomb-spec computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Matcher(pub [u64; 4]);
+
+impl Matcher {
+    /// The key as the map holds it.
+    pub(crate) fn bytes(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        for (to, word) in bytes.chunks_exact_mut(8).zip(self.0) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut words = [0; 4];
+        for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(from.try_into().ok()?);
+        }
+        (bytes.len() == 32).then_some(Self(words))
+    }
+}
+
+/// What a matcher leads to: `struct spec`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpecRow {
+    /// C, ns.
+    pub runtime_ns: u64,
+    /// T, ns.
+    pub period_ns: u64,
+    /// User space's number for the spec; never 0.
+    pub id: u32,
+    /// See [`flags`].
+    pub flags: u32,
+    /// pi, s; 0: chosen by aplomb.
+    pub protect_s: u32,
+    /// 0..7; u32::MAX: chosen by aplomb.
+    pub io_priority: u32,
+}
+
+impl SpecRow {
+    pub(crate) fn to_raw(self) -> raw::spec {
+        raw::spec {
+            runtime_ns: self.runtime_ns,
+            period_ns: self.period_ns,
+            id: self.id,
+            flags: self.flags,
+            protect_s: self.protect_s,
+            io_priority: self.io_priority,
+        }
+    }
+
+    fn from_raw(s: &raw::spec) -> Self {
+        Self {
+            runtime_ns: s.runtime_ns,
+            period_ns: s.period_ns,
+            id: s.id,
+            flags: s.flags,
+            protect_s: s.protect_s,
+            io_priority: s.io_priority,
+        }
+    }
+}
+
+/// State of an interactive task (`enum server_state`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerState {
+    /// Has its reservation.
+    Admitted,
+    /// Was refused one; runs as best-effort.
+    Rejected,
+    /// Had one and lost it to overload; runs as best-effort.
+    Revoked,
+}
+
+impl ServerState {
+    /// None: the slot is free.
+    pub(crate) fn from_raw(state: u32) -> Option<Self> {
+        match raw::server_state(state) {
+            raw::server_state::SERVER_ADMITTED => Some(Self::Admitted),
+            raw::server_state::SERVER_REJECTED => Some(Self::Rejected),
+            raw::server_state::SERVER_REVOKED => Some(Self::Revoked),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for ServerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Admitted => "admitted",
+            Self::Rejected => "rejected",
+            Self::Revoked => "revoked",
+        })
+    }
+}
+
+/// One interactive task: `struct server_info`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// Thread group.
+    pub pid: i32,
+    pub comm: String,
+    pub spec: SpecRow,
+    pub state: ServerState,
+    pub cpu: i32,
+    /// From the parent, not matched by itself.
+    pub inherited: bool,
+    pub threads: i32,
+    /// Mean use over the last four seconds, ppm of a CPU.
+    pub use_ppm: u64,
+    /// CPU time taken by right of the reservation, in all.
+    pub served_ns: u64,
+    pub periods: u64,
+    /// Times the budget was used up.
+    pub exhausted: u64,
+    /// Deadlines that passed with work left.
+    pub missed: u64,
+}
+
+impl Server {
+    /// `now_ns`: CLOCK_MONOTONIC, to leave seconds of use that are past the window out.
+    pub(crate) fn from_raw(s: &raw::server_info, now_ns: u64) -> Option<Self> {
+        let window = s.usage.ns.len() as u64;
+        let age = (now_ns / 1_000_000_000).saturating_sub(s.usage.second);
+        let used: u64 = (0..window)
+            .filter(|back| age + back < window)
+            .map(|back| s.usage.ns[(s.usage.second.wrapping_sub(back) % window) as usize])
+            .sum();
+        Some(Self {
+            pid: s.tgid,
+            comm: comm_text(&s.comm.map(|c| c as u8)),
+            spec: SpecRow::from_raw(&s.spec),
+            state: ServerState::from_raw(s.state)?,
+            cpu: s.cpu,
+            inherited: s.inherited != 0,
+            threads: s.threads,
+            use_ppm: used / (window * 1000),
+            served_ns: s.served_ns,
+            periods: s.periods,
+            exhausted: s.exhausted,
+            missed: s.missed,
+        })
+    }
+}
+
+/// Load of one CPU by interactive tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cpu {
+    pub cpu: u32,
+    /// R_load, ppm: mean over the last four seconds.
+    pub r_load_ppm: u64,
+    /// S_load, ppm: what is expected after launches.
+    pub s_load_ppm: u64,
+}
+
+/// What became of a request for a reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reserved {
+    /// None: it was taken away.
+    pub state: Option<ServerState>,
+    pub cpu: i32,
+    /// max(R_load, S_load) of that CPU before, ppm.
+    pub load_ppm: u64,
+}
+
+/// `enum event_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventKind {
+    Matched,
+    Inherited,
+    Admitted,
+    Rejected,
+    Exhausted,
+    Revoked,
+    Reactivated,
+    Missed,
+    Exited,
+    Moved,
+    Limit,
+    Lost,
+}
+
+impl EventKind {
+    /// All of them, in the order of the counters.
+    pub const ALL: [Self; 12] = [
+        Self::Matched,
+        Self::Inherited,
+        Self::Admitted,
+        Self::Rejected,
+        Self::Exhausted,
+        Self::Revoked,
+        Self::Reactivated,
+        Self::Missed,
+        Self::Exited,
+        Self::Moved,
+        Self::Limit,
+        Self::Lost,
+    ];
+
+    /// The number in bpf/intf.h.
+    pub(crate) fn number(self) -> u32 {
+        use raw::event_type as e;
+        match self {
+            Self::Matched => e::EV_MATCHED,
+            Self::Inherited => e::EV_INHERITED,
+            Self::Admitted => e::EV_ADMITTED,
+            Self::Rejected => e::EV_REJECTED,
+            Self::Exhausted => e::EV_EXHAUSTED,
+            Self::Revoked => e::EV_REVOKED,
+            Self::Reactivated => e::EV_REACTIVATED,
+            Self::Missed => e::EV_MISSED,
+            Self::Exited => e::EV_EXITED,
+            Self::Moved => e::EV_MOVED,
+            Self::Limit => e::EV_LIMIT,
+            Self::Lost => e::EV_LOST,
+        }
+        .0
+    }
+
+    fn from_number(n: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| k.number() == n)
+    }
+
+    /// The word for it, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Matched => "matched",
+            Self::Inherited => "inherited",
+            Self::Admitted => "admitted",
+            Self::Rejected => "rejected",
+            Self::Exhausted => "exhausted",
+            Self::Revoked => "revoked",
+            Self::Reactivated => "reactivated",
+            Self::Missed => "missed",
+            Self::Exited => "exited",
+            Self::Moved => "moved",
+            Self::Limit => "limit",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// One decision of the kernel side: `struct event`. What a, b, c are depends on the kind: bpf/intf.h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// CLOCK_MONOTONIC.
+    pub time_ns: u64,
+    pub kind: EventKind,
+    pub cpu: i32,
+    pub pid: i32,
+    pub spec_id: u32,
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+    pub comm: [u8; 16],
+}
+
+impl Event {
+    /// From a record of the ring buffer. None: not an event that this program knows, such as the record
+    /// that ops.exit sends to wake it up.
+    pub(crate) fn from_record(record: &[u8]) -> Option<Self> {
+        if record.len() < size_of::<raw::event>() {
+            return None;
+        }
+        // SAFETY: long enough, and every bit pattern is a valid `event` (integers only).
+        let e = unsafe { std::ptr::read_unaligned(record.as_ptr().cast::<raw::event>()) };
+        Some(Self {
+            time_ns: e.time_ns,
+            kind: EventKind::from_number(e.r#type)?,
+            cpu: e.cpu,
+            pid: e.pid,
+            spec_id: e.spec_id,
+            a: e.a,
+            b: e.b,
+            c: e.c,
+            comm: e.comm.map(|c| c as u8),
+        })
+    }
+}
+
+/// Why the kernel ended the scheduler (`struct exit_info`).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitInfo {
+    /// `enum scx_exit_kind` of the kernel.
+    pub kind: i32,
+    pub code: i64,
+    pub reason: String,
+    pub msg: String,
+}
+
+impl ExitInfo {
+    /// `SCX_ECODE_ACT_RESTART`: load it again and all is well (a CPU went off line or came).
+    const ACT_RESTART: i64 = 1 << 48;
+    /// `SCX_ECODE_RSN_HOTPLUG`.
+    const RSN_HOTPLUG: i64 = 1 << 32;
+    /// `SCX_EXIT_UNREG`: this process took it off. Those from 1024 (`SCX_EXIT_ERROR`) on are errors.
+    const UNREG: i32 = 64;
+    /// `SCX_EXIT_ERROR`.
+    const ERROR: i32 = 1024;
+
+    /// The kernel asks for a restart.
+    pub fn wants_restart(&self) -> bool {
+        self.kind < Self::ERROR && self.code & Self::ACT_RESTART != 0
+    }
+
+    /// It was taken off on purpose.
+    pub fn is_own_wish(&self) -> bool {
+        self.kind == Self::UNREG && self.code == 0
+    }
+}
+
+impl fmt::Display for ExitInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = if self.reason.is_empty() {
+            "no reason given"
+        } else {
+            &self.reason
+        };
+        write!(f, "{reason}")?;
+        if !self.msg.is_empty() {
+            write!(f, " ({})", self.msg)?;
+        }
+        write!(f, " [kind {}", self.kind)?;
+        if self.code != 0 {
+            write!(f, ", code {:#x}", self.code)?;
+        }
+        if self.code & Self::RSN_HOTPLUG != 0 {
+            write!(f, ", a CPU came or went")?;
+        }
+        write!(f, "]")
+    }
+}
+
+/// Text of a NUL-padded name. Bytes that are no UTF-8 or control the terminal are replaced: a process
+/// chooses its own name.
+pub fn comm_text(comm: &[u8]) -> String {
+    let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
+    String::from_utf8_lossy(&comm[..end])
+        .chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_of_the_header_has_a_kind() {
+        let known: Vec<u32> = EventKind::ALL.iter().map(|k| k.number()).collect();
+        let all: Vec<u32> = (1..raw::event_type::NR_EVENTS.0).collect();
+        assert_eq!(known, all);
+    }
+
+    #[test]
+    fn names_are_those_of_json() {
+        for kind in EventKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+    }
+
+    #[test]
+    fn records_become_events() {
+        let raw = raw::event {
+            time_ns: 7,
+            r#type: 6,
+            cpu: 1,
+            pid: 812,
+            a: 930_000,
+            ..Default::default()
+        };
+        // SAFETY: plain integers without padding.
+        let bytes = unsafe {
+            std::slice::from_raw_parts(std::ptr::from_ref(&raw).cast::<u8>(), size_of_val(&raw))
+        };
+        let event = Event::from_record(bytes).unwrap();
+        assert_eq!(
+            (event.kind, event.pid, event.a),
+            (EventKind::Revoked, 812, 930_000)
+        );
+        assert_eq!(Event::from_record(&bytes[..20]), None, "too short");
+        let mut unknown = bytes.to_vec();
+        unknown[8] = 99;
+        assert_eq!(Event::from_record(&unknown), None, "unknown type");
+    }
+
+    #[test]
+    fn keys_survive_the_map() {
+        let key = Matcher([2, 1234, 8 << 20, u64::MAX]);
+        assert_eq!(Matcher::from_bytes(&key.bytes()), Some(key));
+        assert_eq!(Matcher::from_bytes(&[0; 31]), None);
+    }
+
+    #[test]
+    fn use_is_the_mean_of_the_window() {
+        let mut s = raw::server_info {
+            state: 1,
+            ..Default::default()
+        };
+        s.usage.second = 10;
+        s.usage.ns = [400_000_000; 4];
+        let at = |second: u64| {
+            Server::from_raw(&s, second * 1_000_000_000)
+                .unwrap()
+                .use_ppm
+        };
+        assert_eq!(at(10), 400_000);
+        assert_eq!(at(12), 200_000, "two seconds have left the window");
+        assert_eq!(at(60), 0);
+    }
+
+    #[test]
+    fn names_cannot_control_the_terminal() {
+        assert_eq!(comm_text(b"a\x1b[2Jb\0ignored"), "a?[2Jb");
+        assert_eq!(comm_text(b"0123456789abcdef"), "0123456789abcdef");
+    }
+
+    #[test]
+    fn a_hotplug_exit_wants_a_restart() {
+        let exit = ExitInfo {
+            kind: 65,
+            code: (1 << 48) | (1 << 32),
+            reason: "unregistered from the main kernel".into(),
+            msg: String::new(),
+        };
+        assert!(exit.wants_restart());
+        assert!(exit.to_string().contains("a CPU came or went"));
+        let stall = ExitInfo {
+            kind: 1026,
+            code: 0,
+            reason: "runnable task stall".into(),
+            msg: "x".into(),
+        };
+        assert!(!stall.wants_restart());
+    }
+}
