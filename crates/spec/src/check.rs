@@ -1,9 +1,12 @@
-//! `aplomb spec check`: parse one file, and say what is wrong or unwise.
+//! `aplomb spec check`: parse files, and say what is wrong (errors) or unwise (warnings).
 
 use crate::device::DeviceOf;
-use crate::diag::Diagnostic;
-use crate::model::Spec;
+use crate::diag::{Diagnostic, Place};
+use crate::dirs::read_file;
+use crate::merge::{merge, Candidate};
+use crate::model::{Class, Launch, Matcher, Spec};
 use crate::resolve::Resolver;
+use crate::{tab, toml_format};
 use std::path::Path;
 
 /// Outcome of a check.
@@ -11,7 +14,7 @@ use std::path::Path;
 pub struct Checked {
     /// The specs that are valid.
     pub specs: Vec<Spec>,
-    /// Errors, lints (warnings) and notes, in the order of the file.
+    /// Errors, warnings and notes, file by file.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -22,18 +25,106 @@ impl Checked {
     }
 }
 
-/// Checks one file of either format (`*.toml` is TOML, anything else Redline's form), whoever owns it.
+/// Checks one file, whoever owns it: `*.toml` is TOML, `*.conf` a drop-in, anything else Redline's form.
 /// With a resolver, programs that are not on this machine are noted.
-pub fn check_file<D: DeviceOf>(_path: &Path, _machine: Option<&Resolver<D>>) -> Checked {
-    todo!()
+pub fn check_file<D: DeviceOf>(path: &Path, machine: Option<&Resolver<D>>) -> Checked {
+    check_files(&[path], machine)
 }
 
 /// Checks several files as one set: also finds names and matchers that two of them define.
-pub fn check_files<D: DeviceOf>(_paths: &[&Path], _machine: Option<&Resolver<D>>) -> Checked {
-    todo!()
+pub fn check_files<D: DeviceOf>(paths: &[&Path], machine: Option<&Resolver<D>>) -> Checked {
+    let mut diagnostics = Vec::new();
+    let mut all = Vec::new();
+    for path in paths {
+        let (candidates, found) = one(path);
+        diagnostics.extend(found);
+        diagnostics.extend(candidates.iter().flat_map(|c| lint(&c.spec)));
+        all.extend(candidates);
+    }
+    let (specs, merged) = merge(all);
+    diagnostics.extend(merged);
+    if let Some(machine) = machine {
+        diagnostics.extend(machine.set(&specs).diagnostics);
+    }
+    let order = |d: &Diagnostic| paths.iter().position(|p| **p == *d.place.file);
+    diagnostics.sort_by_cached_key(|d| (order(d), d.place.clone()));
+    Checked { specs, diagnostics }
 }
 
+fn one(path: &Path) -> (Vec<Candidate>, Vec<Diagnostic>) {
+    let text = match read_file(path, |_, _| None) {
+        Ok(Some(text)) => text,
+        Ok(None) => {
+            let what = "an empty file only masks another";
+            return (Vec::new(), vec![Diagnostic::note(&Place::file(path), what)]);
+        }
+        Err(what) => return (Vec::new(), vec![Diagnostic::error(&Place::file(path), what)]),
+    };
+    let nameless = match path.extension().and_then(|e| e.to_str()) {
+        Some("toml") => false,
+        Some("conf") => {
+            // What it is laid over is not known here, so only its fields are checked.
+            let (_, diags) = toml_format::parse_raw(path, &text);
+            return (Vec::new(), toml_format::sorted(diags, path));
+        }
+        _ => true,
+    };
+    let parse = if nameless { tab::parse } else { toml_format::parse };
+    let (specs, diags) = parse(path, &text);
+    (specs.into_iter().map(|spec| Candidate { spec, nameless }).collect(), diags)
+}
+
+/// Shells and interpreters: whatever runs in them would become interactive.
+const INTERPRETERS: [&str; 27] = [
+    "sh", "bash", "rbash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "nu", "xonsh", "busybox",
+    "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "lua", "luajit", "php", "java", "tclsh",
+    "wish", "guile",
+];
+
 /// Warnings about a valid spec that is probably not what its author wants.
-pub fn lint(_spec: &Spec) -> Vec<Diagnostic> {
-    todo!()
+pub fn lint(spec: &Spec) -> Vec<Diagnostic> {
+    let mut out = Vec::new();
+    let mut warn = |field: &str, what: String, hint: Option<&str>| {
+        out.push(Diagnostic::warning(&spec.origin, what).field(field).suggest(hint));
+    };
+    if spec.class == Class::BestEffort {
+        if spec.inherit || spec.revocable {
+            let what = "a best-effort spec has nothing to inherit or revoke";
+            warn(if spec.inherit { "inherit" } else { "revocable" }, what.into(), None);
+        }
+        return out;
+    }
+    if !spec.revocable && spec.bandwidth_ppm() > 500_000 {
+        let percent = spec.bandwidth_ppm() / 10_000;
+        let what = format!("\"{}\" takes {percent} % of a CPU and can never be revoked", spec.name);
+        warn("revocable", what, Some("revocable = true"));
+    }
+    let shell = spec.matchers.iter().find_map(|m| match m {
+        Matcher::Path(p) if is_interpreter(p) => Some(p),
+        _ => None,
+    });
+    if let Some(path) = shell.filter(|_| spec.launch == Launch::Any) {
+        let what = format!("{path} runs other programs' work too, such as build jobs'; flag P keeps it apart");
+        warn("launch", what, Some("launch = \"interactive\""));
+    }
+    for matcher in &spec.matchers {
+        if let Matcher::App(id) = matcher {
+            if id.starts_with("snap.") && id.contains('-') {
+                let what = format!("snapd leaves \"-\" in \"{id}\" as it is and the kernel side cuts there: it never fits");
+                warn("app", what, None);
+            }
+        }
+    }
+    if !spec.revocable && spec.matchers.iter().any(Matcher::is_by_name) {
+        let what = "what is found by argument, app or command is revocable all the same";
+        warn("revocable", what.into(), Some("revocable = true"));
+    }
+    out
+}
+
+/// True for `/usr/bin/python3.13` as for `/bin/sh`.
+fn is_interpreter(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || ".-*".contains(c));
+    INTERPRETERS.contains(&name)
 }

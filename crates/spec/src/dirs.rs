@@ -1,7 +1,19 @@
-//! Where specs live, and which file wins.
+//! Where specs live, and which file wins: the rules of systemd's unit directories.
+//!
+//! A file in `/run` masks the file of the same name in `/etc`, which masks the vendor's; an empty file or a
+//! link to /dev/null masks and defines nothing. Drop-ins `NAME.toml.d/*.conf` of all three are laid over
+//! the specs of NAME.toml, the vendor's first, masking each other by file name in the same way. Redline's
+//! one file /etc/aplomb/spec.tab is stronger than the files in /etc, and weaker than those in /run.
 
-use crate::diag::Diagnostic;
+use crate::diag::{nearest, Diagnostic, Place};
+use crate::limits::{MAX_FILES, MAX_FILE_BYTES};
+use crate::merge::{merge, Candidate};
 use crate::model::Spec;
+use crate::raw::Raw;
+use crate::{tab, toml_format};
+use rustix::fs::{FileType, Mode, OFlags};
+use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The places that specs come from, the weakest first.
@@ -71,8 +83,195 @@ impl SpecSet {
     }
 }
 
+/// A file's name in its directory, the layer that it is in (0 vendor, 1 etc, 2 runtime), and its path.
+type Winners = BTreeMap<String, (usize, PathBuf)>;
+
 /// Reads all places. Never fails as a whole: what cannot be read or understood is skipped and reported; a
 /// place that does not exist is empty.
-pub fn load(_dirs: &Dirs, _options: &LoadOptions) -> SpecSet {
-    todo!()
+pub fn load(dirs: &Dirs, options: &LoadOptions) -> SpecSet {
+    let mut loader = Loader { trust: options.trust, diags: Vec::new() };
+    let (mut files, mut dropins) = (Winners::new(), BTreeMap::<String, Winners>::new());
+    for (layer, dir) in [&dirs.vendor, &dirs.etc, &dirs.runtime].into_iter().enumerate() {
+        for name in loader.names(dir) {
+            let path = dir.join(&name);
+            if name.ends_with(".toml") {
+                loader.put(&mut files, name, layer, path);
+            } else if let Some(of) = name.strip_suffix(".d").filter(|n| n.ends_with(".toml")) {
+                let conf = loader.names(&path).into_iter().filter(|n| n.ends_with(".conf"));
+                let of = dropins.entry(of.to_string()).or_default();
+                conf.collect::<Vec<_>>().into_iter().for_each(|n| {
+                    let file = path.join(&n);
+                    loader.put(of, n, layer, file);
+                });
+            } else if name.ends_with(".conf") || name.ends_with(".tab") {
+                let what = "not read: specs are in *.toml, drop-ins in NAME.toml.d/*.conf";
+                loader.diags.push(Diagnostic::warning(&Place::file(&path), what));
+            }
+        }
+    }
+    let mut by_layer: [Vec<Candidate>; 3] = Default::default();
+    for (name, (layer, path)) in &files {
+        let over = dropins.remove(name).unwrap_or_default();
+        by_layer[*layer].extend(loader.toml(path, &over));
+    }
+    for over in dropins.into_values() {
+        for (_, path) in over.into_values() {
+            let what = "this drop-in has no effect: there is no such file of specs";
+            loader.diags.push(Diagnostic::warning(&Place::file(&path), what));
+        }
+    }
+    let [mut all, etc, runtime] = by_layer;
+    all.extend(etc);
+    all.extend(loader.tab(&dirs.tab));
+    all.extend(runtime);
+    let (specs, merged) = merge(all);
+    loader.diags.extend(merged);
+    SpecSet { specs, diagnostics: loader.diags }
+}
+
+struct Loader {
+    trust: Trust,
+    diags: Vec<Diagnostic>,
+}
+
+impl Loader {
+    /// Names in a directory, sorted; none if it does not exist.
+    fn names(&mut self, dir: &Path) -> Vec<String> {
+        let fail = |what: String| Diagnostic::error(&Place::file(dir), what);
+        let entries = match std::fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+            Err(e) => {
+                self.diags.push(fail(format!("cannot read the directory: {e}")));
+                return Vec::new();
+            }
+        };
+        if let Some(why) = rustix::fs::stat(dir).ok().and_then(|st| self.refusal(st.st_uid, st.st_mode)) {
+            self.diags.push(fail(format!("nothing is read from here: {why}")));
+            return Vec::new();
+        }
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|e| e.file_name().into_string().ok())
+            .filter(|n| !n.starts_with('.'))
+            .take(MAX_FILES + 1)
+            .collect();
+        if names.len() > MAX_FILES {
+            self.diags.push(fail(format!("nothing is read from here: more than {MAX_FILES} files")));
+            return Vec::new();
+        }
+        names.sort();
+        names
+    }
+
+    /// A stronger layer's file takes the place of the weaker one's.
+    fn put(&mut self, winners: &mut Winners, name: String, layer: usize, path: PathBuf) {
+        if let Some((_, old)) = winners.get(&name) {
+            let what = format!("masks {}", old.display());
+            self.diags.push(Diagnostic::note(&Place::file(&path), what));
+        }
+        winners.insert(name, (layer, path));
+    }
+
+    /// Why a file of this owner and mode is not believed.
+    fn refusal(&self, uid: u32, mode: u32) -> Option<&'static str> {
+        match self.trust {
+            Trust::Anybody => None,
+            Trust::RootOnly if uid != 0 => Some("it does not belong to root"),
+            Trust::RootOnly if mode & 0o022 != 0 => Some("its group or others can write it"),
+            Trust::RootOnly => None,
+        }
+    }
+
+    fn read(&mut self, path: &Path) -> Option<Vec<u8>> {
+        match read_file(path, |uid, mode| self.refusal(uid, mode)) {
+            Ok(bytes) => bytes,
+            Err(what) => {
+                self.diags.push(Diagnostic::error(&Place::file(path), what));
+                None
+            }
+        }
+    }
+
+    fn toml(&mut self, path: &Path, over: &Winners) -> Vec<Candidate> {
+        let Some(text) = self.read(path) else { return Vec::new() };
+        let (mut raws, mut diags) = toml_format::parse_raw(path, &text);
+        let mut dropins: Vec<_> = over.values().collect();
+        dropins.sort(); // by layer, then by name
+        for (_, conf) in dropins {
+            let Some(text) = self.read(conf) else { continue };
+            let (changes, bad) = toml_format::parse_raw(conf, &text);
+            diags.extend(bad);
+            changes.into_iter().for_each(|c| diags.extend(overlay(&mut raws, c, path)));
+        }
+        let mut out = Vec::new();
+        for raw in raws {
+            match raw.build() {
+                Ok((spec, warnings)) => {
+                    out.push(Candidate { spec, nameless: false });
+                    diags.extend(warnings);
+                }
+                Err(bad) => diags.extend(bad),
+            }
+        }
+        self.diags.extend(toml_format::sorted(diags, path));
+        out
+    }
+
+    fn tab(&mut self, path: &Path) -> Vec<Candidate> {
+        if matches!(rustix::fs::stat(path), Err(rustix::io::Errno::NOENT)) {
+            return Vec::new();
+        }
+        let Some(text) = self.read(path) else { return Vec::new() };
+        let (specs, diags) = tab::parse(path, &text);
+        self.diags.extend(diags);
+        specs.into_iter().map(|spec| Candidate { spec, nameless: true }).collect()
+    }
+}
+
+/// Lays one table of a drop-in over the spec that it names.
+fn overlay(raws: &mut [Raw], change: Raw, base: &Path) -> Option<Diagnostic> {
+    let Some(name) = change.name.clone() else {
+        let what = "a drop-in names the spec that it changes";
+        return Some(Diagnostic::error(&change.place, what).field("name"));
+    };
+    let named = |r: &Raw| r.name.as_ref().is_some_and(|n| n.value == name.value);
+    if let Some(raw) = raws.iter_mut().find(|r| named(r)) {
+        raw.overlay(change);
+        return None;
+    }
+    let known = raws.iter().filter_map(|r| r.name.as_ref()).map(|n| n.value.as_str());
+    let what = format!("{} has no spec \"{}\"", base.display(), name.value);
+    Some(Diagnostic::error(&name.place, what).field("name").suggest(nearest(&name.value, known)))
+}
+
+/// The bytes of a spec file; None if it is a mask (empty, or /dev/null).
+///
+/// # Errors
+/// A message: unreadable, refused by `refusal` (owner, mode), no file, or longer than [`MAX_FILE_BYTES`].
+pub(crate) fn read_file(
+    path: &Path,
+    refusal: impl Fn(u32, u32) -> Option<&'static str>,
+) -> Result<Option<Vec<u8>>, String> {
+    // Without NONBLOCK a FIFO put there would stop us for good.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let failed = |e: std::io::Error| format!("cannot read the file: {e}");
+    let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
+    let st = rustix::fs::fstat(&fd).map_err(|e| failed(e.into()))?;
+    let kind = FileType::from_raw_mode(st.st_mode);
+    if kind == FileType::CharacterDevice && st.st_rdev == rustix::fs::makedev(1, 3) {
+        return Ok(None);
+    }
+    if kind != FileType::RegularFile {
+        return Err("this is no file".into());
+    }
+    if let Some(why) = refusal(st.st_uid, st.st_mode) {
+        return Err(format!("the file is refused: {why}"));
+    }
+    let mut bytes = Vec::new();
+    std::fs::File::from(fd).take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("the file is longer than {MAX_FILE_BYTES} bytes"));
+    }
+    Ok(Some(bytes).filter(|b| !b.is_empty()))
 }

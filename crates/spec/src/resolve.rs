@@ -1,9 +1,22 @@
-//! From matchers to rows of the kernel's map.
+//! From matchers to rows of the kernel's map: what a spec stands for on this machine now.
+//!
+//! Paths are looked up inside a root directory with openat2(RESOLVE_IN_ROOT), so links cannot lead out of
+//! it. A file that begins with `#!` is matched as an argument of its interpreter: the kernel executes the
+//! interpreter with the script's path among the arguments, and that argument, as typed by the caller (a
+//! shell finds `foo` in PATH and passes `/usr/bin/foo`), is compared whole. A script started by a relative
+//! path is therefore not recognised. Since an argument can be typed by anybody, such a row is revocable
+//! whatever the spec says; so is a file on a file system whose subvolumes share inode numbers.
 
-use crate::device::{DeviceOf, MountTable};
-use crate::diag::Diagnostic;
+use crate::device::{DeviceOf, FileId, MountTable};
+use crate::diag::{shorten, Diagnostic};
 use crate::key::Key;
-use crate::model::{Matcher, Spec};
+use crate::limits::{MAX_GLOB_HITS, MAX_MATCHERS};
+use crate::model::{flags, Matcher, Spec};
+use crate::script::{self, Interpreter};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
+use std::collections::{BTreeSet, HashMap};
+use std::io::Read;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// How a row came about; the smaller, the more specific.
@@ -22,7 +35,8 @@ pub struct Row {
     /// `flags` of `struct spec`: the spec's own, and R where anybody's program can match this row.
     pub flags: u32,
     pub via: Via,
-    /// The file behind it, all links followed, as seen from the root; None for names.
+    /// The file behind it (of a script: its interpreter), all links followed, as seen from the root; None
+    /// for names.
     pub file: Option<PathBuf>,
 }
 
@@ -45,7 +59,7 @@ pub struct Resolved {
     /// Directories (as seen from the root) in which a change may change the rows: watch them for created,
     /// moved and deleted names.
     pub watch: Vec<PathBuf>,
-    /// More files fit than the limit of a star allows; the rest has no row.
+    /// More than [`MAX_GLOB_HITS`] files fit; the rest has no row.
     pub truncated: bool,
 }
 
@@ -53,10 +67,7 @@ pub struct Resolved {
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     #[error("cannot open the root directory {path}: {source}")]
-    Root {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    Root { path: PathBuf, source: std::io::Error },
     #[error("cannot read the mount table /proc/self/mountinfo: {0}")]
     Mounts(std::io::Error),
 }
@@ -67,10 +78,11 @@ pub struct RowOfSet {
     pub spec: usize,
     pub key: Key,
     pub flags: u32,
+    pub via: Via,
     pub file: Option<PathBuf>,
 }
 
-/// All rows of a set: one per key, at most [`crate::limits::MAX_MATCHERS`].
+/// All rows of a set: one per key, at most [`MAX_MATCHERS`].
 #[derive(Debug, Clone, Default)]
 pub struct Resolution {
     pub rows: Vec<RowOfSet>,
@@ -82,7 +94,10 @@ pub struct Resolution {
 
 /// Resolves specs below a root directory (`/`, or a fake one in tests), with one snapshot of the mounts.
 pub struct Resolver<D = MountTable> {
-    _d: D,
+    root: OwnedFd,
+    /// The root's own real path.
+    base: PathBuf,
+    devices: D,
 }
 
 impl Resolver<MountTable> {
@@ -90,9 +105,21 @@ impl Resolver<MountTable> {
     ///
     /// # Errors
     /// The root cannot be opened or the mount table cannot be read.
-    pub fn new(_root: &Path) -> Result<Self, ResolveError> {
-        todo!()
+    pub fn new(root: &Path) -> Result<Self, ResolveError> {
+        Resolver::with(root, MountTable::read().map_err(ResolveError::Mounts)?)
     }
+}
+
+/// A file found: its identity as the kernel side sees it.
+struct Found {
+    fd: OwnedFd,
+    inode: u64,
+    device: u64,
+    /// Several files may have this identity, so anybody may have one.
+    weak: bool,
+    mode: u32,
+    /// As seen from the root.
+    real: PathBuf,
 }
 
 impl<D: DeviceOf> Resolver<D> {
@@ -100,20 +127,289 @@ impl<D: DeviceOf> Resolver<D> {
     ///
     /// # Errors
     /// The root cannot be opened.
-    pub fn with(_root: &Path, _devices: D) -> Result<Self, ResolveError> {
-        todo!()
+    pub fn with(root: &Path, devices: D) -> Result<Self, ResolveError> {
+        let open = || -> std::io::Result<(OwnedFd, PathBuf)> {
+            let base = root.canonicalize()?;
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            Ok((rustix::fs::open(&base, flags, Mode::empty())?, base))
+        };
+        let (root, base) = open().map_err(|source| ResolveError::Root { path: root.into(), source })?;
+        Ok(Resolver { root, base, devices })
     }
 
     /// What each matcher of a spec stands for, in the matchers' order. Missing programs are no error.
-    pub fn spec(&self, _spec: &Spec) -> Vec<Resolved> {
-        todo!()
+    pub fn spec(&self, spec: &Spec) -> Vec<Resolved> {
+        spec.matchers.iter().map(|m| self.matcher(m, spec.flags())).collect()
     }
 
     /// All rows of a set, one per key. Where two specs mean the same thing, the one without stars wins,
     /// then the later one.
-    pub fn set(&self, _specs: &[Spec]) -> Resolution {
-        todo!()
+    pub fn set(&self, specs: &[Spec]) -> Resolution {
+        let mut out = Resolution::default();
+        let mut by_key: HashMap<Key, usize> = HashMap::new();
+        let mut watch = BTreeSet::new();
+        for (index, spec) in specs.iter().enumerate() {
+            let resolved = self.spec(spec);
+            let mut refused = 0;
+            for r in &resolved {
+                watch.extend(r.watch.iter().cloned());
+                out.diagnostics.extend(findings(spec, r));
+                for row in &r.rows {
+                    let new = RowOfSet {
+                        spec: index,
+                        key: row.key,
+                        flags: row.flags,
+                        via: row.via,
+                        file: row.file.clone(),
+                    };
+                    match by_key.get(&row.key).copied() {
+                        Some(at) if out.rows[at].spec == index => {
+                            out.rows[at].via = out.rows[at].via.min(row.via);
+                        }
+                        Some(at) => {
+                            let old = &out.rows[at];
+                            out.diagnostics.push(same_thing(specs, old, &new));
+                            if new.via <= old.via {
+                                out.rows[at] = new;
+                            }
+                        }
+                        None if out.rows.len() < MAX_MATCHERS => {
+                            by_key.insert(row.key, out.rows.len());
+                            out.rows.push(new);
+                        }
+                        None => refused += 1,
+                    }
+                }
+            }
+            if refused > 0 {
+                let what = format!("{refused} rows of \"{}\" are over the limit of {MAX_MATCHERS}", spec.name);
+                out.diagnostics.push(Diagnostic::error(&spec.origin, what));
+            }
+            if resolved.iter().all(|r| r.absent == Some(Absent::Missing)) {
+                let what = format!("\"{}\" is not on this machine", spec.name);
+                out.diagnostics.push(Diagnostic::note(&spec.origin, what));
+            }
+        }
+        out.watch = watch.into_iter().collect();
+        out
     }
+
+    fn matcher(&self, matcher: &Matcher, flags: u32) -> Resolved {
+        let mut out = Resolved {
+            matcher: matcher.clone(),
+            rows: Vec::new(),
+            absent: None,
+            watch: Vec::new(),
+            truncated: false,
+        };
+        let by_name = |key| Row { key, flags: flags | flags::REVOCABLE, via: Via::Exact, file: None };
+        match matcher {
+            Matcher::App(id) => out.rows.push(by_name(Key::app(id))),
+            Matcher::Command(name) => out.rows.push(by_name(Key::command(name))),
+            // Only the kernel makes kernel threads, so this name is as good as a file.
+            Matcher::KernelThread(name) => {
+                out.rows.push(Row { flags, ..by_name(Key::kernel_thread(name)) });
+            }
+            Matcher::Path(path) => self.files(path, None, flags, &mut out),
+            Matcher::Argument { path, argument } => self.files(path, Some(argument), flags, &mut out),
+        }
+        out
+    }
+
+    /// Rows of a path, with or without stars.
+    fn files(&self, path: &str, argument: Option<&str>, flags: u32, out: &mut Resolved) {
+        let starred = path.contains('*');
+        let hits = if starred { self.glob(path, out) } else { vec![path.to_string()] };
+        let via = if starred { Via::Glob } else { Via::Exact };
+        let mut why = Absent::Missing;
+        for hit in hits {
+            self.watch(&hit, out);
+            match self.file(&hit, argument) {
+                Ok(rows) => out.rows.extend(rows.into_iter().map(|(key, weak, file)| Row {
+                    key,
+                    flags: if weak { flags | flags::REVOCABLE } else { flags },
+                    via,
+                    file: Some(file),
+                })),
+                Err(Absent::Missing) => {}
+                Err(unusable) => why = unusable,
+            }
+        }
+        out.watch.sort();
+        out.watch.dedup();
+        if out.rows.is_empty() {
+            out.absent = Some(why);
+        }
+    }
+
+    /// Keys of one file, whether anybody can match them, and the file behind them.
+    fn file(&self, path: &str, argument: Option<&str>) -> Result<Vec<(Key, bool, PathBuf)>, Absent> {
+        let found = self.find(path)?;
+        if let Some(argument) = argument {
+            executable(&found)?;
+            return Ok(vec![(Key::argument(found.inode, found.device, argument), true, found.real)]);
+        }
+        let Some(first) = self.interpreter(&found)? else {
+            executable(&found)?;
+            return Ok(vec![(Key::file(found.inode, found.device), found.weak, found.real)]);
+        };
+        let typed = Some(path.to_string());
+        let real = found.real.to_str().map(str::to_string);
+        let last = self.last_interpreter(first)?;
+        let mut names: Vec<_> = typed.into_iter().chain(real).collect();
+        names.dedup();
+        let key = |n: &String| (Key::argument(last.inode, last.device, n), true, last.real.clone());
+        Ok(names.iter().map(key).collect())
+    }
+
+    /// Follows interpreters that are scripts themselves.
+    fn last_interpreter(&self, first: Interpreter) -> Result<Found, Absent> {
+        let mut next = first;
+        for _ in 0..script::MAX_DEPTH {
+            let candidates = match &next {
+                Interpreter::Path(p) => vec![p.clone()],
+                Interpreter::Name(n) => script::PATH.iter().map(|d| format!("{d}/{n}")).collect(),
+            };
+            let Some(found) = candidates.iter().find_map(|p| self.find(p).ok()) else {
+                let (Interpreter::Path(n) | Interpreter::Name(n)) = &next;
+                return Err(Absent::Unusable(format!("its interpreter \"{}\" is missing", shorten(n))));
+            };
+            match self.interpreter(&found)? {
+                None => return executable(&found).map(|()| found),
+                Some(deeper) => next = deeper,
+            }
+        }
+        Err(Absent::Unusable("its interpreters are scripts without end".into()))
+    }
+
+    /// Looks a path up inside the root.
+    fn find(&self, path: &str) -> Result<Found, Absent> {
+        let fd = self.open(Path::new(path)).map_err(|e| match e {
+            rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR => Absent::Missing,
+            e => Absent::Unusable(std::io::Error::from(e).to_string()),
+        })?;
+        let failed = |e: std::io::Error| Absent::Unusable(e.to_string());
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+        let st = rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, wanted).map_err(|e| failed(e.into()))?;
+        let whole = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(failed)?;
+        let real = match whole.strip_prefix(&self.base) {
+            Ok(inside) => Path::new("/").join(inside),
+            Err(_) => return Err(Absent::Unusable("it was moved while it was looked at".into())),
+        };
+        let has_mount = st.stx_mask & StatxFlags::MNT_ID.bits() != 0;
+        let id = FileId {
+            path: whole,
+            mount_id: has_mount.then_some(st.stx_mnt_id),
+            st_dev: rustix::fs::makedev(st.stx_dev_major, st.stx_dev_minor),
+        };
+        let device = self.devices.device_of(&id);
+        let (inode, mode) = (st.stx_ino, u32::from(st.stx_mode));
+        Ok(Found { fd, inode, device: device.number, weak: device.shared_inodes, mode, real })
+    }
+
+    fn open(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
+        let inside = path.strip_prefix("/").unwrap_or(path);
+        let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { inside };
+        let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        rustix::fs::openat2(&self.root, inside, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how)
+    }
+
+    /// The interpreter of a script; None for other programs, and for files that we may not read.
+    fn interpreter(&self, found: &Found) -> Result<Option<Interpreter>, Absent> {
+        if FileType::from_raw_mode(found.mode) != FileType::RegularFile {
+            return Err(Absent::Unusable("it is no file".into()));
+        }
+        let Ok(file) = std::fs::File::open(format!("/proc/self/fd/{}", found.fd.as_raw_fd())) else {
+            return Ok(None);
+        };
+        let mut head = Vec::with_capacity(script::HEAD_BYTES);
+        if file.take(script::HEAD_BYTES as u64).read_to_end(&mut head).is_err() {
+            return Ok(None);
+        }
+        script::interpreter(&head).map_err(Absent::Unusable)
+    }
+
+    /// Files that a path with stars stands for, as seen from the root; at most [`MAX_GLOB_HITS`].
+    fn glob(&self, path: &str, out: &mut Resolved) -> Vec<String> {
+        let fixed = path.split('*').next().unwrap_or_default();
+        let above = fixed.rsplit_once('/').map_or("/", |(dir, _)| if dir.is_empty() { "/" } else { dir });
+        out.watch.extend(self.nearest_directory(Path::new(above)));
+        let literal = |part: &str| glob::Pattern::escape(part);
+        let Some(base) = self.base.to_str() else { return Vec::new() };
+        let base = base.trim_end_matches('/');
+        let pattern = literal(base) + &path.split('*').map(literal).collect::<Vec<_>>().join("*");
+        let options = glob::MatchOptions {
+            case_sensitive: true,
+            require_literal_separator: true,
+            require_literal_leading_dot: true,
+        };
+        let Ok(found) = glob::glob_with(&pattern, options) else { return Vec::new() };
+        let mut hits: Vec<String> = found
+            .flatten()
+            .filter_map(|p| Some(format!("/{}", p.strip_prefix(&self.base).ok()?.to_str()?)))
+            .take(MAX_GLOB_HITS + 1)
+            .collect();
+        out.truncated = hits.len() > MAX_GLOB_HITS;
+        hits.truncate(MAX_GLOB_HITS);
+        hits
+    }
+
+    /// Adds the directory of a path, and of everything that its links point to in turn.
+    fn watch(&self, path: &str, out: &mut Resolved) {
+        let mut next = PathBuf::from(path);
+        for _ in 0..16 {
+            let (Some(parent), Some(name)) = (next.parent(), next.file_name()) else { return };
+            let Some(dir) = self.nearest_directory(parent) else { return };
+            out.watch.push(dir.clone());
+            let Ok(fd) = self.open(parent) else { return };
+            let Ok(link) = rustix::fs::readlinkat(&fd, name, Vec::new()) else { return };
+            use std::os::unix::ffi::OsStrExt;
+            next = dir.join(std::ffi::OsStr::from_bytes(link.as_bytes())); // an absolute one replaces dir
+        }
+    }
+
+    /// The real path of a directory, or of the nearest one above it that exists.
+    fn nearest_directory(&self, path: &Path) -> Option<PathBuf> {
+        let fd = path.ancestors().find_map(|p| {
+            let fd = self.open(p).ok()?;
+            let st = rustix::fs::fstat(&fd).ok()?;
+            (FileType::from_raw_mode(st.st_mode) == FileType::Directory).then_some(fd)
+        })?;
+        let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
+        Some(Path::new("/").join(real.strip_prefix(&self.base).ok()?))
+    }
+}
+
+fn executable(found: &Found) -> Result<(), Absent> {
+    if FileType::from_raw_mode(found.mode) != FileType::RegularFile {
+        return Err(Absent::Unusable("it is no file".into()));
+    }
+    if found.mode & 0o111 == 0 {
+        return Err(Absent::Unusable("it is not executable".into()));
+    }
+    Ok(())
+}
+
+/// What is worth saying about a matcher.
+fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
+    let mut out = Vec::new();
+    if let Some(Absent::Unusable(why)) = &r.absent {
+        let what = format!("{} of \"{}\" cannot be matched: {why}", r.matcher, spec.name);
+        out.push(Diagnostic::warning(&spec.origin, what).field("path"));
+    }
+    if r.truncated {
+        let what = format!("{} stands for more than {MAX_GLOB_HITS} files; the rest is left out", r.matcher);
+        out.push(Diagnostic::warning(&spec.origin, what).field("path"));
+    }
+    out
+}
+
+fn same_thing(specs: &[Spec], old: &RowOfSet, new: &RowOfSet) -> Diagnostic {
+    let (winner, loser) = if new.via <= old.via { (new, old) } else { (old, new) };
+    let (winner, loser) = (&specs[winner.spec], &specs[loser.spec]);
+    let file = new.file.as_ref().map_or("the same thing".to_string(), |f| f.display().to_string());
+    let what = format!("\"{}\" and \"{}\" both mean {file}; the first holds", winner.name, loser.name);
+    Diagnostic::warning(&winner.origin, what).also(&loser.origin)
 }
 
 /// [`Resolver::new`] and [`Resolver::spec`] in one, for a single spec.
