@@ -58,7 +58,12 @@ fn one(path: &Path) -> (Vec<Candidate>, Vec<Diagnostic>) {
             let what = "an empty file only masks another";
             return (Vec::new(), vec![Diagnostic::note(&Place::file(path), what)]);
         }
-        Err(what) => return (Vec::new(), vec![Diagnostic::error(&Place::file(path), what)]),
+        Err(what) => {
+            return (
+                Vec::new(),
+                vec![Diagnostic::error(&Place::file(path), what)],
+            )
+        }
     };
     let nameless = match path.extension().and_then(|e| e.to_str()) {
         Some("toml") => false,
@@ -69,34 +74,55 @@ fn one(path: &Path) -> (Vec<Candidate>, Vec<Diagnostic>) {
         }
         _ => true,
     };
-    let parse = if nameless { tab::parse } else { toml_format::parse };
+    let parse = if nameless {
+        tab::parse
+    } else {
+        toml_format::parse
+    };
     let (specs, diags) = parse(path, &text);
-    (specs.into_iter().map(|spec| Candidate { spec, nameless }).collect(), diags)
+    (
+        specs
+            .into_iter()
+            .map(|spec| Candidate { spec, nameless })
+            .collect(),
+        diags,
+    )
 }
 
 /// Shells and interpreters: whatever runs in them would become interactive.
 const INTERPRETERS: [&str; 27] = [
-    "sh", "bash", "rbash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "nu", "xonsh", "busybox",
-    "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "lua", "luajit", "php", "java", "tclsh",
-    "wish", "guile",
+    "sh", "bash", "rbash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "nu", "xonsh",
+    "busybox", "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "lua", "luajit", "php",
+    "java", "tclsh", "wish", "guile",
 ];
 
 /// Warnings about a valid spec that is probably not what its author wants.
 pub fn lint(spec: &Spec) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     let mut warn = |field: &str, what: String, hint: Option<&str>| {
-        out.push(Diagnostic::warning(&spec.origin, what).field(field).suggest(hint));
+        out.push(
+            Diagnostic::warning(&spec.origin, what)
+                .field(field)
+                .suggest(hint),
+        );
     };
     if spec.class == Class::BestEffort {
         if spec.inherit || spec.revocable {
             let what = "a best-effort spec has nothing to inherit or revoke";
-            warn(if spec.inherit { "inherit" } else { "revocable" }, what.into(), None);
+            warn(
+                if spec.inherit { "inherit" } else { "revocable" },
+                what.into(),
+                None,
+            );
         }
         return out;
     }
     if !spec.revocable && spec.bandwidth_ppm() > 500_000 {
         let percent = spec.bandwidth_ppm() / 10_000;
-        let what = format!("\"{}\" takes {percent} % of a CPU and can never be revoked", spec.name);
+        let what = format!(
+            "\"{}\" takes {percent} % of a CPU and can never be revoked",
+            spec.name
+        );
         warn("revocable", what, Some("revocable = true"));
     }
     let shell = spec.matchers.iter().find_map(|m| match m {
@@ -104,7 +130,9 @@ pub fn lint(spec: &Spec) -> Vec<Diagnostic> {
         _ => None,
     });
     if let Some(path) = shell.filter(|_| spec.launch == Launch::Any) {
-        let what = format!("{path} runs other programs' work too, such as build jobs'; flag P keeps it apart");
+        let what = format!(
+            "{path} runs other programs' work too, such as build jobs'; flag P keeps it apart"
+        );
         warn("launch", what, Some("launch = \"interactive\""));
     }
     for matcher in &spec.matchers {

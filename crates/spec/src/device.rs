@@ -5,7 +5,7 @@
 //! of /proc/self/mountinfo is `s_dev` itself, so the mount that holds the file tells it. See proc(5).
 
 use rustix::fs::{major, minor};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Encodes a device as the kernel does inside (`MKDEV`): `major << 20 | minor`.
 fn encode(major: u32, minor: u32) -> u64 {
@@ -164,6 +164,7 @@ impl<D: DeviceOf + ?Sized> DeviceOf for &D {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::Path;
 
     const FIXTURE: &str = "\
 22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw

@@ -133,10 +133,11 @@ impl fmt::Display for Diagnostic {
         if let Some(place) = &self.also {
             write!(f, " (see {place})")?;
         }
-        if let Some(s) = &self.suggestion {
-            write!(f, "; did you mean \"{s}\"?")?;
+        match &self.suggestion {
+            Some(s) if s.contains('"') => write!(f, "; did you mean {s}?"),
+            Some(s) => write!(f, "; did you mean \"{s}\"?"),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -89,15 +89,24 @@ type Winners = BTreeMap<String, (usize, PathBuf)>;
 /// Reads all places. Never fails as a whole: what cannot be read or understood is skipped and reported; a
 /// place that does not exist is empty.
 pub fn load(dirs: &Dirs, options: &LoadOptions) -> SpecSet {
-    let mut loader = Loader { trust: options.trust, diags: Vec::new() };
+    let mut loader = Loader {
+        trust: options.trust,
+        diags: Vec::new(),
+    };
     let (mut files, mut dropins) = (Winners::new(), BTreeMap::<String, Winners>::new());
-    for (layer, dir) in [&dirs.vendor, &dirs.etc, &dirs.runtime].into_iter().enumerate() {
+    for (layer, dir) in [&dirs.vendor, &dirs.etc, &dirs.runtime]
+        .into_iter()
+        .enumerate()
+    {
         for name in loader.names(dir) {
             let path = dir.join(&name);
             if name.ends_with(".toml") {
                 loader.put(&mut files, name, layer, path);
             } else if let Some(of) = name.strip_suffix(".d").filter(|n| n.ends_with(".toml")) {
-                let conf = loader.names(&path).into_iter().filter(|n| n.ends_with(".conf"));
+                let conf = loader
+                    .names(&path)
+                    .into_iter()
+                    .filter(|n| n.ends_with(".conf"));
                 let of = dropins.entry(of.to_string()).or_default();
                 conf.collect::<Vec<_>>().into_iter().for_each(|n| {
                     let file = path.join(&n);
@@ -105,7 +114,9 @@ pub fn load(dirs: &Dirs, options: &LoadOptions) -> SpecSet {
                 });
             } else if name.ends_with(".conf") || name.ends_with(".tab") {
                 let what = "not read: specs are in *.toml, drop-ins in NAME.toml.d/*.conf";
-                loader.diags.push(Diagnostic::warning(&Place::file(&path), what));
+                loader
+                    .diags
+                    .push(Diagnostic::warning(&Place::file(&path), what));
             }
         }
     }
@@ -117,7 +128,9 @@ pub fn load(dirs: &Dirs, options: &LoadOptions) -> SpecSet {
     for over in dropins.into_values() {
         for (_, path) in over.into_values() {
             let what = "this drop-in has no effect: there is no such file of specs";
-            loader.diags.push(Diagnostic::warning(&Place::file(&path), what));
+            loader
+                .diags
+                .push(Diagnostic::warning(&Place::file(&path), what));
         }
     }
     let [mut all, etc, runtime] = by_layer;
@@ -126,7 +139,10 @@ pub fn load(dirs: &Dirs, options: &LoadOptions) -> SpecSet {
     all.extend(runtime);
     let (specs, merged) = merge(all);
     loader.diags.extend(merged);
-    SpecSet { specs, diagnostics: loader.diags }
+    SpecSet {
+        specs,
+        diagnostics: loader.diags,
+    }
 }
 
 struct Loader {
@@ -142,12 +158,17 @@ impl Loader {
             Ok(entries) => entries,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
             Err(e) => {
-                self.diags.push(fail(format!("cannot read the directory: {e}")));
+                self.diags
+                    .push(fail(format!("cannot read the directory: {e}")));
                 return Vec::new();
             }
         };
-        if let Some(why) = rustix::fs::stat(dir).ok().and_then(|st| self.refusal(st.st_uid, st.st_mode)) {
-            self.diags.push(fail(format!("nothing is read from here: {why}")));
+        if let Some(why) = rustix::fs::stat(dir)
+            .ok()
+            .and_then(|st| self.refusal(st.st_uid, st.st_mode))
+        {
+            self.diags
+                .push(fail(format!("nothing is read from here: {why}")));
             return Vec::new();
         }
         let mut names: Vec<String> = entries
@@ -157,7 +178,9 @@ impl Loader {
             .take(MAX_FILES + 1)
             .collect();
         if names.len() > MAX_FILES {
-            self.diags.push(fail(format!("nothing is read from here: more than {MAX_FILES} files")));
+            self.diags.push(fail(format!(
+                "nothing is read from here: more than {MAX_FILES} files"
+            )));
             return Vec::new();
         }
         names.sort();
@@ -194,21 +217,30 @@ impl Loader {
     }
 
     fn toml(&mut self, path: &Path, over: &Winners) -> Vec<Candidate> {
-        let Some(text) = self.read(path) else { return Vec::new() };
+        let Some(text) = self.read(path) else {
+            return Vec::new();
+        };
         let (mut raws, mut diags) = toml_format::parse_raw(path, &text);
         let mut dropins: Vec<_> = over.values().collect();
         dropins.sort(); // by layer, then by name
         for (_, conf) in dropins {
-            let Some(text) = self.read(conf) else { continue };
+            let Some(text) = self.read(conf) else {
+                continue;
+            };
             let (changes, bad) = toml_format::parse_raw(conf, &text);
             diags.extend(bad);
-            changes.into_iter().for_each(|c| diags.extend(overlay(&mut raws, c, path)));
+            changes
+                .into_iter()
+                .for_each(|c| diags.extend(overlay(&mut raws, c, path)));
         }
         let mut out = Vec::new();
         for raw in raws {
             match raw.build() {
                 Ok((spec, warnings)) => {
-                    out.push(Candidate { spec, nameless: false });
+                    out.push(Candidate {
+                        spec,
+                        nameless: false,
+                    });
                     diags.extend(warnings);
                 }
                 Err(bad) => diags.extend(bad),
@@ -222,10 +254,18 @@ impl Loader {
         if matches!(rustix::fs::stat(path), Err(rustix::io::Errno::NOENT)) {
             return Vec::new();
         }
-        let Some(text) = self.read(path) else { return Vec::new() };
+        let Some(text) = self.read(path) else {
+            return Vec::new();
+        };
         let (specs, diags) = tab::parse(path, &text);
         self.diags.extend(diags);
-        specs.into_iter().map(|spec| Candidate { spec, nameless: true }).collect()
+        specs
+            .into_iter()
+            .map(|spec| Candidate {
+                spec,
+                nameless: true,
+            })
+            .collect()
     }
 }
 
@@ -240,9 +280,16 @@ fn overlay(raws: &mut [Raw], change: Raw, base: &Path) -> Option<Diagnostic> {
         raw.overlay(change);
         return None;
     }
-    let known = raws.iter().filter_map(|r| r.name.as_ref()).map(|n| n.value.as_str());
+    let known = raws
+        .iter()
+        .filter_map(|r| r.name.as_ref())
+        .map(|n| n.value.as_str());
     let what = format!("{} has no spec \"{}\"", base.display(), name.value);
-    Some(Diagnostic::error(&name.place, what).field("name").suggest(nearest(&name.value, known)))
+    Some(
+        Diagnostic::error(&name.place, what)
+            .field("name")
+            .suggest(nearest(&name.value, known)),
+    )
 }
 
 /// The bytes of a spec file; None if it is a mask (empty, or /dev/null).
@@ -269,7 +316,10 @@ pub(crate) fn read_file(
         return Err(format!("the file is refused: {why}"));
     }
     let mut bytes = Vec::new();
-    std::fs::File::from(fd).take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    std::fs::File::from(fd)
+        .take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
     if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(format!("the file is longer than {MAX_FILE_BYTES} bytes"));
     }

@@ -19,14 +19,19 @@
 //! # Ok::<(), aplomb_spec::ResolveError>(())
 //! ```
 
+// An error is the end of a spec, never in a hot path: its size does not matter.
+#![allow(clippy::result_large_err)]
+
 mod check;
 mod device;
 mod diag;
 mod dirs;
 mod duration;
+mod fields;
 #[doc(hidden)]
 pub mod fuzzing;
 mod key;
+mod lookup;
 mod merge;
 mod model;
 mod raw;

@@ -20,14 +20,25 @@ pub fn merge(candidates: Vec<Candidate>) -> (Vec<Spec>, Vec<Diagnostic>) {
     let mut by_name: HashMap<String, usize> = HashMap::new();
     let mut owner: HashMap<Matcher, usize> = HashMap::new();
     for (index, new) in candidates.into_iter().enumerate() {
-        let fresh = new.spec.matchers.iter().filter(|m| !owner.contains_key(m)).count();
+        let fresh = new
+            .spec
+            .matchers
+            .iter()
+            .filter(|m| !owner.contains_key(m))
+            .count();
         if owner.len() + fresh > MAX_MATCHERS {
-            let what = format!("\"{}\" is left out: more than {MAX_MATCHERS} matchers in all", new.spec.name);
+            let what = format!(
+                "\"{}\" is left out: more than {MAX_MATCHERS} matchers in all",
+                new.spec.name
+            );
             diags.push(Diagnostic::error(&new.spec.origin, what));
             continue;
         }
         if !new.nameless {
-            if let Some(old) = by_name.insert(new.spec.name.clone(), index).and_then(|i| kept.remove(&i)) {
+            if let Some(old) = by_name
+                .insert(new.spec.name.clone(), index)
+                .and_then(|i| kept.remove(&i))
+            {
                 let what = format!("this \"{}\" replaces another", new.spec.name);
                 diags.push(replaced(&new.spec.origin, &old.spec.origin, what));
                 for matcher in &old.spec.matchers {
@@ -36,9 +47,16 @@ pub fn merge(candidates: Vec<Candidate>) -> (Vec<Spec>, Vec<Diagnostic>) {
             }
         }
         for matcher in &new.spec.matchers {
-            let Some(i) = owner.insert(matcher.clone(), index) else { continue };
-            let Some(old) = kept.get_mut(&i) else { continue };
-            let what = format!("\"{}\" takes {matcher} over from \"{}\"", new.spec.name, old.spec.name);
+            let Some(i) = owner.insert(matcher.clone(), index) else {
+                continue;
+            };
+            let Some(old) = kept.get_mut(&i) else {
+                continue;
+            };
+            let what = format!(
+                "\"{}\" takes {matcher} over from \"{}\"",
+                new.spec.name, old.spec.name
+            );
             diags.push(replaced(&new.spec.origin, &old.spec.origin, what));
             old.spec.matchers.retain(|m| m != matcher);
             if old.spec.matchers.is_empty() {
@@ -55,15 +73,23 @@ pub fn merge(candidates: Vec<Candidate>) -> (Vec<Spec>, Vec<Diagnostic>) {
 /// Gives made-up names that are taken another one.
 fn named(mut kept: Vec<Candidate>) -> Vec<Spec> {
     let mut names = Names::default();
-    kept.iter().filter(|c| !c.nameless).for_each(|c| drop(names.take(&c.spec.name)));
-    kept.iter_mut().filter(|c| c.nameless).for_each(|c| c.spec.name = names.take(&c.spec.name));
+    kept.iter()
+        .filter(|c| !c.nameless)
+        .for_each(|c| drop(names.take(&c.spec.name)));
+    kept.iter_mut()
+        .filter(|c| c.nameless)
+        .for_each(|c| c.spec.name = names.take(&c.spec.name));
     kept.into_iter().map(|c| c.spec).collect()
 }
 
 /// Between directories this is how overriding works (a note); within one it is hardly meant (a warning).
 fn replaced(winner: &Place, loser: &Place, what: String) -> Diagnostic {
     let together = winner.file.parent() == loser.file.parent();
-    let severity = if together { Severity::Warning } else { Severity::Note };
+    let severity = if together {
+        Severity::Warning
+    } else {
+        Severity::Note
+    };
     Diagnostic::new(severity, winner, what).also(loser)
 }
 
@@ -74,10 +100,17 @@ mod tests {
 
     fn of(file: &str, text: &str) -> Vec<Candidate> {
         let nameless = file.ends_with(".tab");
-        let parse = if nameless { crate::tab::parse } else { crate::toml_format::parse };
+        let parse = if nameless {
+            crate::tab::parse
+        } else {
+            crate::toml_format::parse
+        };
         let (specs, diags) = parse(Path::new(file), text.as_bytes());
         assert_eq!(diags, []);
-        specs.into_iter().map(|spec| Candidate { spec, nameless }).collect()
+        specs
+            .into_iter()
+            .map(|spec| Candidate { spec, nameless })
+            .collect()
     }
 
     fn spec(name: &str, paths: &str) -> String {
@@ -85,7 +118,10 @@ mod tests {
     }
 
     fn shape(specs: &[Spec]) -> Vec<(String, usize)> {
-        specs.iter().map(|s| (s.name.clone(), s.matchers.len())).collect()
+        specs
+            .iter()
+            .map(|s| (s.name.clone(), s.matchers.len()))
+            .collect()
     }
 
     #[test]
@@ -102,11 +138,17 @@ mod tests {
 
     #[test]
     fn nothing_left_or_same_name_goes() {
-        let mut all = of("/v/a.toml", &(spec("a", "'/x'") + &spec("c", "['/p', '/q']")));
+        let mut all = of(
+            "/v/a.toml",
+            &(spec("a", "'/x'") + &spec("c", "['/p', '/q']")),
+        );
         all.extend(of("/v/b.toml", &(spec("b", "'/x'") + &spec("c", "'/q'"))));
         let (specs, diags) = merge(all);
         assert_eq!(shape(&specs), [("b".into(), 1), ("c".into(), 1)]);
-        assert_eq!(diags.iter().map(|d| d.severity).collect::<Vec<_>>(), [Severity::Warning; 2]);
+        assert_eq!(
+            diags.iter().map(|d| d.severity).collect::<Vec<_>>(),
+            [Severity::Warning; 2]
+        );
     }
 
     #[test]
@@ -122,14 +164,29 @@ mod tests {
 
     #[test]
     fn the_limit_refuses_what_is_over() {
-        let lines: String = (0..MAX_MATCHERS).map(|i| format!("/p/{i}:iact:1:10:-\n")).collect();
+        let lines: String = (0..MAX_MATCHERS)
+            .map(|i| format!("/p/{i}:iact:1:10:-\n"))
+            .collect();
         let mut all = of("/e/spec.tab", &lines);
         all.extend(of("/r/new.toml", &spec("new", "'/one/more'")));
         all.extend(of("/r/same.toml", &spec("same", "'/p/7'")));
         let (specs, diags) = merge(all);
-        assert_eq!(specs.iter().map(|s| s.matchers.len()).sum::<usize>(), MAX_MATCHERS);
-        let errors: Vec<_> = diags.iter().filter(|d| d.is_error()).map(|d| d.to_string()).collect();
-        assert_eq!(errors, ["/r/new.toml:1:1: \"new\" is left out: more than 8192 matchers in all"]);
-        assert!(specs.iter().any(|s| s.name == "same"), "taking over what is there fits");
+        assert_eq!(
+            specs.iter().map(|s| s.matchers.len()).sum::<usize>(),
+            MAX_MATCHERS
+        );
+        let errors: Vec<_> = diags
+            .iter()
+            .filter(|d| d.is_error())
+            .map(|d| d.to_string())
+            .collect();
+        assert_eq!(
+            errors,
+            ["/r/new.toml:1:1: \"new\" is left out: more than 8192 matchers in all"]
+        );
+        assert!(
+            specs.iter().any(|s| s.name == "same"),
+            "taking over what is there fits"
+        );
     }
 }

@@ -7,16 +7,14 @@
 //! path is therefore not recognised. Since an argument can be typed by anybody, such a row is revocable
 //! whatever the spec says; so is a file on a file system whose subvolumes share inode numbers.
 
-use crate::device::{DeviceOf, FileId, MountTable};
+use crate::device::{DeviceOf, MountTable};
 use crate::diag::{shorten, Diagnostic};
 use crate::key::Key;
 use crate::limits::{MAX_GLOB_HITS, MAX_MATCHERS};
+use crate::lookup::{Found, Root};
 use crate::model::{flags, Matcher, Spec};
 use crate::script::{self, Interpreter};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
-use std::collections::{BTreeSet, HashMap};
-use std::io::Read;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// How a row came about; the smaller, the more specific.
@@ -67,7 +65,10 @@ pub struct Resolved {
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     #[error("cannot open the root directory {path}: {source}")]
-    Root { path: PathBuf, source: std::io::Error },
+    Root {
+        path: PathBuf,
+        source: std::io::Error,
+    },
     #[error("cannot read the mount table /proc/self/mountinfo: {0}")]
     Mounts(std::io::Error),
 }
@@ -94,10 +95,7 @@ pub struct Resolution {
 
 /// Resolves specs below a root directory (`/`, or a fake one in tests), with one snapshot of the mounts.
 pub struct Resolver<D = MountTable> {
-    root: OwnedFd,
-    /// The root's own real path.
-    base: PathBuf,
-    devices: D,
+    root: Root<D>,
 }
 
 impl Resolver<MountTable> {
@@ -110,36 +108,27 @@ impl Resolver<MountTable> {
     }
 }
 
-/// A file found: its identity as the kernel side sees it.
-struct Found {
-    fd: OwnedFd,
-    inode: u64,
-    device: u64,
-    /// Several files may have this identity, so anybody may have one.
-    weak: bool,
-    mode: u32,
-    /// As seen from the root.
-    real: PathBuf,
-}
-
 impl<D: DeviceOf> Resolver<D> {
     /// With another way to find devices.
     ///
     /// # Errors
     /// The root cannot be opened.
     pub fn with(root: &Path, devices: D) -> Result<Self, ResolveError> {
-        let open = || -> std::io::Result<(OwnedFd, PathBuf)> {
-            let base = root.canonicalize()?;
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            Ok((rustix::fs::open(&base, flags, Mode::empty())?, base))
+        let failed = |source| ResolveError::Root {
+            path: root.into(),
+            source,
         };
-        let (root, base) = open().map_err(|source| ResolveError::Root { path: root.into(), source })?;
-        Ok(Resolver { root, base, devices })
+        Ok(Resolver {
+            root: Root::open(root, devices).map_err(failed)?,
+        })
     }
 
     /// What each matcher of a spec stands for, in the matchers' order. Missing programs are no error.
     pub fn spec(&self, spec: &Spec) -> Vec<Resolved> {
-        spec.matchers.iter().map(|m| self.matcher(m, spec.flags())).collect()
+        spec.matchers
+            .iter()
+            .map(|m| self.matcher(m, spec.flags()))
+            .collect()
     }
 
     /// All rows of a set, one per key. Where two specs mean the same thing, the one without stars wins,
@@ -148,6 +137,7 @@ impl<D: DeviceOf> Resolver<D> {
         let mut out = Resolution::default();
         let mut by_key: HashMap<Key, usize> = HashMap::new();
         let mut watch = BTreeSet::new();
+        let mut told = HashSet::new();
         for (index, spec) in specs.iter().enumerate() {
             let resolved = self.spec(spec);
             let mut refused = 0;
@@ -168,7 +158,9 @@ impl<D: DeviceOf> Resolver<D> {
                         }
                         Some(at) => {
                             let old = &out.rows[at];
-                            out.diagnostics.push(same_thing(specs, old, &new));
+                            if told.insert((old.spec, index, row.key)) {
+                                out.diagnostics.push(same_thing(specs, old, &new));
+                            }
                             if new.via <= old.via {
                                 out.rows[at] = new;
                             }
@@ -182,7 +174,10 @@ impl<D: DeviceOf> Resolver<D> {
                 }
             }
             if refused > 0 {
-                let what = format!("{refused} rows of \"{}\" are over the limit of {MAX_MATCHERS}", spec.name);
+                let what = format!(
+                    "{refused} rows of \"{}\" are over the limit of {MAX_MATCHERS}",
+                    spec.name
+                );
                 out.diagnostics.push(Diagnostic::error(&spec.origin, what));
             }
             if resolved.iter().all(|r| r.absent == Some(Absent::Missing)) {
@@ -202,16 +197,26 @@ impl<D: DeviceOf> Resolver<D> {
             watch: Vec::new(),
             truncated: false,
         };
-        let by_name = |key| Row { key, flags: flags | flags::REVOCABLE, via: Via::Exact, file: None };
+        let by_name = |key| Row {
+            key,
+            flags: flags | flags::REVOCABLE,
+            via: Via::Exact,
+            file: None,
+        };
         match matcher {
             Matcher::App(id) => out.rows.push(by_name(Key::app(id))),
             Matcher::Command(name) => out.rows.push(by_name(Key::command(name))),
             // Only the kernel makes kernel threads, so this name is as good as a file.
             Matcher::KernelThread(name) => {
-                out.rows.push(Row { flags, ..by_name(Key::kernel_thread(name)) });
+                out.rows.push(Row {
+                    flags,
+                    ..by_name(Key::kernel_thread(name))
+                });
             }
             Matcher::Path(path) => self.files(path, None, flags, &mut out),
-            Matcher::Argument { path, argument } => self.files(path, Some(argument), flags, &mut out),
+            Matcher::Argument { path, argument } => {
+                self.files(path, Some(argument), flags, &mut out)
+            }
         }
         out
     }
@@ -219,18 +224,30 @@ impl<D: DeviceOf> Resolver<D> {
     /// Rows of a path, with or without stars.
     fn files(&self, path: &str, argument: Option<&str>, flags: u32, out: &mut Resolved) {
         let starred = path.contains('*');
-        let hits = if starred { self.glob(path, out) } else { vec![path.to_string()] };
+        let hits = if starred {
+            out.watch.extend(self.root.fixed_directory(path));
+            self.root.glob(path)
+        } else {
+            vec![path.to_string()]
+        };
+        out.truncated = hits.len() > MAX_GLOB_HITS;
         let via = if starred { Via::Glob } else { Via::Exact };
         let mut why = Absent::Missing;
-        for hit in hits {
-            self.watch(&hit, out);
+        for hit in hits.into_iter().take(MAX_GLOB_HITS) {
+            out.watch.extend(self.root.directories(&hit));
             match self.file(&hit, argument) {
-                Ok(rows) => out.rows.extend(rows.into_iter().map(|(key, weak, file)| Row {
-                    key,
-                    flags: if weak { flags | flags::REVOCABLE } else { flags },
-                    via,
-                    file: Some(file),
-                })),
+                Ok(rows) => out
+                    .rows
+                    .extend(rows.into_iter().map(|(key, weak, file)| Row {
+                        key,
+                        flags: if weak {
+                            flags | flags::REVOCABLE
+                        } else {
+                            flags
+                        },
+                        via,
+                        file: Some(file),
+                    })),
                 Err(Absent::Missing) => {}
                 Err(unusable) => why = unusable,
             }
@@ -243,22 +260,40 @@ impl<D: DeviceOf> Resolver<D> {
     }
 
     /// Keys of one file, whether anybody can match them, and the file behind them.
-    fn file(&self, path: &str, argument: Option<&str>) -> Result<Vec<(Key, bool, PathBuf)>, Absent> {
-        let found = self.find(path)?;
+    fn file(
+        &self,
+        path: &str,
+        argument: Option<&str>,
+    ) -> Result<Vec<(Key, bool, PathBuf)>, Absent> {
+        let found = self.root.find(path)?;
         if let Some(argument) = argument {
-            executable(&found)?;
-            return Ok(vec![(Key::argument(found.inode, found.device, argument), true, found.real)]);
+            found.executable()?;
+            return Ok(vec![(
+                Key::argument(found.inode, found.device, argument),
+                true,
+                found.real,
+            )]);
         }
-        let Some(first) = self.interpreter(&found)? else {
-            executable(&found)?;
-            return Ok(vec![(Key::file(found.inode, found.device), found.weak, found.real)]);
+        let Some(first) = self.root.interpreter(&found)? else {
+            found.executable()?;
+            return Ok(vec![(
+                Key::file(found.inode, found.device),
+                found.weak,
+                found.real,
+            )]);
         };
         let typed = Some(path.to_string());
         let real = found.real.to_str().map(str::to_string);
         let last = self.last_interpreter(first)?;
         let mut names: Vec<_> = typed.into_iter().chain(real).collect();
         names.dedup();
-        let key = |n: &String| (Key::argument(last.inode, last.device, n), true, last.real.clone());
+        let key = |n: &String| {
+            (
+                Key::argument(last.inode, last.device, n),
+                true,
+                last.real.clone(),
+            )
+        };
         Ok(names.iter().map(key).collect())
     }
 
@@ -270,145 +305,59 @@ impl<D: DeviceOf> Resolver<D> {
                 Interpreter::Path(p) => vec![p.clone()],
                 Interpreter::Name(n) => script::PATH.iter().map(|d| format!("{d}/{n}")).collect(),
             };
-            let Some(found) = candidates.iter().find_map(|p| self.find(p).ok()) else {
+            let Some(found) = candidates.iter().find_map(|p| self.root.find(p).ok()) else {
                 let (Interpreter::Path(n) | Interpreter::Name(n)) = &next;
-                return Err(Absent::Unusable(format!("its interpreter \"{}\" is missing", shorten(n))));
+                return Err(Absent::Unusable(format!(
+                    "its interpreter \"{}\" is missing",
+                    shorten(n)
+                )));
             };
-            match self.interpreter(&found)? {
-                None => return executable(&found).map(|()| found),
+            match self.root.interpreter(&found)? {
+                None => return found.executable().map(|()| found),
                 Some(deeper) => next = deeper,
             }
         }
-        Err(Absent::Unusable("its interpreters are scripts without end".into()))
+        Err(Absent::Unusable(
+            "its interpreters are scripts without end".into(),
+        ))
     }
-
-    /// Looks a path up inside the root.
-    fn find(&self, path: &str) -> Result<Found, Absent> {
-        let fd = self.open(Path::new(path)).map_err(|e| match e {
-            rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR => Absent::Missing,
-            e => Absent::Unusable(std::io::Error::from(e).to_string()),
-        })?;
-        let failed = |e: std::io::Error| Absent::Unusable(e.to_string());
-        let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
-        let st = rustix::fs::statx(&fd, "", AtFlags::EMPTY_PATH, wanted).map_err(|e| failed(e.into()))?;
-        let whole = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(failed)?;
-        let real = match whole.strip_prefix(&self.base) {
-            Ok(inside) => Path::new("/").join(inside),
-            Err(_) => return Err(Absent::Unusable("it was moved while it was looked at".into())),
-        };
-        let has_mount = st.stx_mask & StatxFlags::MNT_ID.bits() != 0;
-        let id = FileId {
-            path: whole,
-            mount_id: has_mount.then_some(st.stx_mnt_id),
-            st_dev: rustix::fs::makedev(st.stx_dev_major, st.stx_dev_minor),
-        };
-        let device = self.devices.device_of(&id);
-        let (inode, mode) = (st.stx_ino, u32::from(st.stx_mode));
-        Ok(Found { fd, inode, device: device.number, weak: device.shared_inodes, mode, real })
-    }
-
-    fn open(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
-        let inside = path.strip_prefix("/").unwrap_or(path);
-        let inside = if inside.as_os_str().is_empty() { Path::new(".") } else { inside };
-        let how = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-        rustix::fs::openat2(&self.root, inside, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how)
-    }
-
-    /// The interpreter of a script; None for other programs, and for files that we may not read.
-    fn interpreter(&self, found: &Found) -> Result<Option<Interpreter>, Absent> {
-        if FileType::from_raw_mode(found.mode) != FileType::RegularFile {
-            return Err(Absent::Unusable("it is no file".into()));
-        }
-        let Ok(file) = std::fs::File::open(format!("/proc/self/fd/{}", found.fd.as_raw_fd())) else {
-            return Ok(None);
-        };
-        let mut head = Vec::with_capacity(script::HEAD_BYTES);
-        if file.take(script::HEAD_BYTES as u64).read_to_end(&mut head).is_err() {
-            return Ok(None);
-        }
-        script::interpreter(&head).map_err(Absent::Unusable)
-    }
-
-    /// Files that a path with stars stands for, as seen from the root; at most [`MAX_GLOB_HITS`].
-    fn glob(&self, path: &str, out: &mut Resolved) -> Vec<String> {
-        let fixed = path.split('*').next().unwrap_or_default();
-        let above = fixed.rsplit_once('/').map_or("/", |(dir, _)| if dir.is_empty() { "/" } else { dir });
-        out.watch.extend(self.nearest_directory(Path::new(above)));
-        let literal = |part: &str| glob::Pattern::escape(part);
-        let Some(base) = self.base.to_str() else { return Vec::new() };
-        let base = base.trim_end_matches('/');
-        let pattern = literal(base) + &path.split('*').map(literal).collect::<Vec<_>>().join("*");
-        let options = glob::MatchOptions {
-            case_sensitive: true,
-            require_literal_separator: true,
-            require_literal_leading_dot: true,
-        };
-        let Ok(found) = glob::glob_with(&pattern, options) else { return Vec::new() };
-        let mut hits: Vec<String> = found
-            .flatten()
-            .filter_map(|p| Some(format!("/{}", p.strip_prefix(&self.base).ok()?.to_str()?)))
-            .take(MAX_GLOB_HITS + 1)
-            .collect();
-        out.truncated = hits.len() > MAX_GLOB_HITS;
-        hits.truncate(MAX_GLOB_HITS);
-        hits
-    }
-
-    /// Adds the directory of a path, and of everything that its links point to in turn.
-    fn watch(&self, path: &str, out: &mut Resolved) {
-        let mut next = PathBuf::from(path);
-        for _ in 0..16 {
-            let (Some(parent), Some(name)) = (next.parent(), next.file_name()) else { return };
-            let Some(dir) = self.nearest_directory(parent) else { return };
-            out.watch.push(dir.clone());
-            let Ok(fd) = self.open(parent) else { return };
-            let Ok(link) = rustix::fs::readlinkat(&fd, name, Vec::new()) else { return };
-            use std::os::unix::ffi::OsStrExt;
-            next = dir.join(std::ffi::OsStr::from_bytes(link.as_bytes())); // an absolute one replaces dir
-        }
-    }
-
-    /// The real path of a directory, or of the nearest one above it that exists.
-    fn nearest_directory(&self, path: &Path) -> Option<PathBuf> {
-        let fd = path.ancestors().find_map(|p| {
-            let fd = self.open(p).ok()?;
-            let st = rustix::fs::fstat(&fd).ok()?;
-            (FileType::from_raw_mode(st.st_mode) == FileType::Directory).then_some(fd)
-        })?;
-        let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
-        Some(Path::new("/").join(real.strip_prefix(&self.base).ok()?))
-    }
-}
-
-fn executable(found: &Found) -> Result<(), Absent> {
-    if FileType::from_raw_mode(found.mode) != FileType::RegularFile {
-        return Err(Absent::Unusable("it is no file".into()));
-    }
-    if found.mode & 0o111 == 0 {
-        return Err(Absent::Unusable("it is not executable".into()));
-    }
-    Ok(())
 }
 
 /// What is worth saying about a matcher.
 fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     if let Some(Absent::Unusable(why)) = &r.absent {
-        let what = format!("{} of \"{}\" cannot be matched: {why}", r.matcher, spec.name);
+        let what = format!(
+            "{} of \"{}\" cannot be matched: {why}",
+            r.matcher, spec.name
+        );
         out.push(Diagnostic::warning(&spec.origin, what).field("path"));
     }
     if r.truncated {
-        let what = format!("{} stands for more than {MAX_GLOB_HITS} files; the rest is left out", r.matcher);
+        let what = format!(
+            "{} stands for more than {MAX_GLOB_HITS} files; the rest is left out",
+            r.matcher
+        );
         out.push(Diagnostic::warning(&spec.origin, what).field("path"));
     }
     out
 }
 
 fn same_thing(specs: &[Spec], old: &RowOfSet, new: &RowOfSet) -> Diagnostic {
-    let (winner, loser) = if new.via <= old.via { (new, old) } else { (old, new) };
+    let (winner, loser) = if new.via <= old.via {
+        (new, old)
+    } else {
+        (old, new)
+    };
     let (winner, loser) = (&specs[winner.spec], &specs[loser.spec]);
-    let file = new.file.as_ref().map_or("the same thing".to_string(), |f| f.display().to_string());
-    let what = format!("\"{}\" and \"{}\" both mean {file}; the first holds", winner.name, loser.name);
+    let file = new
+        .file
+        .as_ref()
+        .map_or("the same thing".to_string(), |f| f.display().to_string());
+    let what = format!(
+        "\"{}\" and \"{}\" both mean {file}; the first holds",
+        winner.name, loser.name
+    );
     Diagnostic::warning(&winner.origin, what).also(&loser.origin)
 }
 

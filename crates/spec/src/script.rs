@@ -11,7 +11,14 @@ pub const HEAD_BYTES: usize = 256;
 pub const MAX_DEPTH: usize = 5;
 
 /// Where `env` finds programs; the usual PATH of root and users, in its order.
-pub const PATH: [&str; 6] = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+pub const PATH: [&str; 6] = [
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+];
 
 /// What a `#!` line names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,8 +34,13 @@ pub enum Interpreter {
 /// # Errors
 /// It is one, but its first line makes no sense; the message says why.
 pub fn interpreter(head: &[u8]) -> Result<Option<Interpreter>, String> {
-    let Some(line) = head.strip_prefix(b"#!") else { return Ok(None) };
-    let line = line.split(|&b| b == b'\n' || b == 0).next().unwrap_or_default();
+    let Some(line) = head.strip_prefix(b"#!") else {
+        return Ok(None);
+    };
+    let line = line
+        .split(|&b| b == b'\n' || b == 0)
+        .next()
+        .unwrap_or_default();
     let line = std::str::from_utf8(line).map_err(|_| "its #! line is not UTF-8")?;
     let mut words = line.split([' ', '\t']).filter(|w| !w.is_empty());
     let program = words.next().ok_or("its #! line is empty")?;
@@ -39,7 +51,9 @@ pub fn interpreter(head: &[u8]) -> Result<Option<Interpreter>, String> {
         return Ok(Some(Interpreter::Path(program.to_string())));
     }
     // env [-S] [option]… [NAME=value]… program
-    let word = words.find(|w| !w.starts_with('-') && !w.contains('=')).ok_or("env is given no program")?;
+    let word = words
+        .find(|w| !w.starts_with('-') && !w.contains('='))
+        .ok_or("env is given no program")?;
     Ok(Some(if word.starts_with('/') {
         Interpreter::Path(word.to_string())
     } else {
@@ -58,16 +72,28 @@ mod tests {
         assert_eq!(interpreter(b"\x7fELF"), Ok(None));
         assert_eq!(interpreter(b"#"), Ok(None));
         assert_eq!(interpreter(b"#!/bin/sh\necho"), path("/bin/sh"));
-        assert_eq!(interpreter(b"#! \t/usr/bin/python3 -Es\n"), path("/usr/bin/python3"));
+        assert_eq!(
+            interpreter(b"#! \t/usr/bin/python3 -Es\n"),
+            path("/usr/bin/python3")
+        );
         assert_eq!(interpreter(b"#!/usr/bin/env python3\n"), name("python3"));
-        assert_eq!(interpreter(b"#!/usr/bin/env -S A=b python3 -u\n"), name("python3"));
+        assert_eq!(
+            interpreter(b"#!/usr/bin/env -S A=b python3 -u\n"),
+            name("python3")
+        );
         assert_eq!(interpreter(b"#!/usr/bin/env /opt/x\n"), path("/opt/x"));
         assert_eq!(interpreter(b"#!/bin/sh"), path("/bin/sh"));
     }
 
     #[test]
     fn broken_first_lines() {
-        for head in [&b"#!"[..], b"#!\n/bin/sh", b"#!sh\n", b"#!/usr/bin/env\n", b"#!/\xff\n"] {
+        for head in [
+            &b"#!"[..],
+            b"#!\n/bin/sh",
+            b"#!sh\n",
+            b"#!/usr/bin/env\n",
+            b"#!/\xff\n",
+        ] {
             assert!(interpreter(head).is_err(), "{head:?}");
         }
     }

@@ -12,9 +12,10 @@
 
 use crate::diag::{nearest, shorten, Diagnostic, Lines, Place};
 use crate::duration::{decimal, format_decimal};
+use crate::fields;
 use crate::limits::*;
 use crate::model::{Class, Launch, Matcher, Spec};
-use crate::raw::{self, Field, Raw};
+use crate::raw::{Field, Raw};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -65,15 +66,22 @@ pub fn parse(file: &Path, text: &[u8]) -> Parsed {
 /// It has a matcher by argument, app or command, for which the format has no place.
 pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     let (class, cpu) = match spec.class {
-        Class::Interactive => {
-            ("iact", format!("{}:{}", format_decimal(spec.runtime_ns, MS), format_decimal(spec.period_ns, MS)))
-        }
+        Class::Interactive => (
+            "iact",
+            format!(
+                "{}:{}",
+                format_decimal(spec.runtime_ns, MS),
+                format_decimal(spec.period_ns, MS)
+            ),
+        ),
         Class::BestEffort => ("be", "-:-".to_string()),
     };
     let mut flags = String::new();
-    for (set, letter) in
-        [(spec.inherit, 'I'), (spec.revocable, 'R'), (spec.launch == Launch::Interactive, 'P')]
-    {
+    for (set, letter) in [
+        (spec.inherit, 'I'),
+        (spec.revocable, 'R'),
+        (spec.launch == Launch::Interactive, 'P'),
+    ] {
         if set {
             flags.push(letter);
         }
@@ -102,7 +110,10 @@ pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
 pub(crate) fn decode<'a>(file: &Path, text: &'a [u8]) -> Result<&'a str, Diagnostic> {
     std::str::from_utf8(text).map_err(|e| {
         let good = std::str::from_utf8(&text[..e.valid_up_to()]).unwrap_or_default();
-        Diagnostic::error(&Lines::new(file, good).place(good.len()), "this is not UTF-8 text")
+        Diagnostic::error(
+            &Lines::new(file, good).place(good.len()),
+            "this is not UTF-8 text",
+        )
     })
 }
 
@@ -110,7 +121,11 @@ pub(crate) fn decode<'a>(file: &Path, text: &'a [u8]) -> Result<&'a str, Diagnos
 pub(crate) fn capped(mut diags: Vec<Diagnostic>, file: &Path) -> Vec<Diagnostic> {
     if diags.len() > MAX_DIAGNOSTICS {
         let rest = diags.split_off(MAX_DIAGNOSTICS);
-        let severity = rest.iter().map(|d| d.severity).max().unwrap_or(crate::Severity::Note);
+        let severity = rest
+            .iter()
+            .map(|d| d.severity)
+            .max()
+            .unwrap_or(crate::Severity::Note);
         let what = format!("{} more findings are not shown", rest.len());
         diags.push(Diagnostic::new(severity, &Place::file(file), what));
     }
@@ -150,30 +165,52 @@ struct Line<'a> {
 }
 
 fn parse_line(line: &str, start: usize, lines: &Lines) -> Result<Option<Raw>, Diagnostic> {
-    let fields = split(line).map_err(|(at, what)| Diagnostic::error(&lines.place(start + at), what))?;
-    let Some(fields) = fields else { return Ok(None) };
-    Line { fields, start, len: line.trim_end().len(), lines }.raw().map(Some)
+    let fields =
+        split(line).map_err(|(at, what)| Diagnostic::error(&lines.place(start + at), what))?;
+    let Some(fields) = fields else {
+        return Ok(None);
+    };
+    Line {
+        fields,
+        start,
+        len: line.trim_end().len(),
+        lines,
+    }
+    .raw()
+    .map(Some)
 }
 
 impl Line<'_> {
     fn raw(&self) -> Result<Raw, Diagnostic> {
         let n = self.fields.len();
         if n > FIELDS.len() {
-            let what = format!("{n} fields, there are {}; a \":\" in a path is written \"\\:\"", FIELDS.len());
+            let what = format!(
+                "{n} fields, there are {}; a \":\" in a path is written \"\\:\"",
+                FIELDS.len()
+            );
             return Err(Diagnostic::error(&self.place(FIELDS.len()), what));
         }
         if n < 5 {
-            let what = format!("the line ends before this field; it has the form {}", FIELDS.join(":"));
+            let what = format!(
+                "the line ends before this field; it has the form {}",
+                FIELDS.join(":")
+            );
             return Err(self.bad(n, what, None));
         }
         let matcher = self.matcher()?;
         let class = self.class()?;
         let [inherit, revocable, parent] = self.flags()?;
-        let launch = if parent { Launch::Interactive } else { Launch::Any };
-        let io = self.whole(6, 0..=u32::from(MAX_IO))?.and_then(|n| u8::try_from(n).ok());
+        let launch = if parent {
+            Launch::Interactive
+        } else {
+            Launch::Any
+        };
+        let io = self
+            .whole(6, 0..=u32::from(MAX_IO))?
+            .and_then(|n| u8::try_from(n).ok());
         let mut raw = Raw {
             place: self.place(0),
-            name: self.field(0, raw::name_for(&matcher)),
+            name: self.field(0, fields::name_for(&matcher)),
             class: self.field(1, class),
             cpu: self.cpu(class)?.and_then(|pair| self.field(2, pair)),
             inherit: self.field(4, inherit),
@@ -200,27 +237,33 @@ impl Line<'_> {
     }
 
     fn place(&self, i: usize) -> Place {
-        self.lines.place(self.start + self.fields.get(i).map_or(self.len, |f| f.1))
+        self.lines
+            .place(self.start + self.fields.get(i).map_or(self.len, |f| f.1))
     }
 
     fn field<T>(&self, i: usize, value: T) -> Option<Field<T>> {
-        Some(Field { value, place: self.place(i) })
+        Some(Field {
+            value,
+            place: self.place(i),
+        })
     }
 
     fn bad(&self, i: usize, message: impl Into<String>, hint: Option<String>) -> Diagnostic {
-        Diagnostic::error(&self.place(i), message).field(FIELDS[i]).suggest(hint)
+        Diagnostic::error(&self.place(i), message)
+            .field(FIELDS[i])
+            .suggest(hint)
     }
 
     fn matcher(&self) -> Result<Matcher, Diagnostic> {
         let who = self.text(0);
         let Some(rest) = who.strip_prefix('[') else {
-            raw::check_path(who).map_err(|p| self.bad(0, p.message, p.suggestion))?;
+            fields::check_path(who).map_err(|p| self.bad(0, p.message, p.suggestion))?;
             return Ok(Matcher::Path(who.to_string()));
         };
         let Some(name) = rest.strip_suffix(']') else {
             return Err(self.bad(0, "a kernel thread's name ends in \"]\"", None));
         };
-        raw::check_kernel_thread(name)
+        fields::check_kernel_thread(name)
             .map_err(|p| self.bad(0, p.message, p.suggestion.map(|s| format!("[{s}]"))))?;
         Ok(Matcher::KernelThread(name.to_string()))
     }
@@ -246,7 +289,7 @@ impl Line<'_> {
         match (self.ms(2)?, self.ms(3)?) {
             (Some(c), Some(t)) => {
                 let write = |c, t| format!("{}:{}", format_decimal(c, MS), format_decimal(t, MS));
-                raw::check_cpu(c, t, write).map_err(|p| self.bad(2, p.message, p.suggestion))?;
+                fields::check_cpu(c, t, write).map_err(|p| self.bad(2, p.message, p.suggestion))?;
                 Ok(Some((c, t)))
             }
             (None, None) if class == Class::BestEffort => Ok(None),
@@ -258,13 +301,19 @@ impl Line<'_> {
     }
 
     fn ms(&self, i: usize) -> Result<Option<u64>, Diagnostic> {
-        let Some(text) = self.given(i) else { return Ok(None) };
-        decimal(text, MS).map(Some).map_err(|message| match crate::parse_duration(text) {
-            Ok(ns) => {
-                self.bad(i, "milliseconds are written without a unit", Some(format_decimal(ns, MS)))
-            }
-            Err(_) => self.bad(i, message, None),
-        })
+        let Some(text) = self.given(i) else {
+            return Ok(None);
+        };
+        decimal(text, MS)
+            .map(Some)
+            .map_err(|message| match crate::parse_duration(text) {
+                Ok(ns) => self.bad(
+                    i,
+                    "milliseconds are written without a unit",
+                    Some(format_decimal(ns, MS)),
+                ),
+                Err(_) => self.bad(i, message, None),
+            })
     }
 
     /// I, R and P.
@@ -280,20 +329,33 @@ impl Line<'_> {
                 }
                 _ => {
                     let what = format!("\"{}\" is no flag (I, R, P)", shorten(&letter.to_string()));
-                    return Err(self.bad(4, what, known.map(|_| self.text(4).to_ascii_uppercase())));
+                    return Err(self.bad(
+                        4,
+                        what,
+                        known.map(|_| self.text(4).to_ascii_uppercase()),
+                    ));
                 }
             }
         }
         Ok(flags)
     }
 
-    fn whole(&self, i: usize, range: std::ops::RangeInclusive<u32>) -> Result<Option<u32>, Diagnostic> {
-        let Some(text) = self.given(i) else { return Ok(None) };
+    fn whole(
+        &self,
+        i: usize,
+        range: std::ops::RangeInclusive<u32>,
+    ) -> Result<Option<u32>, Diagnostic> {
+        let Some(text) = self.given(i) else {
+            return Ok(None);
+        };
         match text.parse::<u32>() {
             Ok(n) if range.contains(&n) && text.bytes().all(|b| b.is_ascii_digit()) => Ok(Some(n)),
             _ => {
                 let (from, to) = (range.start(), range.end());
-                let what = format!("\"{}\" is no whole number from {from} to {to}", shorten(text));
+                let what = format!(
+                    "\"{}\" is no whole number from {from} to {to}",
+                    shorten(text)
+                );
                 Err(self.bad(i, what, None))
             }
         }
@@ -322,7 +384,12 @@ fn split(line: &str) -> Result<Option<Vec<(String, usize)>>, (usize, String)> {
             }
             '\\' => match chars.next() {
                 Some((_, e @ (':' | '#' | '\\' | ' '))) => (c, literal) = (e, true),
-                _ => return Err((at, "a backslash stands before \":\", \"#\", \" \" or \"\\\" only".into())),
+                _ => {
+                    return Err((
+                        at,
+                        "a backslash stands before \":\", \"#\", \" \" or \"\\\" only".into(),
+                    ))
+                }
             },
             _ => {}
         }
@@ -358,82 +425,6 @@ fn escape(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn one(line: &str) -> Result<Spec, String> {
-        let (mut specs, diags) = parse(Path::new("t"), line.as_bytes());
-        match diags.first() {
-            Some(d) => Err(d.to_string()),
-            None => Ok(specs.remove(0)),
-        }
-    }
-
-    #[test]
-    fn redlines_own_example() {
-        let s = one("/usr/bin/mplayer:Iact:5:30:IR:-:-").unwrap();
-        assert_eq!((s.name.as_str(), s.class), ("mplayer", Class::Interactive));
-        assert_eq!((s.runtime_ns, s.period_ns), (5 * MS, 30 * MS));
-        assert_eq!((s.inherit, s.revocable, s.launch), (true, true, Launch::Any));
-        assert_eq!((s.protect_s, s.io), (None, None));
-        assert_eq!(s.matchers, [Matcher::Path("/usr/bin/mplayer".into())]);
-        assert_eq!(print(&s).unwrap(), "/usr/bin/mplayer:iact:5:30:IR:-:-\n");
-    }
-
-    #[test]
-    fn every_field() {
-        let s = one(" /opt/a\\:b\\ /c d#e : iact : 2.5 : 20 : P : 1800 : 7 # why").unwrap();
-        assert_eq!(s.matchers, [Matcher::Path("/opt/a:b /c d#e".into())]);
-        assert_eq!((s.runtime_ns, s.launch, s.protect_s, s.io), (2_500_000, Launch::Interactive, Some(1800), Some(7)));
-        let be = one("/usr/bin/make:BE:::").unwrap();
-        assert_eq!((be.class, be.runtime_ns, be.period_ns), (Class::BestEffort, 0, 0));
-        let k = one("[kswapd*]:iact:2:20:-").unwrap();
-        assert_eq!((k.name.as_str(), &k.matchers[0]), ("kswapd", &Matcher::KernelThread("kswapd*".into())));
-    }
-
-    #[test]
-    fn comments_and_blank_lines() {
-        let (specs, diags) = parse(Path::new("t"), b"# x\n\n  \t# y\r\n/a/b:iact:1:10:-\r\n/a/b:iact:1:10:-");
-        assert_eq!(diags, []);
-        assert_eq!(specs.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["b", "b-2"]);
-        assert_eq!((specs[0].origin.line, specs[1].origin.line), (4, 5));
-    }
-
-    #[test]
-    fn errors_name_line_column_field_and_a_way_out() {
-        for (line, want) in [
-            ("mplayer:iact:5:30:-", "t:1:1: field \"path\": a path must be absolute; did you mean \"/usr/bin/mplayer\"?"),
-            ("/a/b:lact:5:30:-", "t:1:6: field \"type\": \"lact\" is neither iact nor be; did you mean \"iact\"?"),
-            ("/a/b:iact:30:5:-", "t:1:11: field \"C\": runtime 30ms exceeds period 5ms; did you mean \"5:30\"?"),
-            ("/a/b:iact:5ms:30:-", "t:1:11: field \"C\": milliseconds are written without a unit; did you mean \"5\"?"),
-            ("/a/b:iact:-:30:-", "t:1:11: field \"C\": a runtime and a period are needed, in ms"),
-            ("/a/b:iact:5::-", "t:1:13: field \"T\": a runtime and a period are needed, in ms"),
-            ("/a/b:iact:5:30:ir", "t:1:16: field \"flags\": \"i\" is no flag (I, R, P); did you mean \"IR\"?"),
-            ("/a/b:iact:5:30:RR", "t:1:16: field \"flags\": \"R\" is given twice"),
-            ("/a/b:iact:5:30:-:0", "t:1:18: field \"pi\": \"0\" is no whole number from 1 to 604800"),
-            ("/a/b:iact:5:30:-:-:8", "t:1:20: field \"io\": \"8\" is no whole number from 0 to 7"),
-            ("/a/b:iact:5:30:-:-:+7", "t:1:20: field \"io\": \"+7\" is no whole number from 0 to 7"),
-            ("/a/b:iact:5:30", "t:1:15: field \"flags\": the line ends before this field; it has the form path:type:C:T:flags:pi:io"),
-            ("/a:b/c:iact:5:30:-:-:-", "t:1:22: 8 fields, there are 7; a \":\" in a path is written \"\\:\""),
-            ("/a\\b:iact:5:30:-", "t:1:3: a backslash stands before \":\", \"#\", \" \" or \"\\\" only"),
-            ("[jbd2/*]:iact:1:10:-", "t:1:1: field \"path\": a star stands for what follows from the first digit, \"/\" or \":\" on; did you mean \"[jbd*]\"?"),
-        ] {
-            assert_eq!(one(line).unwrap_err(), want);
-        }
-    }
-
-    #[test]
-    fn one_bad_line_costs_only_itself() {
-        let (specs, diags) = parse(Path::new("t"), b"/a/b:iact:1:10:-\nnonsense\n/c/d:iact:1:10:-\n");
-        assert_eq!((specs.len(), diags.len(), diags[0].place.line), (2, 1, 2));
-    }
-
-    #[test]
-    fn bytes_and_floods_are_refused_politely() {
-        let (specs, diags) = parse(Path::new("t"), b"/a/b:iact:1:10:-\n/\xff:iact:1:10:-\n");
-        assert_eq!((specs.len(), diags[0].place.line, diags[0].place.column), (0, 2, 2));
-        let (_, diags) = parse(Path::new("t"), "x\n".repeat(1000).as_bytes());
-        assert_eq!(diags.len(), MAX_DIAGNOSTICS + 1);
-        assert!(diags[MAX_DIAGNOSTICS].is_error() && diags[MAX_DIAGNOSTICS].message.starts_with("900 more"));
-    }
 
     #[test]
     fn names_stay_short_and_unique() {

@@ -21,9 +21,10 @@
 
 use crate::diag::{nearest, shorten, Diagnostic, Lines, Place};
 use crate::duration::parse_duration;
+use crate::fields::{self, Problem};
 use crate::limits::*;
 use crate::model::{Class, Launch};
-use crate::raw::{self, Field, Problem, Raw, RawArgument};
+use crate::raw::{Field, Raw, RawArgument};
 use crate::tab::{capped, decode, Parsed};
 use std::collections::HashMap;
 use std::path::Path;
@@ -79,11 +80,18 @@ pub(crate) fn parse_raw(file: &Path, text: &[u8]) -> (Vec<Raw>, Vec<Diagnostic>)
         Ok(text) => text,
         Err(d) => return (Vec::new(), vec![d]),
     };
-    let mut reader = Reader { lines: Lines::new(file, text), diags: Vec::new() };
+    let mut reader = Reader {
+        lines: Lines::new(file, text),
+        diags: Vec::new(),
+    };
     let (root, errors) = DeTable::parse_recoverable(text);
     for e in &errors {
-        let place = e.span().map_or_else(|| Place::file(file), |s| reader.lines.place(s.start));
-        reader.diags.push(Diagnostic::error(&place, shorten(e.message())));
+        let place = e
+            .span()
+            .map_or_else(|| Place::file(file), |s| reader.lines.place(s.start));
+        reader
+            .diags
+            .push(Diagnostic::error(&place, shorten(e.message())));
     }
     if !errors.is_empty() {
         return (Vec::new(), reader.diags);
@@ -108,19 +116,26 @@ impl Reader<'_> {
                 ("spec", DeValue::Array(tables)) => {
                     for table in tables.iter() {
                         match table.get_ref() {
-                            DeValue::Table(t) => raws.extend(self.spec(t, &self.lines.place(table.span().start))),
+                            DeValue::Table(t) => {
+                                raws.extend(self.spec(t, &self.lines.place(table.span().start)))
+                            }
                             other => self.wrong_type(table, "spec", "a table", other),
                         }
                     }
                 }
-                ("spec", _) => self.fail(value, "spec", said("specs are a list of tables", Some("[[spec]]"))),
+                ("spec", _) => self.fail(
+                    value,
+                    "spec",
+                    said("specs are a list of tables", Some("[[spec]]")),
+                ),
                 (other, _) => {
                     let place = self.lines.place(key.span().start);
                     let hint = match nearest(other, KEYS) {
                         Some(_) => Some("[[spec]]"), // a spec's key before the first table
                         None => nearest(other, ["spec"]),
                     };
-                    let d = Diagnostic::error(&place, "unknown key; a file has [[spec]] tables only");
+                    let d =
+                        Diagnostic::error(&place, "unknown key; a file has [[spec]] tables only");
                     self.diags.push(d.field(other).suggest(hint));
                 }
             }
@@ -137,23 +152,32 @@ impl Reader<'_> {
                 ),
             }
         }
-        raws.retain(|r| r.name.as_ref().is_none_or(|n| first.get(&n.value) == Some(&n.place)));
+        raws.retain(|r| {
+            r.name
+                .as_ref()
+                .is_none_or(|n| first.get(&n.value) == Some(&n.place))
+        });
         raws
     }
 
     /// One table; None if a field is wrong.
     fn spec(&mut self, table: &DeTable, place: &Place) -> Option<Raw> {
         let before = self.diags.len();
-        let mut raw = Raw { place: place.clone(), ..Raw::default() };
+        let mut raw = Raw {
+            place: place.clone(),
+            ..Raw::default()
+        };
         for (key, value) in table {
             let k = key.get_ref().as_ref();
             match k {
-                "name" => raw.name = self.text(value, k, raw::check_name),
-                "description" => raw.description = self.text(value, k, raw::check_description),
-                "path" => raw.path = self.list(value, k, raw::check_path),
-                "app" => raw.app = self.list(value, k, raw::check_app),
-                "command" => raw.command = self.list(value, k, raw::check_command),
-                "kernel-thread" => raw.kernel_thread = self.list(value, k, raw::check_kernel_thread),
+                "name" => raw.name = self.text(value, k, fields::check_name),
+                "description" => raw.description = self.text(value, k, fields::check_description),
+                "path" => raw.path = self.list(value, k, fields::check_path),
+                "app" => raw.app = self.list(value, k, fields::check_app),
+                "command" => raw.command = self.list(value, k, fields::check_command),
+                "kernel-thread" => {
+                    raw.kernel_thread = self.list(value, k, fields::check_kernel_thread)
+                }
                 "argument" => raw.argument = self.arguments(value),
                 "class" => raw.class = self.class(value),
                 "cpu" => raw.cpu = self.parsed(value, k, cpu),
@@ -174,7 +198,11 @@ impl Reader<'_> {
 
     fn fail(&mut self, value: &Value, field: &str, p: Problem) {
         let place = self.lines.place(value.span().start);
-        self.diags.push(Diagnostic::error(&place, p.message).field(field).suggest(p.suggestion));
+        self.diags.push(
+            Diagnostic::error(&place, p.message)
+                .field(field)
+                .suggest(p.suggestion),
+        );
     }
 
     fn wrong_type(&mut self, value: &Value, field: &str, wanted: &str, found: &DeValue) {
@@ -183,7 +211,10 @@ impl Reader<'_> {
     }
 
     fn done<T>(&self, value: &Value, v: T) -> Option<Field<T>> {
-        Some(Field { value: v, place: self.lines.place(value.span().start) })
+        Some(Field {
+            value: v,
+            place: self.lines.place(value.span().start),
+        })
     }
 
     /// A string that `parse` turns into a value.
@@ -221,9 +252,16 @@ impl Reader<'_> {
     ) -> Option<Field<Vec<String>>> {
         let DeValue::Array(items) = value.get_ref() else {
             let one = self.text(value, key, check)?;
-            return Some(Field { value: vec![one.value], place: one.place });
+            return Some(Field {
+                value: vec![one.value],
+                place: one.place,
+            });
         };
-        let texts = items.iter().filter_map(|i| self.text(i, key, check)).map(|f| f.value).collect();
+        let texts = items
+            .iter()
+            .filter_map(|i| self.text(i, key, check))
+            .map(|f| f.value)
+            .collect();
         self.done(value, texts)
     }
 
@@ -238,17 +276,22 @@ impl Reader<'_> {
 
     fn argument(&mut self, value: &Value) -> Option<RawArgument> {
         let DeValue::Table(table) = value.get_ref() else {
-            return Some(RawArgument::OfPaths(self.text(value, "argument", raw::check_argument)?.value));
+            return Some(RawArgument::OfPaths(
+                self.text(value, "argument", fields::check_argument)?.value,
+            ));
         };
         let (mut path, mut argument) = (None, None);
         for (key, v) in table {
             match key.get_ref().as_ref() {
-                "path" => path = Some(self.text(v, "path", raw::check_path)?.value),
-                "argument" => argument = Some(self.text(v, "argument", raw::check_argument)?.value),
+                "path" => path = Some(self.text(v, "path", fields::check_path)?.value),
+                "argument" => {
+                    argument = Some(self.text(v, "argument", fields::check_argument)?.value)
+                }
                 other => {
                     let place = self.lines.place(key.span().start);
                     let d = Diagnostic::error(&place, "unknown key").field(other);
-                    self.diags.push(d.suggest(nearest(other, ["path", "argument"])));
+                    self.diags
+                        .push(d.suggest(nearest(other, ["path", "argument"])));
                     return None;
                 }
             }
@@ -256,7 +299,11 @@ impl Reader<'_> {
         match (path, argument) {
             (Some(path), Some(argument)) => Some(RawArgument::Own { path, argument }),
             _ => {
-                self.fail(value, "argument", said("such a table has a path and an argument", None));
+                self.fail(
+                    value,
+                    "argument",
+                    said("such a table has a path and an argument", None),
+                );
                 None
             }
         }
@@ -266,7 +313,10 @@ impl Reader<'_> {
         match value.get_ref() {
             DeValue::Boolean(b) => return self.done(value, *b),
             DeValue::String(s) if matches!(s.as_ref(), "true" | "false") => {
-                let p = said("true and false have no quotes", Some(&format!("{key} = {s}")));
+                let p = said(
+                    "true and false have no quotes",
+                    Some(&format!("{key} = {s}")),
+                );
                 self.fail(value, key, p);
             }
             other => self.wrong_type(value, key, "true or false", other),
@@ -284,7 +334,13 @@ impl Reader<'_> {
                     "be" => Some("best-effort"),
                     o => nearest(o, ["interactive", "best-effort"]),
                 };
-                Err(said(format!("\"{}\" is neither interactive nor best-effort", shorten(other)), hint))
+                Err(said(
+                    format!(
+                        "\"{}\" is neither interactive nor best-effort",
+                        shorten(other)
+                    ),
+                    hint,
+                ))
             }
         })
     }
@@ -295,15 +351,23 @@ impl Reader<'_> {
             "interactive" => Ok(Launch::Interactive),
             other => {
                 let hint = nearest(other, ["any", "interactive"]);
-                Err(said(format!("\"{}\" is neither any nor interactive", shorten(other)), hint))
+                Err(said(
+                    format!("\"{}\" is neither any nor interactive", shorten(other)),
+                    hint,
+                ))
             }
         })
     }
 
     fn protect(&mut self, value: &Value) -> Option<Field<Option<u32>>> {
         if let DeValue::Integer(n) = value.get_ref() {
-            let hint = (n.radix() == 10 && n.as_str().len() < 10).then(|| format!("{}s", n.as_str()));
-            self.fail(value, "protect", said("a duration needs a unit", hint.as_deref()));
+            let hint =
+                (n.radix() == 10 && n.as_str().len() < 10).then(|| format!("{}s", n.as_str()));
+            self.fail(
+                value,
+                "protect",
+                said("a duration needs a unit", hint.as_deref()),
+            );
             return None;
         }
         self.parsed(value, "protect", |s| {
@@ -313,7 +377,10 @@ impl Reader<'_> {
             let ns = parse_duration(s).map_err(|m| said(m, None))?;
             let seconds = u32::try_from(ns / 1_000_000_000).unwrap_or(u32::MAX);
             if ns % 1_000_000_000 != 0 || !(1..=MAX_PROTECT_S).contains(&seconds) {
-                return Err(said(format!("protect is 1 to {MAX_PROTECT_S} whole seconds"), None));
+                return Err(said(
+                    format!("protect is 1 to {MAX_PROTECT_S} whole seconds"),
+                    None,
+                ));
             }
             Ok(Some(seconds))
         })
@@ -324,28 +391,21 @@ impl Reader<'_> {
             DeValue::String(s) if s == "auto" => return self.done(value, None),
             DeValue::Integer(n) => match u8::from_str_radix(n.as_str(), n.radix()) {
                 Ok(n) if n <= MAX_IO => return self.done(value, Some(n)),
-                _ => said(format!("an I/O priority is 0 (most urgent) to {MAX_IO}"), None),
+                _ => said(
+                    format!("an I/O priority is 0 (most urgent) to {MAX_IO}"),
+                    None,
+                ),
             },
             DeValue::String(s) if s.parse::<u8>().is_ok_and(|n| n <= MAX_IO) => {
                 said("a number has no quotes", Some(&format!("io = {s}")))
             }
             other => {
                 let wanted = format!("a number from 0 to {MAX_IO} or \"auto\"");
-                return self.wrong_type(value, "io", &wanted, other).none();
+                self.wrong_type(value, "io", &wanted, other);
+                return None;
             }
         };
         self.fail(value, "io", p);
-        None
-    }
-}
-
-/// `()` to `None`, to end a function with an error that is already reported.
-trait Reported {
-    fn none<T>(self) -> Option<T>;
-}
-
-impl Reported for () {
-    fn none<T>(self) -> Option<T> {
         None
     }
 }
@@ -355,15 +415,23 @@ fn cpu(text: &str) -> Result<(u64, u64), Problem> {
     let Some((c, t)) = text.split_once('/') else {
         return Err(said("cpu is written runtime/period", Some("5ms/30ms")));
     };
-    let unit = t.trim().trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let unit = t
+        .trim()
+        .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let runtime = parse_duration(c).map_err(|m| {
         let hint = format!("{}{unit}/{}", c.trim(), t.trim());
         let fits = !unit.is_empty() && parse_duration(&format!("{c}{unit}")).is_ok();
         said(m, Some(hint.as_str()).filter(|_| fits))
     })?;
     let period = parse_duration(t).map_err(|m| said(m, None))?;
-    let write = |c, t| format!("{}/{}", crate::format_duration(c), crate::format_duration(t));
-    raw::check_cpu(runtime, period, write)?;
+    let write = |c, t| {
+        format!(
+            "{}/{}",
+            crate::format_duration(c),
+            crate::format_duration(t)
+        )
+    };
+    fields::check_cpu(runtime, period, write)?;
     Ok((runtime, period))
 }
 
@@ -383,7 +451,10 @@ fn known_as(key: &str) -> Option<&'static str> {
 }
 
 fn said(message: impl Into<String>, suggestion: Option<&str>) -> Problem {
-    Problem { message: message.into(), suggestion: suggestion.map(str::to_string) }
+    Problem {
+        message: message.into(),
+        suggestion: suggestion.map(str::to_string),
+    }
 }
 
 fn type_of(value: &DeValue) -> &'static str {
@@ -394,123 +465,5 @@ fn type_of(value: &DeValue) -> &'static str {
         DeValue::Datetime(_) => "a date",
         DeValue::Array(_) => "a list",
         DeValue::Table(_) => "a table",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::{Matcher, Spec};
-
-    fn one(body: &str) -> Result<Spec, String> {
-        let (mut specs, diags) = parse(Path::new("t"), format!("[[spec]]\n{body}").as_bytes());
-        match diags.first() {
-            Some(d) => Err(d.to_string()),
-            None => Ok(specs.remove(0)),
-        }
-    }
-
-    const OK: &str = "name = 'x'\npath = '/x'\ncpu = '5ms/30ms'\n";
-
-    #[test]
-    fn every_key() {
-        let s = one(
-            "name = 'mpv'\ndescription = 'a player'\npath = ['/usr/bin/mpv', '/opt/m*/mpv']\napp = 'io.mpv.Mpv'\n\
-             command = ['mpv']\nkernel-thread = 'k*'\nargument = { path = '/usr/bin/python3', argument = 'gmpv' }\n\
-             class = 'interactive'\ncpu = '2.5ms / 30ms'\ninherit = true\nrevocable = true\n\
-             launch = 'interactive'\nprotect = '30min'\nio = 2\n",
-        )
-        .unwrap();
-        assert_eq!(
-            s.matchers,
-            [
-                Matcher::Path("/opt/m*/mpv".into()),
-                Matcher::Path("/usr/bin/mpv".into()),
-                Matcher::Argument { path: "/usr/bin/python3".into(), argument: "gmpv".into() },
-                Matcher::App("io.mpv.Mpv".into()),
-                Matcher::Command("mpv".into()),
-                Matcher::KernelThread("k*".into()),
-            ]
-        );
-        assert_eq!((s.runtime_ns, s.period_ns), (2_500_000, 30_000_000));
-        assert_eq!((s.inherit, s.revocable, s.launch), (true, true, Launch::Interactive));
-        assert_eq!((s.protect_s, s.io, s.origin.line), (Some(1800), Some(2), 1));
-    }
-
-    #[test]
-    fn arguments_belong_to_every_path() {
-        let s = one("name = 'x'\npath = ['/a', '/b']\nargument = ['p', 'q']\ncpu = '1ms/9ms'\nrevocable = true")
-            .unwrap();
-        assert_eq!(s.matchers.len(), 4);
-        assert!(s.matchers.iter().all(Matcher::is_by_name));
-    }
-
-    #[test]
-    fn defaults() {
-        let s = one(OK).unwrap();
-        assert_eq!((s.class, s.inherit, s.revocable, s.launch), (Class::Interactive, false, false, Launch::Any));
-        assert_eq!((s.protect_s, s.io, s.description.as_str()), (None, None, ""));
-        let auto = one(&format!("{OK}protect = 'auto'\nio = 'auto'")).unwrap();
-        assert_eq!(auto.without_origin(), s.without_origin());
-    }
-
-    #[test]
-    fn errors_name_line_column_field_and_a_way_out() {
-        for (body, want) in [
-            ("name = 'x'\npath = '/x'\ncpu = '40ms/30ms'", "t:4:7: field \"cpu\": runtime 40ms exceeds period 30ms; did you mean \"30ms/40ms\"?"),
-            ("name = 'x'\npath = '/x'\ncpu = '5/30ms'", "t:4:7: field \"cpu\": \"5\" has no unit (us, ms, s, min, h); did you mean \"5ms/30ms\"?"),
-            ("name = 'x'\npath = '/x'\ncpu = 5", "t:4:7: field \"cpu\": a number where a string is needed"),
-            ("name = 'x'\npath = '/x'", "t:1:1: field \"cpu\": an interactive spec needs a runtime and a period; did you mean \"5ms/30ms\"?"),
-            ("path = '/x/mpv'\ncpu = '1ms/9ms'", "t:1:1: field \"name\": the spec has no name; did you mean \"mpv\"?"),
-            ("name = 'x'\ncpu = '1ms/9ms'", "t:1:1: field \"path\": nothing says which program is meant (path, app, command or kernel-thread)"),
-            ("name = 'x'\ncommand = 'x'\ncpu = '1ms/9ms'", "t:1:1: field \"revocable\": a name can be taken by any program, so a spec found only by argument, app or command must be revocable; did you mean \"revocable = true\"?"),
-            ("name = 'x'\ncommand = 'x'\nrevocable = false\ncpu = '1ms/9ms'", "t:4:13: field \"revocable\": a name can be taken by any program, so a spec found only by argument, app or command must be revocable; did you mean \"revocable = true\"?"),
-            ("name = 'x'\npath = ['/x', 'y']\ncpu = '1ms/9ms'", "t:3:15: field \"path\": a path must be absolute; did you mean \"/usr/bin/y\"?"),
-            ("name = 'x'\nrevokable = true", "t:3:1: field \"revokable\": unknown key; did you mean \"revocable\"?"),
-            ("name = 'x'\nkernel_thread = 'x'", "t:3:1: field \"kernel_thread\": unknown key; did you mean \"kernel-thread\"?"),
-            ("name = 'x'\ninherit = 'true'", "t:3:11: field \"inherit\": true and false have no quotes; did you mean \"inherit = true\"?"),
-            ("name = 'x'\nclass = 'iact'", "t:3:9: field \"class\": \"iact\" is neither interactive nor best-effort; did you mean \"interactive\"?"),
-            ("name = 'x'\nlaunch = 'Any'", "t:3:10: field \"launch\": \"Any\" is neither any nor interactive; did you mean \"any\"?"),
-            ("name = 'x'\nprotect = 30", "t:3:11: field \"protect\": a duration needs a unit; did you mean \"30s\"?"),
-            ("name = 'x'\nprotect = '8000h'", "t:3:11: field \"protect\": protect is 1 to 604800 whole seconds"),
-            ("name = 'x'\nio = 8", "t:3:6: field \"io\": an I/O priority is 0 (most urgent) to 7"),
-            ("name = 'x'\nargument = 'y'\nrevocable = true\ncpu = '1ms/9ms'", "t:3:12: field \"path\": an argument needs the path of the interpreter that it is given to"),
-        ] {
-            assert_eq!(one(body).unwrap_err(), want);
-        }
-    }
-
-    #[test]
-    fn what_is_no_spec() {
-        let first = |text: &str| parse(Path::new("t"), text.as_bytes()).1[0].to_string();
-        assert_eq!(first("[spec]\nname = 'x'"), "t:1:1: field \"spec\": specs are a list of tables; did you mean \"[[spec]]\"?");
-        assert_eq!(first("[[specs]]"), "t:1:3: field \"specs\": unknown key; a file has [[spec]] tables only; did you mean \"spec\"?");
-        assert_eq!(first("cpu = '1ms/2ms'"), "t:1:1: field \"cpu\": unknown key; a file has [[spec]] tables only; did you mean \"[[spec]]\"?");
-        assert!(first("[[spec]]\nname = \n").starts_with("t:2:"), "{}", first("[[spec]]\nname = \n"));
-        assert!(first("x = \"\\\u{1b}[2J\"").find('\u{1b}').is_none());
-    }
-
-    #[test]
-    fn a_syntax_error_costs_the_file_a_wrong_field_only_its_spec() {
-        let good = format!("[[spec]]\n{OK}");
-        let (specs, diags) = parse(Path::new("t"), format!("{good}[[spec]]\nname = 'y'\nio = 9\n").as_bytes());
-        assert_eq!((specs.len(), diags.len()), (1, 1));
-        let (specs, diags) = parse(Path::new("t"), format!("{good}[[spec]\n").as_bytes());
-        assert_eq!((specs.len(), diags.is_empty()), (0, false));
-    }
-
-    #[test]
-    fn twice_the_same_name() {
-        let (specs, diags) = parse(Path::new("t"), format!("[[spec]]\n{OK}[[spec]]\n{OK}").as_bytes());
-        assert_eq!(specs.len(), 1);
-        assert_eq!(diags[0].to_string(), "t:6:8: field \"name\": \"x\" is defined twice (see t:2:8)");
-    }
-
-    #[test]
-    fn a_flood_of_pairs_is_refused() {
-        let paths: Vec<String> = (0..200).map(|i| format!("'/p{i}'")).collect();
-        let args: Vec<String> = (0..200).map(|i| format!("'a{i}'")).collect();
-        let e = one(&format!("name='x'\ncpu='1ms/9ms'\nrevocable=true\npath=[{}]\nargument=[{}]", paths.join(","), args.join(",")));
-        assert!(e.unwrap_err().contains("more than 8192 pairs"));
     }
 }

@@ -10,13 +10,50 @@ pub fn print(spec: &Spec) -> String {
     if !spec.description.is_empty() {
         put("description", quote(&spec.description));
     }
-    let of = |f: fn(&Matcher) -> Option<String>| spec.matchers.iter().filter_map(f).collect::<Vec<_>>();
+    let of =
+        |f: fn(&Matcher) -> Option<String>| spec.matchers.iter().filter_map(f).collect::<Vec<_>>();
     let lists = [
-        ("path", of(|m| if let Matcher::Path(p) = m { Some(quote(p)) } else { None })),
+        (
+            "path",
+            of(|m| {
+                if let Matcher::Path(p) = m {
+                    Some(quote(p))
+                } else {
+                    None
+                }
+            }),
+        ),
         ("argument", of(argument)),
-        ("app", of(|m| if let Matcher::App(a) = m { Some(quote(a)) } else { None })),
-        ("command", of(|m| if let Matcher::Command(c) = m { Some(quote(c)) } else { None })),
-        ("kernel-thread", of(|m| if let Matcher::KernelThread(k) = m { Some(quote(k)) } else { None })),
+        (
+            "app",
+            of(|m| {
+                if let Matcher::App(a) = m {
+                    Some(quote(a))
+                } else {
+                    None
+                }
+            }),
+        ),
+        (
+            "command",
+            of(|m| {
+                if let Matcher::Command(c) = m {
+                    Some(quote(c))
+                } else {
+                    None
+                }
+            }),
+        ),
+        (
+            "kernel-thread",
+            of(|m| {
+                if let Matcher::KernelThread(k) = m {
+                    Some(quote(k))
+                } else {
+                    None
+                }
+            }),
+        ),
     ];
     for (key, items) in lists {
         match items.as_slice() {
@@ -27,7 +64,11 @@ pub fn print(spec: &Spec) -> String {
     }
     match spec.class {
         Class::Interactive => {
-            let cpu = format!("{}/{}", format_duration(spec.runtime_ns), format_duration(spec.period_ns));
+            let cpu = format!(
+                "{}/{}",
+                format_duration(spec.runtime_ns),
+                format_duration(spec.period_ns)
+            );
             put("cpu", quote(&cpu));
         }
         Class::BestEffort => put("class", quote("best-effort")),
@@ -42,7 +83,10 @@ pub fn print(spec: &Spec) -> String {
         put("launch", quote("interactive"));
     }
     if let Some(s) = spec.protect_s {
-        put("protect", quote(&format_duration(u64::from(s) * 1_000_000_000)));
+        put(
+            "protect",
+            quote(&format_duration(u64::from(s) * 1_000_000_000)),
+        );
     }
     if let Some(io) = spec.io {
         put("io", io.to_string());
@@ -52,9 +96,11 @@ pub fn print(spec: &Spec) -> String {
 
 fn argument(m: &Matcher) -> Option<String> {
     match m {
-        Matcher::Argument { path, argument } => {
-            Some(format!("{{ path = {}, argument = {} }}", quote(path), quote(argument)))
-        }
+        Matcher::Argument { path, argument } => Some(format!(
+            "{{ path = {}, argument = {} }}",
+            quote(path),
+            quote(argument)
+        )),
         _ => None,
     }
 }

@@ -1,0 +1,56 @@
+//! The numbers of the kernel's interface, read out of bpf/intf.h and compared with ours.
+
+use aplomb_spec::{flags, limits, name_hash, MatchKind, IO_AUTO};
+
+/// The value of `NAME = value` or `#define NAME value` in the header.
+fn header(name: &str) -> u64 {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf/intf.h");
+    let text = std::fs::read_to_string(path).unwrap();
+    let line = text
+        .lines()
+        .map(|l| l.trim().trim_start_matches("#define "))
+        .find(|l| l.split([' ', '=']).next() == Some(name))
+        .unwrap_or_else(|| panic!("{name} is not in bpf/intf.h"));
+    let value = line[name.len()..].trim_start_matches([' ', '=']);
+    let value = value
+        .split([',', '/'])
+        .next()
+        .unwrap()
+        .trim()
+        .trim_end_matches("ULL");
+    let number = |t: &str| match t.trim().strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).unwrap(),
+        None => t.trim().parse().unwrap(),
+    };
+    match value.split_once("<<") {
+        Some((a, b)) => number(a) << number(b),
+        None => number(value),
+    }
+}
+
+#[test]
+fn kinds_flags_and_limits_are_the_headers() {
+    for (name, ours) in [
+        ("MATCH_ARG", MatchKind::Argument as u64),
+        ("MATCH_FILE", MatchKind::File as u64),
+        ("MATCH_APP", MatchKind::App as u64),
+        ("MATCH_COMM", MatchKind::Command as u64),
+        ("MATCH_KTHREAD", MatchKind::KernelThread as u64),
+        ("SPEC_INTERACTIVE", flags::INTERACTIVE.into()),
+        ("SPEC_INHERIT", flags::INHERIT.into()),
+        ("SPEC_REVOCABLE", flags::REVOCABLE.into()),
+        ("SPEC_PARENT", flags::PARENT.into()),
+        ("MAX_SPECS", limits::MAX_MATCHERS as u64),
+        ("COMM_LEN", limits::MAX_COMM_BYTES as u64 + 1),
+        ("ARG_BYTES", limits::MAX_ARGUMENT_BYTES as u64 + 1),
+        ("CGROUP_BYTES", limits::MAX_APP_BYTES as u64 + 1),
+        ("NAME_HASH_INIT", name_hash(b"")),
+    ] {
+        assert_eq!(header(name), ours, "{name}");
+    }
+    assert_eq!(
+        name_hash(b"\0"),
+        header("NAME_HASH_INIT").wrapping_mul(header("NAME_HASH_PRIME"))
+    );
+    assert_eq!(IO_AUTO, 0xffff_ffff);
+}

@@ -1,0 +1,151 @@
+//! The TOML form: keys, defaults, and what is said about wrong files.
+
+use aplomb_spec::toml_format::parse;
+use aplomb_spec::{Class, Launch, Matcher, Spec};
+use std::path::Path;
+
+fn one(body: &str) -> Result<Spec, String> {
+    let (mut specs, diags) = parse(Path::new("t"), format!("[[spec]]\n{body}").as_bytes());
+    match diags.first() {
+        Some(d) => Err(d.to_string()),
+        None => Ok(specs.remove(0)),
+    }
+}
+
+const OK: &str = "name = 'x'\npath = '/x'\ncpu = '5ms/30ms'\n";
+
+#[test]
+fn every_key() {
+    let s = one(
+        "name = 'mpv'\ndescription = 'a player'\npath = ['/usr/bin/mpv', '/opt/m*/mpv']\napp = 'io.mpv.Mpv'\n\
+         command = ['mpv']\nkernel-thread = 'k*'\nargument = { path = '/usr/bin/python3', argument = 'gmpv' }\n\
+         class = 'interactive'\ncpu = '2.5ms / 30ms'\ninherit = true\nrevocable = true\n\
+         launch = 'interactive'\nprotect = '30min'\nio = 2\n",
+    )
+    .unwrap();
+    assert_eq!(
+        s.matchers,
+        [
+            Matcher::Path("/opt/m*/mpv".into()),
+            Matcher::Path("/usr/bin/mpv".into()),
+            Matcher::Argument {
+                path: "/usr/bin/python3".into(),
+                argument: "gmpv".into()
+            },
+            Matcher::App("io.mpv.Mpv".into()),
+            Matcher::Command("mpv".into()),
+            Matcher::KernelThread("k*".into()),
+        ]
+    );
+    assert_eq!((s.runtime_ns, s.period_ns), (2_500_000, 30_000_000));
+    assert_eq!(
+        (s.inherit, s.revocable, s.launch),
+        (true, true, Launch::Interactive)
+    );
+    assert_eq!((s.protect_s, s.io, s.origin.line), (Some(1800), Some(2), 1));
+}
+
+#[test]
+fn arguments_belong_to_every_path() {
+    let s = one(
+        "name = 'x'\npath = ['/a', '/b']\nargument = ['p', 'q']\ncpu = '1ms/9ms'\nrevocable = true",
+    )
+    .unwrap();
+    assert_eq!(s.matchers.len(), 4);
+    assert!(s.matchers.iter().all(Matcher::is_by_name));
+}
+
+#[test]
+fn defaults() {
+    let s = one(OK).unwrap();
+    assert_eq!(
+        (s.class, s.inherit, s.revocable, s.launch),
+        (Class::Interactive, false, false, Launch::Any)
+    );
+    assert_eq!(
+        (s.protect_s, s.io, s.description.as_str()),
+        (None, None, "")
+    );
+    let auto = one(&format!("{OK}protect = 'auto'\nio = 'auto'")).unwrap();
+    assert_eq!(auto.without_origin(), s.without_origin());
+}
+
+#[test]
+fn errors_name_line_column_field_and_a_way_out() {
+    for (body, want) in [
+        ("name = 'x'\npath = '/x'\ncpu = '40ms/30ms'", "t:4:7: field \"cpu\": runtime 40ms exceeds period 30ms; did you mean \"30ms/40ms\"?"),
+        ("name = 'x'\npath = '/x'\ncpu = '5/30ms'", "t:4:7: field \"cpu\": \"5\" has no unit (us, ms, s, min, h); did you mean \"5ms/30ms\"?"),
+        ("name = 'x'\npath = '/x'\ncpu = 5", "t:4:7: field \"cpu\": a number where a string is needed"),
+        ("name = 'x'\npath = '/x'", "t:1:1: field \"cpu\": an interactive spec needs a runtime and a period; did you mean \"5ms/30ms\"?"),
+        ("path = '/x/mpv'\ncpu = '1ms/9ms'", "t:1:1: field \"name\": the spec has no name; did you mean \"mpv\"?"),
+        ("name = 'x'\ncpu = '1ms/9ms'", "t:1:1: field \"path\": nothing says which program is meant (path, app, command or kernel-thread)"),
+        ("name = 'x'\ncommand = 'x'\ncpu = '1ms/9ms'", "t:1:1: field \"revocable\": a name can be taken by any program, so a spec found only by argument, app or command must be revocable; did you mean \"revocable = true\"?"),
+        ("name = 'x'\ncommand = 'x'\nrevocable = false\ncpu = '1ms/9ms'", "t:4:13: field \"revocable\": a name can be taken by any program, so a spec found only by argument, app or command must be revocable; did you mean \"revocable = true\"?"),
+        ("name = 'x'\npath = ['/x', 'y']\ncpu = '1ms/9ms'", "t:3:15: field \"path\": a path must be absolute; did you mean \"/usr/bin/y\"?"),
+        ("name = 'x'\nrevokable = true", "t:3:1: field \"revokable\": unknown key; did you mean \"revocable\"?"),
+        ("name = 'x'\nkernel_thread = 'x'", "t:3:1: field \"kernel_thread\": unknown key; did you mean \"kernel-thread\"?"),
+        ("name = 'x'\ninherit = 'true'", "t:3:11: field \"inherit\": true and false have no quotes; did you mean \"inherit = true\"?"),
+        ("name = 'x'\nclass = 'iact'", "t:3:9: field \"class\": \"iact\" is neither interactive nor best-effort; did you mean \"interactive\"?"),
+        ("name = 'x'\nlaunch = 'Any'", "t:3:10: field \"launch\": \"Any\" is neither any nor interactive; did you mean \"any\"?"),
+        ("name = 'x'\nprotect = 30", "t:3:11: field \"protect\": a duration needs a unit; did you mean \"30s\"?"),
+        ("name = 'x'\nprotect = '8000h'", "t:3:11: field \"protect\": protect is 1 to 604800 whole seconds"),
+        ("name = 'x'\nio = 8", "t:3:6: field \"io\": an I/O priority is 0 (most urgent) to 7"),
+        ("name = 'x'\nargument = 'y'\nrevocable = true\ncpu = '1ms/9ms'", "t:3:12: field \"path\": an argument needs the path of the interpreter that it is given to"),
+    ] {
+        assert_eq!(one(body).unwrap_err(), want);
+    }
+}
+
+#[test]
+fn what_is_no_spec() {
+    let first = |text: &str| parse(Path::new("t"), text.as_bytes()).1[0].to_string();
+    assert_eq!(
+        first("[spec]\nname = 'x'"),
+        "t:1:1: field \"spec\": specs are a list of tables; did you mean \"[[spec]]\"?"
+    );
+    assert_eq!(first("[[specs]]"), "t:1:3: field \"specs\": unknown key; a file has [[spec]] tables only; did you mean \"spec\"?");
+    assert_eq!(first("cpu = '1ms/2ms'"), "t:1:1: field \"cpu\": unknown key; a file has [[spec]] tables only; did you mean \"[[spec]]\"?");
+    assert!(
+        first("[[spec]]\nname = \n").starts_with("t:2:"),
+        "{}",
+        first("[[spec]]\nname = \n")
+    );
+    assert!(first("x = \"\\\u{1b}[2J\"").find('\u{1b}').is_none());
+}
+
+#[test]
+fn a_syntax_error_costs_the_file_a_wrong_field_only_its_spec() {
+    let good = format!("[[spec]]\n{OK}");
+    let (specs, diags) = parse(
+        Path::new("t"),
+        format!("{good}[[spec]]\nname = 'y'\nio = 9\n").as_bytes(),
+    );
+    assert_eq!((specs.len(), diags.len()), (1, 1));
+    let (specs, diags) = parse(Path::new("t"), format!("{good}[[spec]\n").as_bytes());
+    assert_eq!((specs.len(), diags.is_empty()), (0, false));
+}
+
+#[test]
+fn twice_the_same_name() {
+    let (specs, diags) = parse(
+        Path::new("t"),
+        format!("[[spec]]\n{OK}[[spec]]\n{OK}").as_bytes(),
+    );
+    assert_eq!(specs.len(), 1);
+    assert_eq!(
+        diags[0].to_string(),
+        "t:6:8: field \"name\": \"x\" is defined twice (see t:2:8)"
+    );
+}
+
+#[test]
+fn a_flood_of_pairs_is_refused() {
+    let paths: Vec<String> = (0..200).map(|i| format!("'/p{i}'")).collect();
+    let args: Vec<String> = (0..200).map(|i| format!("'a{i}'")).collect();
+    let e = one(&format!(
+        "name='x'\ncpu='1ms/9ms'\nrevocable=true\npath=[{}]\nargument=[{}]",
+        paths.join(","),
+        args.join(",")
+    ));
+    assert!(e.unwrap_err().contains("more than 8192 pairs"));
+}
