@@ -194,8 +194,10 @@ static __noinline void reactivate_one(void)
 		p = bpf_task_from_pid(s->info.tgid);
 		if (!p)
 			continue;
+		bpf_rcu_read_lock(); /* to 6.18 a callback of a sleepable program counts as sleepable */
 		if (memory_is_there(p))
 			done = governor_admit(s, p, true, true);
+		bpf_rcu_read_unlock();
 		bpf_task_release(p);
 		if (done)
 			return;

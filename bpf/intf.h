@@ -82,6 +82,7 @@ enum server_state {
 };
 
 enum event_type {
+	EV_ENDED = 0,       /* the kernel ended the scheduler: see exit_info */
 	EV_MATCHED = 1,     /* a: enum match_kind (0: asked for by aplomb run), b: runtime, c: period */
 	EV_INHERITED = 2,   /* a: pid of the parent, b: runtime, c: period */
 	EV_ADMITTED = 3,    /* a: R_load, b: S_load before, c: B_i; all ppm of .cpu */

@@ -250,13 +250,20 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	return 0;
 }
 
-/* Leave word for the daemon why it ended. */
+/* Leave word for the daemon why it ended, and wake it. */
 void OPS(aplomb_exit, struct scx_exit_info *info)
 {
+	struct event *end;
+
 	bpf_probe_read_kernel_str(exit_info.reason, sizeof(exit_info.reason), info->reason);
 	bpf_probe_read_kernel_str(exit_info.msg, sizeof(exit_info.msg), info->msg);
 	exit_info.exit_code = info->exit_code;
 	__sync_fetch_and_add(&exit_info.kind, info->kind);
+	end = bpf_ringbuf_reserve(&events, sizeof(*end), 0);
+	if (end) { /* if it is full the daemon is awake anyway */
+		__builtin_memset(end, 0, sizeof(*end));
+		bpf_ringbuf_submit(end, BPF_RB_FORCE_WAKEUP);
+	}
 }
 
 SEC(".struct_ops.link")

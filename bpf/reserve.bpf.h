@@ -10,9 +10,9 @@
 
 #include "server.bpf.h"
 
-static __always_inline s32 reserve_for(struct task_struct *p, struct reserve_args *args)
+static __always_inline s32 reserve_for(struct task_struct *p, const struct spec *spec,
+				       struct reserve_args *args)
 {
-	struct spec spec = args->spec;
 	struct task_ctx *t;
 	struct server *s;
 
@@ -21,11 +21,11 @@ static __always_inline s32 reserve_for(struct task_struct *p, struct reserve_arg
 	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOSPC;
-	if (!spec.period_ns) {
+	if (!spec->period_ns) {
 		program_leave(t);
 		return 0;
 	}
-	if (!server_create(p, t, &spec, 0, true))
+	if (!server_create(p, t, spec, 0, true))
 		return -ENOSPC;
 	s = server_of(t);
 	if (!s)
@@ -38,13 +38,22 @@ static __always_inline s32 reserve_for(struct task_struct *p, struct reserve_arg
 SEC("syscall")
 int reserve(struct reserve_args *args)
 {
+	/* field by field: before 6.19 a context may only be read at fixed offsets, not through a pointer */
+	struct spec spec = {
+		.runtime_ns = args->spec.runtime_ns,
+		.period_ns = args->spec.period_ns,
+		.id = args->spec.id,
+		.flags = args->spec.flags,
+		.protect_s = args->spec.protect_s,
+		.io_priority = args->spec.io_priority,
+	};
 	struct task_struct *p;
-	u64 runtime = args->spec.runtime_ns, period = args->spec.period_ns;
 
 	args->state = SERVER_FREE;
 	args->cpu = -1;
 	args->result = -EINVAL;
-	if (period && (!runtime || runtime > period || period > 10 * NSEC_PER_SEC))
+	if (spec.period_ns && (!spec.runtime_ns || spec.runtime_ns > spec.period_ns ||
+			       spec.period_ns > 10 * NSEC_PER_SEC))
 		return 0;
 	p = bpf_task_from_pid(args->pid);
 	if (!p) {
@@ -52,7 +61,7 @@ int reserve(struct reserve_args *args)
 		return 0;
 	}
 	bpf_rcu_read_lock();
-	args->result = reserve_for(p, args);
+	args->result = reserve_for(p, &spec, args);
 	bpf_rcu_read_unlock();
 	bpf_task_release(p);
 	return 0;

@@ -171,7 +171,9 @@ static int server_timer(void *map, u32 *slot, struct server *s)
 		p = bpf_task_from_pid(waiter[i]);
 		if (!p)
 			continue;
+		bpf_rcu_read_lock(); /* see reactivate_one */
 		promote(p, s, cpu, deadline);
+		bpf_rcu_read_unlock();
 		bpf_task_release(p);
 	}
 	return 0;
