@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -90,7 +92,12 @@ def _clean(cache: Cache, everything: bool) -> None:
             cache.remove(folder)
 
 
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
 def main(arguments: list[str]) -> int:
+    signal.signal(signal.SIGTERM, _interrupt)  # so that temporary files go and the guest ends, as with ctrl-C
     try:
         options = _parser().parse_args(arguments)
         cache = Cache()
@@ -115,4 +122,7 @@ def main(arguments: list[str]) -> int:
         return LAB_ERROR
     except KeyboardInterrupt:
         print("lab: interrupted", file=sys.stderr)
-        return 130
+        return LAB_ERROR
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        sys.stdout = open(os.devnull, "w")  # or Python would complain once more at its end
+        return LAB_ERROR

@@ -37,7 +37,8 @@ def call(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cw
 
     With `log`, everything that it prints goes to that file (for long builds), and the error names the file.
     """
-    words = [str(a) for a in argv]
+    # setpriv: a build that the lab started must not go on when the lab is killed, since another lab may start over.
+    words = ["setpriv", "--pdeathsig", "TERM", *(str(a) for a in argv)] if log is not None else [str(a) for a in argv]
     merged = {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", **(env or {})}
     out_target = subprocess.PIPE
     handle = None
@@ -48,7 +49,7 @@ def call(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cw
         done = subprocess.run(words, env=merged, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out_target,
                               stderr=subprocess.STDOUT if handle else subprocess.PIPE)
     except OSError as error:
-        raise LabError(f"cannot start {words[0]}: {error.strerror}") from error
+        raise LabError(f"cannot start {argv[0]}: {error.strerror}") from error
     finally:
         if handle:
             handle.close()
@@ -57,6 +58,6 @@ def call(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, cw
         lines = [line for line in said.decode(errors="replace").splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith(("E:", "error:"))] or lines[-3:]
         where = f" (all of it: {log})" if log is not None else ""
-        raise LabError(f"{what or Path(words[0]).name} failed with status {done.returncode}: "
+        raise LabError(f"{what or Path(argv[0]).name} failed with status {done.returncode}: "
                        f"{' | '.join(errors[:4]) or 'it printed nothing'}{where}")
     return "" if handle else done.stdout.decode(errors="replace")
