@@ -44,8 +44,7 @@ static __noinline void emit(u32 type, struct server *s, u64 a, u64 b, u64 c)
 }
 
 /* A decision about a task that has no server. */
-static __always_inline void emit_task(u32 type, struct task_struct *p, u32 spec_id, u64 a, u64 b,
-				      u64 c)
+static __always_inline void emit_task(u32 type, struct task_struct *p, u32 spec_id, u64 a, u64 b, u64 c)
 {
 	struct event *e = event_begin(type);
 

@@ -113,13 +113,13 @@ struct server_info {
 	u32 inherited;      /* 1: from the parent, not matched by itself */
 	s32 cpu;
 	s32 tgid;
-	s32 threads;        /* that draw on it */
+	s32 threads; /* that draw on it */
 	char comm[COMM_LEN];
 };
 
 /* Why the kernel ended the scheduler; filled in by ops.exit (.data `exit_info`). */
 struct exit_info {
-	s32 kind;      /* enum scx_exit_kind of the kernel; 0: still running */
+	s32 kind; /* enum scx_exit_kind of the kernel; 0: still running */
 	u32 pad;
 	s64 exit_code; /* hotplug and other restarts are told here */
 	char reason[128];
@@ -130,7 +130,7 @@ struct event {
 	u64 time_ns; /* CLOCK_MONOTONIC */
 	u32 type;    /* enum event_type */
 	s32 cpu;
-	s32 pid;     /* thread group id of the task it is about */
+	s32 pid; /* thread group id of the task it is about */
 	u32 spec_id;
 	u64 a, b, c;
 	char comm[COMM_LEN];
@@ -138,12 +138,12 @@ struct event {
 
 /* Argument and answer of the syscall program `reserve` (aplomb run, aplomb set): see reserve.bpf.h */
 struct reserve_args {
-	s32 pid;        /* thread group id */
-	s32 result;     /* 0, or -errno: -ESRCH no such task, -ENOSPC table full, -EINVAL */
+	s32 pid;          /* thread group id */
+	s32 result;       /* 0, or -errno: -ESRCH no such task, -ENOSPC table full, -EINVAL */
 	struct spec spec; /* .period_ns == 0: take the reservation away */
-	u32 state;      /* answer: enum server_state */
-	s32 cpu;        /* answer */
-	u64 load_ppm;   /* answer: max(R_load, S_load) of that CPU before */
+	u32 state;        /* answer: enum server_state */
+	s32 cpu;          /* answer */
+	u64 load_ppm;     /* answer: max(R_load, S_load) of that CPU before */
 };
 
 #endif /* APLOMB_INTF_H */

@@ -206,8 +206,7 @@ extern s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
 extern s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 extern s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
-extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
-				  bool *is_idle) __ksym;
+extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
 extern s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
 extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
 extern u32 scx_bpf_nr_cpu_ids(void) __ksym;
@@ -231,8 +230,7 @@ extern void bpf_task_release(struct task_struct *p) __ksym;
 /* 6.19: dsq_insert and move_to_local return, or take, more than before */
 extern bool scx_bpf_dsq_insert___v2___k(struct task_struct *p, u64 dsq, u64 slice,
 					u64 enq_flags) __ksym __weak;
-extern void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq, u64 slice,
-				    u64 enq_flags) __ksym __weak;
+extern void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags) __ksym __weak;
 extern bool __scx_bpf_dsq_insert_vtime(struct task_struct *p,
 				       struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 extern void scx_bpf_dsq_insert_vtime___v1(struct task_struct *p, u64 dsq, u64 slice, u64 vtime,
@@ -253,7 +251,10 @@ static __always_inline void dsq_insert_vtime(struct task_struct *p, u64 dsq, u64
 {
 	if (bpf_ksym_exists(__scx_bpf_dsq_insert_vtime)) {
 		struct scx_bpf_dsq_insert_vtime_args args = {
-			.dsq_id = dsq, .slice = slice, .vtime = vtime, .enq_flags = enq_flags,
+			.dsq_id = dsq,
+			.slice = slice,
+			.vtime = vtime,
+			.enq_flags = enq_flags,
 		};
 		__scx_bpf_dsq_insert_vtime(p, &args);
 	} else {

@@ -130,8 +130,8 @@ static __noinline const struct spec *match_kthread(struct task_struct *p)
 }
 
 /* The spec of @p, which runs @file; *kind: how it was found. @exec: @p is current, in exec. */
-static __always_inline const struct spec *match_program(struct task_struct *p, struct file *file,
-							bool exec, u32 *kind)
+static __always_inline const struct spec *match_program(struct task_struct *p, struct file *file, bool exec,
+							u32 *kind)
 {
 	u64 ino = file->f_inode->i_ino, dev = file->f_inode->i_sb->s_dev;
 	const struct spec *spec = NULL;

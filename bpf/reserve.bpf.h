@@ -52,8 +52,8 @@ int reserve(struct reserve_args *args)
 	args->state = SERVER_FREE;
 	args->cpu = -1;
 	args->result = -EINVAL;
-	if (spec.period_ns && (!spec.runtime_ns || spec.runtime_ns > spec.period_ns ||
-			       spec.period_ns > 10 * NSEC_PER_SEC))
+	if (spec.period_ns &&
+	    (!spec.runtime_ns || spec.runtime_ns > spec.period_ns || spec.period_ns > 10 * NSEC_PER_SEC))
 		return 0;
 	p = bpf_task_from_pid(args->pid);
 	if (!p) {

@@ -27,8 +27,8 @@ const volatile u64 r_max_ppm = 900000;
 const volatile u64 fork_window_ns = NSEC_PER_MSEC;
 
 /* Dispatch queues */
-#define DSQ_FAIR 1ULL                    /* the machine's: by virtual time */
-#define DSQ_EDF(cpu) (0x10000ULL + (cpu)) /* reserved tasks of one CPU: by deadline */
+#define DSQ_FAIR 1ULL                        /* the machine's: by virtual time */
+#define DSQ_EDF(cpu) (0x10000ULL + (cpu))    /* reserved tasks of one CPU: by deadline */
 #define DSQ_PINNED(cpu) (0x20000ULL + (cpu)) /* tasks that may run on this CPU only: by virtual time */
 
 /* Threads of one server that wait in a fair queue and are moved when its next period starts. One more
@@ -38,7 +38,7 @@ const volatile u64 fork_window_ns = NSEC_PER_MSEC;
 struct server {
 	struct server_info info; /* first: this is what user space reads */
 	struct bpf_spin_lock lock;
-	s32 waiter[WAITERS]; /* thread ids, 0: none */
+	s32 waiter[WAITERS];  /* thread ids, 0: none */
 	u64 exhausted_second; /* in which its budget was last used up; told once a second */
 	u64 missed_second;    /* likewise for a missed deadline */
 	u32 exhausted_now;    /* times in that second */
@@ -119,27 +119,27 @@ struct {
 } stats SEC(".maps");
 
 struct cpu_ctx {
-	u64 deadline;      /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
-	u64 exec_start;    /* the running task's total CPU time when it began to run */
-	u64 reserved_ns;   /* run by right since the governor's last look */
+	u64 deadline;    /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
+	u64 exec_start;  /* the running task's total CPU time when it began to run */
+	u64 reserved_ns; /* run by right since the governor's last look */
 	struct load load;
 	struct background background;
 	struct fair_pair pair;
-	u64 pinned_now;    /* virtual time of the pinned tasks' queue */
-	u32 slot;          /* server of the running task, 0: none */
-	u32 by_right;      /* it runs by right of that server */
-	s32 putting;       /* thread id that just stopped here and is about to be enqueued again */
-	u32 turn;          /* best-effort work runs although reserved tasks wait (background.h) */
+	u64 pinned_now; /* virtual time of the pinned tasks' queue */
+	u32 slot;       /* server of the running task, 0: none */
+	u32 by_right;   /* it runs by right of that server */
+	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
+	u32 turn;       /* best-effort work runs although reserved tasks wait (background.h) */
 	u32 online;
 } __attribute__((aligned(64)));
 
 struct cpu_ctx cpus[MAX_CPUS];
 
-u32 nr_cpus;    /* possible CPUs */
-u32 nr_slots;   /* highest slot ever used + 1: user space reads servers[1 .. nr_slots - 1] */
-u32 nr_servers; /* slots in use; 0: every path skips the reserved layer */
+u32 nr_cpus;                     /* possible CPUs */
+u32 nr_slots;                    /* highest slot ever used + 1: user space reads servers[1 .. nr_slots - 1] */
+u32 nr_servers;                  /* slots in use; 0: every path skips the reserved layer */
 u32 nr_matchers[NR_MATCH_KINDS]; /* written by user space */
-u64 fair_now;   /* virtual time of the machine's queue */
+u64 fair_now;                    /* virtual time of the machine's queue */
 struct exit_info exit_info;
 
 /* So that the skeleton knows these types */
