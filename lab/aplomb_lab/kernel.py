@@ -1,8 +1,9 @@
 """Debian's kernels: finds the packages of a version, and makes of them vmlinuz, config and a disk of modules.
 
-Nothing is installed: the packages are unpacked. Debian has shipped them in three shapes, all of which end in the
-same files: linux-image-V (to 6.18), linux-image-V with linux-binary-V (6.19 to 7.1), and linux-base-V, linux-modules-V
-with linux-binary-V (from 7.2). Cloud builds are preferred: they are smaller and boot faster.
+Nothing is installed: the packages are unpacked. Debian has shipped them in two shapes, which end in the same files:
+linux-image-V alone (to 6.18), and linux-base-V, linux-modules-V with linux-binary-V (from 6.19; linux-image-V is then
+empty). The mirror keeps some releases in part only (6.19 to 7.1 without their modules): those are passed over.
+Cloud builds are preferred: they are smaller and boot faster.
 """
 from __future__ import annotations
 
@@ -56,31 +57,25 @@ def pick_release(wanted: str, names: list[str]) -> tuple[str, list[str]]:
         found = _NAME.match(name)
         if found:
             by_release.setdefault(f"{found['version']}-{found['flavour']}", []).append(name)
-    fitting = [release for release in by_release if matches(wanted, release)]
+    whole = {release: packages for release, names in by_release.items() if (packages := packages_of(release, names))}
+    fitting = [release for release in whole if matches(wanted, release)]
     if not fitting:
-        have = sorted({".".join(map(str, version_key(r)[:2])) for r in by_release},
-                      key=version_key)
-        raise LabError(f"Debian has no kernel {wanted} here: the mirror offers {', '.join(have) or 'none'}")
+        have = sorted({".".join(map(str, version_key(release)[:2])) for release in whole}, key=version_key)
+        partial = [release for release in by_release if matches(wanted, release)]
+        raise LabError(f"Debian has no kernel {wanted} here"
+                       + (f" (of {max(partial, key=version_key)} the mirror has only some packages)" if partial else "")
+                       + f": the mirror offers {', '.join(have) or 'none'}")
     release = max(fitting, key=lambda r: (version_key(r), "cloud" in r))
-    return release, packages_of(release, by_release[release])
+    return release, whole[release]
 
 
 def packages_of(release: str, names: list[str]) -> list[str]:
-    """Which of a release's packages hold its files; the signed one where there are both."""
-    chosen = []
-    for part in ("base", "modules"):
-        if f"linux-{part}-{release}" in names:
-            chosen.append(f"linux-{part}-{release}")
-    for image in (f"linux-binary-{release}", f"linux-binary-unsigned-{release}"):
-        if image in names:
-            # With a separate modules package the image package is empty; without one it holds the modules.
-            if f"linux-modules-{release}" not in names and f"linux-image-{release}" in names:
-                chosen.append(f"linux-image-{release}")
-            return chosen + [image]
-    for image in (f"linux-image-{release}", f"linux-image-{release}-unsigned"):
-        if image in names:
-            return chosen + [image]
-    raise LabError(f"no package holds the kernel image of {release}: found only {', '.join(sorted(names))}")
+    """Which of a release's packages hold its files, or none if some are lacking; the signed one where there are both."""
+    parts = [f"linux-{part}-{release}" for part in ("base", "modules")]
+    for binary in (f"linux-binary-{release}", f"linux-binary-unsigned-{release}"):
+        if binary in names:
+            return [*parts, binary] if set(parts) <= set(names) else []
+    return [image for image in (f"linux-image-{release}", f"linux-image-{release}-unsigned") if image in names][:1]
 
 
 def entry_suffix(tools: Tools) -> str:
@@ -103,7 +98,8 @@ def get_kernel(cache: Cache, wanted: str = DEFAULT, quiet: bool = False) -> Kern
         release, packages = pick_release(wanted, Apt(cache, quiet).names("linux-"))
 
     def build(work: Path) -> None:
-        needed = packages or packages_of(release, Apt(cache, quiet).names("linux-"))
+        # Without packages the entry was in the cache and is damaged.
+        needed = packages or pick_release(release, Apt(cache, quiet).names("linux-"))[1]
         _build(work, cache, tools, release, needed, quiet)
 
     folder = cache.get(f"kernel-{release}{suffix}", build, f"kernel {release}", quiet)
