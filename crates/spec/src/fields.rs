@@ -156,12 +156,6 @@ pub fn check_argument(argument: &str) -> Result<(), Problem> {
 pub fn check_app(app: &str) -> Result<(), Problem> {
     check_text(app, "an application id", MAX_APP_BYTES)?;
     no_star(app, "an application id")?;
-    if let Some(id) = app.strip_suffix(".desktop").filter(|id| !id.is_empty()) {
-        return Err(suggesting(
-            "an application id is written without \".desktop\"",
-            id,
-        ));
-    }
     if app.contains('/') {
         return Err(problem("an application id has no \"/\""));
     }
@@ -318,8 +312,9 @@ mod tests {
             Some("gnome-session-b")
         );
         assert_eq!(
-            hint(check_app("org.gnome.Totem.desktop")).as_deref(),
-            Some("org.gnome.Totem")
+            check_app("org.telegram.desktop"),
+            Ok(()),
+            "a real id, no file name"
         );
         assert!(check_app("a/b").is_err());
         assert!(

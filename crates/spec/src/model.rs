@@ -135,6 +135,12 @@ impl Spec {
             .unwrap_or(0)
     }
 
+    /// True if the other spec differs in its name, description and matchers at most.
+    pub fn asks_the_same(&self, other: &Spec) -> bool {
+        let what = |s: &Spec| (s.runtime_ns, s.period_ns, s.flags(), s.protect_s, s.io);
+        what(self) == what(other)
+    }
+
     /// The spec with its origin blanked, to compare what two specs say wherever they were written.
     pub fn without_origin(&self) -> Spec {
         Spec {

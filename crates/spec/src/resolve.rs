@@ -8,7 +8,7 @@
 //! whatever the spec says; so is a file on a file system whose subvolumes share inode numbers.
 
 use crate::device::{DeviceOf, MountTable};
-use crate::diag::{shorten, Diagnostic};
+use crate::diag::{shorten, Diagnostic, Severity};
 use crate::key::Key;
 use crate::limits::{MAX_GLOB_HITS, MAX_MATCHERS};
 use crate::lookup::{Found, Root};
@@ -89,7 +89,8 @@ pub struct Resolution {
     pub rows: Vec<RowOfSet>,
     /// Directories to watch, each once.
     pub watch: Vec<PathBuf>,
-    /// Two specs that mean the same file (warning), absent programs (note), what did not fit (error).
+    /// Two specs that mean the same file (warning; a note if they ask for the same), absent programs
+    /// (note), what did not fit (error).
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -358,7 +359,13 @@ fn same_thing(specs: &[Spec], old: &RowOfSet, new: &RowOfSet) -> Diagnostic {
         "\"{}\" and \"{}\" both mean {file}; the first holds",
         winner.name, loser.name
     );
-    Diagnostic::warning(&winner.origin, what).also(&loser.origin)
+    // Programs in one file (busybox, uutils) often ask for the same anyway.
+    let severity = if winner.asks_the_same(loser) {
+        Severity::Note
+    } else {
+        Severity::Warning
+    };
+    Diagnostic::new(severity, &winner.origin, what).also(&loser.origin)
 }
 
 /// [`Resolver::new`] and [`Resolver::spec`] in one, for a single spec.
