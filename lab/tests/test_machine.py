@@ -119,6 +119,13 @@ class MachineTest(unittest.TestCase):
         self.assertIn("Kernel panic", (result.out / "console").read_text())
         self.assertIn("Kernel panic", (result.out / "dmesg").read_text())
 
+    def test_death_by_the_emulators_own_fault_is_tried_again(self):
+        """On smp without KVM a stale breakpoint can kill the kernel; here the kernel's log and a panic play it."""
+        result = self.run_lab("sh", "-c", "echo '<0>Oops: int3: 0000 [#1]' > /dev/kmsg; echo c > /proc/sysrq-trigger",
+                              machine="smp", accel="tcg", limit=2 * LIMIT)
+        self.assert_ended(result, "panic", None)
+        self.assertEqual((result.status["attempt"], result.status["emulator_fault"]), (3, True))
+
     def test_guest_that_powers_off_by_itself(self):
         result = self.run_lab("sh", "-c", "echo o > /proc/sysrq-trigger; sleep 100")
         self.assert_ended(result, "died", None)
