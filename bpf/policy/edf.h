@@ -84,6 +84,23 @@ static inline void edf_init(struct edf_server *s, u64 now, u64 runtime, u64 peri
 	edf_renew(s, now, (s64)runtime);
 }
 
+/*
+ * The same process exchanges its reservation @old for this one (exec): what it has used of the period
+ * counts. Otherwise a program that execs itself every few milliseconds would never be without budget.
+ */
+static inline void edf_succeed(struct edf_server *s, const struct edf_server *old, u64 now)
+{
+	if (!time_before(now, old->deadline))
+		return;
+	if (old->budget < s->budget)
+		s->budget = old->budget > 0 ? old->budget : 1;
+	if (time_before(s->start, old->start)) {
+		/* it waited for its next period: it still does, for one of its new periods at most */
+		s->start = time_before(old->start, s->deadline) ? old->start : s->deadline;
+		s->deadline = s->start + s->period;
+	}
+}
+
 /* May the task run by right of its reservation now? */
 static inline bool edf_eligible(const struct edf_server *s, u64 now)
 {
@@ -104,13 +121,20 @@ static inline void edf_sleep(struct edf_server *s)
 
 /*
  * The task wakes up: is what is left of budget and period more than its bandwidth (4a)? Followed by
- * edf_assign(). Scaled by 2^10 ns, so that 10 s times 10 s fits into 64 bits.
+ * edf_assign().
+ *
+ * Whoever wakes up has slept, even if the period is a new one since: a stop that uses up the budget
+ * begins one, and so does being admitted asleep.
+ *
+ * In units of 4 ns, so that 10 s times the 20 s that a deadline may be away fits into 64 bits, and
+ * rounded against the task: a period that begins some ns too early is a gift for each wake-up, one
+ * that is kept some ns too long is none.
  */
 static inline void edf_wake(struct edf_server *s, u64 now)
 {
-	if (s->slept && s->budget > 0 && time_before(now, s->deadline) &&
-	    (u64)s->budget / 1024 * (s->period / 1024) >
-		    (s->deadline - now) / 1024 * (s->runtime / 1024))
+	s->slept = 1;
+	if (s->budget > 0 && time_before(now, s->deadline) &&
+	    (u64)s->budget / 4 * (s->period / 4) > ((s->deadline - now) / 4 + 1) * (s->runtime / 4 + 1))
 		edf_renew(s, now, (s64)s->runtime);
 }
 
