@@ -110,11 +110,12 @@ struct usage {
 	u64 ns[LOAD_SAMPLES];
 };
 
+/* A second that is over stays over: the governor may ask for the one before the server's latest. */
 static inline void usage_advance(struct usage *u, u64 second)
 {
 	u64 gone = second - u->second, i;
 
-	if (!gone)
+	if (!time_before(u->second, second))
 		return;
 	for (i = 0; i < LOAD_SAMPLES; i++)
 		if (i < gone)
