@@ -1,0 +1,47 @@
+//! The scheduler's policies on the host: the very headers that the kernel runs, and the tests of what
+//! they promise.
+//!
+//! `bpf/policy/*.h` is pure C: no kernel types, no maps, no clock. Clang compiles it into BPF; here the
+//! host's compiler does, so there is one copy of each algorithm. A module of this crate wraps one header
+//! (`#[repr(C)]` structs and thin functions, no logic), and beside it are the tests: examples of each
+//! branch, and theorems as properties over random workloads in virtual time.
+//!
+//! | module | header | what is proved |
+//! |---|---|---|
+//! | [`edf`] | edf.h | feasibility, isolation, bandwidth bounds, what breaks without our changes to Listing 1 |
+//! | [`load`] | load.h | R_load and S_load, admission, the usage window |
+//! | [`fair`] | fair.h | proportional shares, no starvation, bounded credit and debt, the pair of queues |
+//! | [`background`] | background.h | best-effort work keeps its share; precedence until zero laxity |
+//!
+//! The crate is for tests and the simulator; it is no part of the program.
+
+pub mod background;
+pub mod edf;
+pub mod fair;
+pub mod load;
+
+/// Nanoseconds in a microsecond, a millisecond, a second.
+pub const US: u64 = 1_000;
+/// See [`US`].
+pub const MS: u64 = 1_000_000;
+/// See [`US`].
+pub const SEC: u64 = 1_000_000_000;
+/// One whole CPU in parts per million (`PPM` of types.h).
+pub const PPM: u64 = 1_000_000;
+/// "Never" on the header's clock (`TIME_NEVER` of types.h).
+pub const TIME_NEVER: u64 = u64::MAX;
+
+/// The layout of `$type` is that of the C struct: size, then the offset of each field in order.
+#[cfg(test)]
+macro_rules! assert_layout {
+    ($c:ident, $type:ty, $($field:ident),+) => {{
+        let rust = [std::mem::size_of::<$type>(), $(std::mem::offset_of!($type, $field)),+];
+        extern "C" {
+            static $c: [usize; 1 + [$(stringify!($field)),+].len()];
+        }
+        // SAFETY: a constant array of shim.c, as long as the list of fields there
+        assert_eq!(unsafe { $c }, rust, stringify!($c));
+    }};
+}
+#[cfg(test)]
+pub(crate) use assert_layout;

@@ -1,0 +1,90 @@
+//! `load.h`: R_load and S_load of a CPU, admission, and what one server used (Redline section 6.1).
+
+/// The observation window: samples, one a second (`LOAD_SAMPLES`).
+pub const SAMPLES: usize = 4;
+
+/// The books of one CPU (`struct load`). Loads in ppm of a CPU.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// The last samples, a ring.
+    pub sample_ppm: [u64; SAMPLES],
+    /// R_load: their mean.
+    pub r_ppm: u64,
+    /// S_load: what is expected.
+    pub s_ppm: u64,
+    /// Slot of the next sample.
+    pub next: u32,
+    /// Unused.
+    pub pad: u32,
+}
+
+/// CPU time of one server in each second of the window (`struct usage`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Number of the latest second.
+    pub second: u64,
+    /// Second `n` is in slot `n % SAMPLES`.
+    pub ns: [u64; SAMPLES],
+}
+
+extern "C" {
+    fn policy_load_expected(l: *const Load) -> u64;
+    fn policy_load_fits(l: *const Load, bw_ppm: u64, r_hi_ppm: u64) -> bool;
+    fn policy_load_launch(l: *mut Load, bw_ppm: u64);
+    fn policy_load_leave(l: *mut Load, bw_ppm: u64, age_s: u64);
+    fn policy_load_sample(l: *mut Load, used_ns: u64, interval_ns: u64);
+    fn policy_load_forget(l: *mut Load, use_ppm: u64);
+    fn policy_usage_add(u: *mut Usage, second: u64, ns: u64);
+    fn policy_usage_ppm(u: *mut Usage, second: u64) -> u64;
+}
+
+// SAFETY, for all of these: the C functions touch nothing but `*l`, whose layout the tests compare.
+impl Load {
+    /// max(R_load, S_load), ppm.
+    pub fn expected(&self) -> u64 {
+        unsafe { policy_load_expected(self) }
+    }
+
+    /// Admission: does a task of `bw_ppm` fit below `r_hi_ppm`?
+    pub fn fits(&self, bw_ppm: u64, r_hi_ppm: u64) -> bool {
+        unsafe { policy_load_fits(self, bw_ppm, r_hi_ppm) }
+    }
+
+    /// A task of `bw_ppm` was launched here.
+    pub fn launch(&mut self, bw_ppm: u64) {
+        unsafe { policy_load_launch(self, bw_ppm) }
+    }
+
+    /// A task of `bw_ppm`, launched `age_s` seconds ago, has gone.
+    pub fn leave(&mut self, bw_ppm: u64, age_s: u64) {
+        unsafe { policy_load_leave(self, bw_ppm, age_s) }
+    }
+
+    /// One second's sample: `used_ns` of `interval_ns` by right. No interval, no sample.
+    pub fn sample(&mut self, used_ns: u64, interval_ns: u64) {
+        unsafe { policy_load_sample(self, used_ns, interval_ns) }
+    }
+
+    /// A task that used `use_ppm` over the window was revoked.
+    pub fn forget(&mut self, use_ppm: u64) {
+        unsafe { policy_load_forget(self, use_ppm) }
+    }
+}
+
+// SAFETY: as above
+impl Usage {
+    /// The server ran for `ns` in `second`.
+    pub fn add(&mut self, second: u64, ns: u64) {
+        unsafe { policy_usage_add(self, second, ns) }
+    }
+
+    /// Mean use over the window that ends with `second`, ppm.
+    pub fn ppm(&mut self, second: u64) -> u64 {
+        unsafe { policy_usage_ppm(self, second) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

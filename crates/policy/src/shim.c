@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * shim.c - the policy headers as functions that Rust can link: names and layouts, no logic.
+ *
+ * The headers are static inline, since that is what BPF needs. Each function appears here once more
+ * under the prefix `policy_`, and each struct as an array of its size and the offsets of its fields.
+ */
+#include <stddef.h>
+
+#include "background.h"
+#include "edf.h"
+#include "fair.h"
+#include "load.h"
+
+#define AT(type, field) offsetof(struct type, field)
+
+/* edf.h */
+const size_t policy_layout_edf_server[] = {
+	sizeof(struct edf_server), AT(edf_server, runtime), AT(edf_server, period), AT(edf_server, start),
+	AT(edf_server, deadline), AT(edf_server, budget), AT(edf_server, slept), AT(edf_server, late),
+};
+
+u64 policy_edf_bandwidth(u64 runtime, u64 period)
+{
+	return edf_bandwidth(runtime, period);
+}
+
+void policy_edf_init(struct edf_server *s, u64 now, u64 runtime, u64 period)
+{
+	edf_init(s, now, runtime, period);
+}
+
+bool policy_edf_eligible(const struct edf_server *s, u64 now)
+{
+	return edf_eligible(s, now);
+}
+
+void policy_edf_charge(struct edf_server *s, u64 ns)
+{
+	edf_charge(s, ns);
+}
+
+void policy_edf_sleep(struct edf_server *s)
+{
+	edf_sleep(s);
+}
+
+void policy_edf_wake(struct edf_server *s, u64 now)
+{
+	edf_wake(s, now);
+}
+
+u32 policy_edf_assign(struct edf_server *s, u64 now)
+{
+	return edf_assign(s, now);
+}
+
+/* load.h */
+const size_t policy_layout_load[] = {
+	sizeof(struct load), AT(load, sample_ppm), AT(load, r_ppm), AT(load, s_ppm), AT(load, next), AT(load, pad),
+};
+
+const size_t policy_layout_usage[] = {sizeof(struct usage), AT(usage, second), AT(usage, ns)};
+
+const u64 policy_load_samples = LOAD_SAMPLES;
+const u64 policy_load_sample_ns = LOAD_SAMPLE_NS;
+
+u64 policy_load_expected(const struct load *l)
+{
+	return load_expected(l);
+}
+
+bool policy_load_fits(const struct load *l, u64 bw_ppm, u64 r_hi_ppm)
+{
+	return load_fits(l, bw_ppm, r_hi_ppm);
+}
+
+void policy_load_launch(struct load *l, u64 bw_ppm)
+{
+	load_launch(l, bw_ppm);
+}
+
+void policy_load_leave(struct load *l, u64 bw_ppm, u64 age_s)
+{
+	load_leave(l, bw_ppm, age_s);
+}
+
+void policy_load_sample(struct load *l, u64 used_ns, u64 interval_ns)
+{
+	load_sample(l, used_ns, interval_ns);
+}
+
+void policy_load_forget(struct load *l, u64 use_ppm)
+{
+	load_forget(l, use_ppm);
+}
+
+void policy_usage_add(struct usage *u, u64 second, u64 ns)
+{
+	usage_add(u, second, ns);
+}
+
+u64 policy_usage_ppm(struct usage *u, u64 second)
+{
+	return usage_ppm(u, second);
+}
+
+/* fair.h */
+const size_t policy_layout_fair_pair[] = {sizeof(struct fair_pair), AT(fair_pair, tag), AT(fair_pair, now)};
+
+const u64 policy_fair_weight = FAIR_WEIGHT;
+const u64 policy_fair_slice_ns = FAIR_SLICE_NS;
+const u64 policy_fair_credit_ns = FAIR_CREDIT_NS;
+const u64 policy_fair_debt_ns = FAIR_DEBT_NS;
+
+u64 policy_fair_cost(u64 ran_ns, u32 weight)
+{
+	return fair_cost(ran_ns, weight);
+}
+
+u64 policy_fair_place(u64 v, u64 now)
+{
+	return fair_place(v, now);
+}
+
+u64 policy_fair_start(u64 now)
+{
+	return fair_start(now);
+}
+
+u32 policy_fair_pair_pick(struct fair_pair *f)
+{
+	return fair_pair_pick(f);
+}
+
+void policy_fair_pair_charge(struct fair_pair *f, u32 m, u64 ran_ns, u32 nr)
+{
+	fair_pair_charge(f, m, ran_ns, nr);
+}
+
+/* background.h */
+const size_t policy_layout_background[] = {
+	sizeof(struct background), AT(background, window_end), AT(background, owed),
+};
+
+const u64 policy_background_window_ns = BACKGROUND_WINDOW_NS;
+
+void policy_background_roll(struct background *b, u64 now, u64 share_ppm)
+{
+	background_roll(b, now, share_ppm);
+}
+
+void policy_background_charge(struct background *b, u64 ran_ns)
+{
+	background_charge(b, ran_ns);
+}
+
+u64 policy_background_laxity(const struct background *b, u64 now)
+{
+	return background_laxity(b, now);
+}
