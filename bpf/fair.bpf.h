@@ -17,6 +17,20 @@ static __always_inline bool pinned(const struct task_struct *p)
 	return nr_cpus > 1 && p->nr_cpus_allowed == 1;
 }
 
+/* Where @p joins @dsq, whose virtual time is @now. */
+static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
+{
+	u64 v = fair_place(p->scx.dsq_vtime, now);
+
+	if (time_before(now + FAIR_SLICE_NS, v)) { /* in debt; how far that may go depends on the queue */
+		u64 latest = now + fair_debt(scx_bpf_dsq_nr_queued(dsq));
+
+		if (time_before(latest, v))
+			v = latest;
+	}
+	return v;
+}
+
 /* Put @p, which waits nowhere, into its fair queue; wake a CPU for it if one is idle. */
 static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags)
 {
@@ -25,11 +39,11 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags)
 	if (pinned(p)) {
 		cpu = scx_bpf_task_cpu(p);
 		dsq_insert_vtime(p, DSQ_PINNED(cpu), FAIR_SLICE_NS,
-				 fair_place(p->scx.dsq_vtime, cpu_ctx(cpu)->pinned_now), enq_flags);
+				 fair_vtime(p, DSQ_PINNED(cpu), cpu_ctx(cpu)->pinned_now), enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		return;
 	}
-	dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, fair_place(p->scx.dsq_vtime, fair_now), enq_flags);
+	dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, fair_vtime(p, DSQ_FAIR, fair_now), enq_flags);
 	/* on a wake-up select_cpu has looked for an idle CPU just now */
 	if (nr_cpus > 1 && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);

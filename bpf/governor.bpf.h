@@ -48,6 +48,17 @@ static __noinline s32 least_loaded(struct task_struct *p)
 	return best;
 }
 
+/* Would a task of @bw_ppm be admitted now, if only there were a slot? */
+static __noinline bool governor_fits(struct task_struct *p, u64 bw_ppm, u64 *load_ppm)
+{
+	s32 cpu = least_loaded(p);
+
+	if (cpu < 0)
+		return false;
+	*load_ppm = load_expected(&cpu_ctx(cpu)->load);
+	return load_fits(&cpu_ctx(cpu)->load, bw_ppm, r_hi_ppm);
+}
+
 /*
  * Admission test for @s, whose task is @p. @launch: add its C/T to S_load; not for tasks that were
  * already running when aplomb came, or came back: their use is measured within a second.
@@ -58,7 +69,7 @@ static __noinline bool governor_admit(struct server *s, struct task_struct *p, b
 	u64 bw = server_bandwidth(s), r, expected, now = bpf_ktime_get_ns();
 	s32 cpu = least_loaded(p);
 	struct cpu_ctx *c;
-	bool fits;
+	bool fits, taken;
 
 	if (cpu < 0)
 		return false;
@@ -73,17 +84,25 @@ static __noinline bool governor_admit(struct server *s, struct task_struct *p, b
 
 	if (!fits) {
 		if (!again) {
-			s->info.state = SERVER_REJECTED;
+			bpf_spin_lock(&s->lock);
+			if (s->info.state != SERVER_FREE)
+				s->info.state = SERVER_REJECTED;
+			bpf_spin_unlock(&s->lock);
 			emit(EV_REJECTED, s, expected, r_hi_ppm, bw);
 		}
 		return false;
 	}
 	bpf_spin_lock(&s->lock);
-	edf_init(&s->info.edf, now, s->info.spec.runtime_ns, s->info.spec.period_ns);
-	s->info.cpu = cpu;
-	s->info.admitted_ns = now;
-	s->info.state = SERVER_ADMITTED;
+	taken = s->info.tgid == p->tgid && s->info.state != SERVER_FREE;
+	if (taken) { /* else its task has just ended */
+		edf_init(&s->info.edf, now, s->info.spec.runtime_ns, s->info.spec.period_ns);
+		s->info.cpu = cpu;
+		s->info.admitted_ns = now;
+		s->info.state = SERVER_ADMITTED;
+	}
 	bpf_spin_unlock(&s->lock);
+	if (!taken)
+		return false; /* what was added to S_load decays */
 	if (again)
 		emit(EV_REACTIVATED, s, r, r_lo_ppm, bw);
 	else
@@ -91,12 +110,19 @@ static __noinline bool governor_admit(struct server *s, struct task_struct *p, b
 	return true;
 }
 
-/* @s leaves its CPU's books: its task ended, or moves. */
+/*
+ * @s leaves its CPU's books: its task ended, or moves. What it used of the current period stays in
+ * S_load and decays there, or a chain of processes that each use up a whole budget and end would be
+ * admitted for ever.
+ */
 static __always_inline void governor_leave(struct server *s)
 {
-	u64 age = (bpf_ktime_get_ns() - s->info.admitted_ns) / NSEC_PER_SEC;
+	u64 now = bpf_ktime_get_ns(), age = (now - s->info.admitted_ns) / NSEC_PER_SEC;
 	u64 bw = server_bandwidth(s);
 	struct cpu_ctx *c = cpu_ctx(s->info.cpu);
+
+	if (time_before(now, s->info.edf.deadline) && s->info.spec.runtime_ns)
+		bw = s->info.edf.budget > 0 ? bw * (u64)s->info.edf.budget / s->info.spec.runtime_ns : 0;
 
 	bpf_spin_lock(&governor_lock);
 	load_leave(&c->load, bw, age);
@@ -142,6 +168,7 @@ static __noinline void relieve_cpu(u32 cpu, u64 second)
 	bpf_for(i, 0, MAX_VICTIMS) {
 		u64 use = 0, r = c->load.r_ppm;
 		struct server *s;
+		bool revoked;
 
 		if (r < r_hi_ppm)
 			return;
@@ -151,8 +178,13 @@ static __noinline void relieve_cpu(u32 cpu, u64 second)
 		bpf_spin_lock(&governor_lock);
 		load_forget(&c->load, use);
 		bpf_spin_unlock(&governor_lock);
-		s->info.state = SERVER_REVOKED;
-		emit(EV_REVOKED, s, r, r_max_ppm, use);
+		bpf_spin_lock(&s->lock);
+		revoked = s->info.state == SERVER_ADMITTED;
+		if (revoked)
+			s->info.state = SERVER_REVOKED;
+		bpf_spin_unlock(&s->lock);
+		if (revoked)
+			emit(EV_REVOKED, s, r, r_max_ppm, use);
 	}
 }
 
@@ -210,7 +242,7 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 	static u64 last_ns, ticks;
 	u64 now = bpf_ktime_get_ns(), interval = now - last_ns, second = now / NSEC_PER_SEC;
 	bool idle = !nr_servers;
-	u32 cpu;
+	u32 cpu, edf_queued = 0;
 
 	/* the first tick after a pause: what was counted in between belongs to no second */
 	if (interval > 2 * LOAD_SAMPLE_NS)
@@ -220,6 +252,8 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 		struct cpu_ctx *c = cpu_ctx(cpu);
 		u64 used = __sync_lock_test_and_set(&c->reserved_ns, 0);
 
+		edf_queued += scx_bpf_dsq_nr_queued(DSQ_EDF(cpu));
+
 		bpf_spin_lock(&governor_lock);
 		load_sample(&c->load, used, interval);
 		if (idle)
@@ -228,18 +262,23 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 		if (c->load.r_ppm > r_max_ppm)
 			relieve_cpu(cpu, second);
 	}
-	if (idle)
+	if (idle && !edf_queued) {
+		reserved_on = 0;
 		return 0; /* no timer while nobody is interactive; the next admission starts it */
+	}
 	if (++ticks % LOAD_SAMPLES == 0)
 		reactivate_one();
 	bpf_timer_start(&slot->timer, LOAD_SAMPLE_NS, 0);
 	return 0;
 }
 
+/* The first server has come. */
 static __always_inline void governor_wake(void)
 {
 	struct timer_slot *slot;
 	u32 zero = 0;
+
+	reserved_on = 1;
 
 	slot = bpf_map_lookup_elem(&governor_timer, &zero);
 	if (slot)

@@ -17,7 +17,6 @@ enum limits {
 	MAX_CPUS = 1024,      /* possible CPUs; attach is refused above */
 	MAX_SPECS = 8192,     /* matchers; user space refuses the spec that does not fit */
 	MAX_SERVERS = 4096,   /* interactive tasks at a time; one more stays best-effort (EV_LIMIT) */
-	MAX_PENDING = 1024,   /* reservations asked by `aplomb run` and not yet claimed by an exec */
 	COMM_LEN = 16,        /* TASK_COMM_LEN */
 	ARGS_SCANNED = 8,     /* arguments after argv[0] that a matcher may name */
 	ARG_BYTES = 256,      /* bytes of the argument area that are looked at */

@@ -46,7 +46,7 @@ enum {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
-	BPF_MAP_TYPE_QUEUE = 22,
+	BPF_MAP_TYPE_STACK = 23,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 	BPF_F_NO_PREALLOC = 1,
@@ -130,6 +130,7 @@ struct task_struct {
 	unsigned int flags;
 	int pid, tgid;
 	int nr_cpus_allowed;
+	unsigned short migration_disabled;
 	const cpumask_t *cpus_ptr;
 	struct mm_struct *mm;
 	struct task_struct *real_parent, *group_leader;

@@ -11,7 +11,7 @@
  *                                    +--> [fair queue] -----------+                                |
  *                                               ^-------------------- still runnable -------------+
  *
- * The plain case, no interactive task anywhere, costs one test of nr_servers a callback.
+ * The plain case, no interactive task anywhere, costs one test of reserved_on a callback.
  */
 #include "match.bpf.h"
 #include "reserved.bpf.h"
@@ -26,7 +26,7 @@ s32 OPS(aplomb_init_task, struct task_struct *p, struct scx_init_task_args *args
 	struct task_ctx *pt, *t;
 	struct server *s;
 
-	if (!args->fork || !nr_servers)
+	if (!args->fork || !reserved_on)
 		return 0;
 	parent = bpf_get_current_task_btf();
 	pt = task_ctx(parent);
@@ -41,11 +41,11 @@ s32 OPS(aplomb_init_task, struct task_struct *p, struct scx_init_task_args *args
 	if (!t)
 		return 0;
 	if (p->tgid == parent->tgid) {
-		task_join(t, pt->slot, s);
+		task_join(t, pt->slot, s, pt->generation);
 	} else {
 		t->slot = pt->slot;
 		t->generation = pt->generation;
-		t->window_ns = fork_window_ns;
+		t->window_ns = pt->window_ns ? pt->window_ns : fork_window_ns;
 		t->launched = 1;
 	}
 	return 0;
@@ -74,7 +74,9 @@ s32 OPS(aplomb_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	if (t) {
 		struct server *s = server_of(t);
 
-		if (s && s->info.state == SERVER_ADMITTED && bpf_cpumask_test_cpu(s->info.cpu, p->cpus_ptr))
+		/* while it waits for its next period it may run wherever there is time to spare */
+		if (s && s->info.state == SERVER_ADMITTED && bpf_cpumask_test_cpu(s->info.cpu, p->cpus_ptr) &&
+		    !time_before(bpf_ktime_get_ns(), s->info.edf.start))
 			return s->info.cpu;
 	}
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
@@ -105,10 +107,13 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	if (!nr_servers) {
+	if (!reserved_on) {
 		fair_dispatch(cpu, c);
 		return;
 	}
+	/* nothing runs and nothing was sent: what was, but never came to run, is forgotten here */
+	c->deadline = TIME_NEVER;
+	c->turn = 0;
 	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
 		if (background_due(cpu, c)) {
 			c->turn = 1;
@@ -119,9 +124,10 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 		if (reserved_dispatch(cpu))
 			return;
 	}
-	if (fair_dispatch(cpu, c) || nr_cpus == 1)
+	if (fair_dispatch(cpu, c) || (nr_cpus > 1 && reserved_steal(cpu)))
 		return;
-	reserved_steal(cpu);
+	if (prev && c->by_right)
+		reserved_lapse(prev, cpu);
 }
 
 void OPS(aplomb_running, struct task_struct *p)
@@ -137,8 +143,10 @@ void OPS(aplomb_running, struct task_struct *p)
 	if (t) {
 		struct server *s = server_of(t);
 
-		if (s)
+		if (s) {
 			c->slot = t->slot;
+			c->generation = t->generation;
+		}
 		if (t->by_right) {
 			t->by_right = 0;
 			p->scx.dsq_vtime = t->fair_vtime;
@@ -164,11 +172,11 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	if (c->slot) {
 		struct server *s = server_at(c->slot);
 
-		if (s)
+		if (s && s->info.generation == c->generation)
 			reserved_stopping(s, cpu, ran, runnable);
 		window_charge(p, ran);
 	}
-	if (nr_servers && !c->by_right)
+	if (reserved_on && !c->by_right)
 		background_charge(&c->background, ran);
 	if (c->turn) {
 		c->turn = 0;
@@ -187,7 +195,8 @@ void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 	struct server *s = server_owned(t);
 	s32 before;
 
-	if (!s || p->pid != p->tgid || s->info.state != SERVER_ADMITTED ||
+	/* a task that may not migrate for a moment has one CPU for that moment: no change of affinity */
+	if (!s || p->pid != p->tgid || p->migration_disabled || s->info.state != SERVER_ADMITTED ||
 	    bpf_cpumask_test_cpu(s->info.cpu, mask))
 		return;
 	before = s->info.cpu;
@@ -231,7 +240,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 		return err;
 	bpf_for(i, 1, MAX_SERVERS) {
 		struct server *s;
-		u32 slot = i;
+		u32 slot = MAX_SERVERS - i; /* so that the lowest is taken first */
 
 		s = bpf_map_lookup_elem(&servers, &slot);
 		if (!s)

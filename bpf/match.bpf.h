@@ -250,7 +250,7 @@ int rematch(struct bpf_iter__task *ctx)
 				return 0;
 		}
 		task_leave(t);
-		task_join(t, lt->slot, s);
+		task_join(t, lt->slot, s, lt->generation);
 		return 0;
 	}
 	s = server_owned(t);

@@ -75,6 +75,10 @@ static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *
 	u32 change;
 	s32 cpu;
 
+	if (t->by_right) { /* it was queued by right, and taken out without running (nice, affinity) */
+		t->by_right = 0;
+		p->scx.dsq_vtime = t->fair_vtime;
+	}
 	if (!s || s->info.state != SERVER_ADMITTED)
 		return false;
 	cpu = s->info.cpu;
@@ -350,6 +354,24 @@ static __always_inline void window_charge(struct task_struct *p, u64 ran)
 		window_settle(p, t);
 	else
 		t->window_ns -= ran;
+}
+
+/*
+ * @prev's time by right is up and nobody else wants @cpu: the kernel lets it go on without a word, so
+ * this is the place to settle accounts. From here it runs on spare time, and anything may preempt it.
+ */
+static __noinline void reserved_lapse(struct task_struct *prev, u32 cpu)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 ran = prev->se.sum_exec_runtime - c->exec_start;
+	struct server *s = server_at(c->slot);
+
+	fair_charge(prev, cpu, c, ran);
+	if (s && s->info.generation == c->generation)
+		reserved_stopping(s, cpu, ran, true);
+	window_charge(prev, ran);
+	c->exec_start = prev->se.sum_exec_runtime;
+	c->by_right = 0;
 }
 
 #endif /* APLOMB_RESERVED_BPF_H */

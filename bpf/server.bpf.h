@@ -11,29 +11,41 @@
 
 #include "governor.bpf.h"
 
-static __always_inline void task_join(struct task_ctx *t, u32 slot, struct server *s)
+/* A thread joins @s, in its @generation; if that one is over, it has no server. */
+static __always_inline void task_join(struct task_ctx *t, u32 slot, struct server *s, u32 generation)
 {
 	t->slot = slot;
-	t->generation = s->info.generation;
+	t->generation = generation;
 	t->window_ns = 0;
-	__sync_fetch_and_add(&s->info.threads, 1);
+	bpf_spin_lock(&s->lock);
+	if (s->info.generation == generation)
+		s->info.threads++;
+	bpf_spin_unlock(&s->lock);
 }
 
-/* Give a slot back. Tasks that still refer to it see another generation and count as having none. */
-static __noinline void server_release(struct server *s, u32 slot)
+/*
+ * @leave threads of @generation leave @s; with the last, or if @leave is 0 at once, the slot becomes
+ * free. Tasks that still refer to it see another generation and count as having none.
+ */
+static __noinline void server_release(struct server *s, u32 slot, u32 generation, u32 leave)
 {
-	u32 state;
+	u32 state = SERVER_FREE;
 
 	bpf_spin_lock(&s->lock);
-	state = s->info.state;
-	s->info.state = SERVER_FREE;
+	if (s->info.generation == generation && s->info.state != SERVER_FREE) {
+		s->info.threads -= leave;
+		if (!leave || s->info.threads <= 0) {
+			state = s->info.state;
+			s->info.state = SERVER_FREE;
+			s->info.generation++;
+		}
+	}
 	bpf_spin_unlock(&s->lock);
 	if (state == SERVER_FREE)
 		return;
 	if (state == SERVER_ADMITTED)
 		governor_leave(s);
 	emit(EV_EXITED, s, s->info.served_ns, s->info.periods, s->info.missed);
-	s->info.generation++;
 	__sync_fetch_and_sub(&nr_servers, 1);
 	bpf_map_push_elem(&free_slots, &slot, 0);
 }
@@ -42,12 +54,24 @@ static __noinline void server_release(struct server *s, u32 slot)
 static __noinline void task_leave(struct task_ctx *t)
 {
 	struct server *s = server_of(t);
-	u32 slot = t->slot;
 
+	if (s && !t->window_ns)
+		server_release(s, t->slot, t->generation, 1);
 	t->slot = 0;
-	if (s && !t->window_ns && __sync_fetch_and_sub(&s->info.threads, 1) == 1)
-		server_release(s, slot);
 	t->window_ns = 0;
+}
+
+/* nr_slots = max(nr_slots, slot + 1), against others who do the same. */
+static __always_inline void slots_cover(u32 slot)
+{
+	u32 i;
+
+	for (i = 0; i < 8; i++) {
+		u32 seen = nr_slots;
+
+		if (slot < seen || __sync_val_compare_and_swap(&nr_slots, seen, slot + 1) == seen)
+			return;
+	}
 }
 
 /* The program gives its server back, for all its threads: it runs something else now. */
@@ -56,24 +80,38 @@ static __noinline void program_leave(struct task_ctx *t)
 	struct server *s = server_of(t);
 
 	if (s && !t->window_ns)
-		server_release(s, t->slot);
+		server_release(s, t->slot, t->generation, 0);
 	t->slot = 0;
 	t->window_ns = 0;
 }
 
+/* Tasks that were refused may wait in the table for a better time as long as it is half empty. */
+static __always_inline bool table_is_crowded(void)
+{
+	return nr_servers >= MAX_SERVERS / 2;
+}
+
 /*
  * @p becomes interactive under @spec: a slot, then the admission test. Whatever it had before is given
- * back. @parent: pid it inherits from, or 0. False if the table is full (told), else true, admitted
- * or not.
+ * back. @parent: pid it inherits from, or 0. @launch: see governor_admit. False if the table is full
+ * or, for those that may not wait in it, if admission says no (both told); else true.
  */
 static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, const struct spec *spec,
 				     s32 parent, bool launch)
 {
 	struct spec copy = *spec; /* the map's row may change while we look */
-	struct server *s;
+	u64 bw = edf_bandwidth(copy.runtime_ns, copy.period_ns), load = 0;
+	struct server *s = server_of(t);
+	struct edf_server before = {};
 	u32 slot = 0;
 
+	if (s && !t->window_ns)
+		before = s->info.edf;
 	program_leave(t);
+	if ((parent || table_is_crowded()) && !governor_fits(p, bw, &load)) {
+		emit_task(EV_REJECTED, p, copy.id, load, r_hi_ppm, bw);
+		return false;
+	}
 	if (bpf_map_pop_elem(&free_slots, &slot) || !(s = server_at(slot))) {
 		emit_task(EV_LIMIT, p, copy.id, MAX_SERVERS, copy.runtime_ns, copy.period_ns);
 		return false;
@@ -94,14 +132,17 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 	__builtin_memset(s->waiter, 0, sizeof(s->waiter));
 	bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
 	s->info.state = SERVER_REJECTED;
-	if (slot >= nr_slots)
-		nr_slots = slot + 1;
-	task_join(t, slot, s);
+	slots_cover(slot);
+	task_join(t, slot, s, s->info.generation);
 	if (__sync_fetch_and_add(&nr_servers, 1) == 0)
 		governor_wake();
 	if (parent)
 		emit(EV_INHERITED, s, parent, copy.runtime_ns, copy.period_ns);
-	governor_admit(s, p, launch, false);
+	if (governor_admit(s, p, launch, false) && before.period) {
+		bpf_spin_lock(&s->lock);
+		edf_succeed(&s->info.edf, &before, s->info.edf.start);
+		bpf_spin_unlock(&s->lock);
+	}
 	return true;
 }
 

@@ -53,9 +53,12 @@ struct {
 	__type(value, struct server);
 } servers SEC(".maps");
 
-/* Slots of `servers` that are free; slot 0 means "none" and is never in it. */
+/*
+ * Slots of `servers` that are free; slot 0 means "none" and is never in it. Last in, first out, so that
+ * the table stays dense and whoever looks through it looks at no more than were ever in use at once.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, MAX_SERVERS);
 	__type(value, u32);
 } free_slots SEC(".maps");
@@ -127,6 +130,7 @@ struct cpu_ctx {
 	struct fair_pair pair;
 	u64 pinned_now; /* virtual time of the pinned tasks' queue */
 	u32 slot;       /* server of the running task, 0: none */
+	u32 generation; /* of that slot */
 	u32 by_right;   /* it runs by right of that server */
 	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
 	u32 turn;       /* best-effort work runs although reserved tasks wait (background.h) */
@@ -135,9 +139,14 @@ struct cpu_ctx {
 
 struct cpu_ctx cpus[MAX_CPUS];
 
-u32 nr_cpus;                     /* possible CPUs */
-u32 nr_slots;                    /* highest slot ever used + 1: user space reads servers[1 .. nr_slots - 1] */
-u32 nr_servers;                  /* slots in use; 0: every path skips the reserved layer */
+u32 nr_cpus;    /* possible CPUs */
+u32 nr_slots;   /* highest slot ever used + 1: user space reads servers[1 .. nr_slots - 1] */
+u32 nr_servers; /* slots in use */
+/*
+ * 0: nobody is interactive, and every path skips the reserved layer. Set with the first server;
+ * cleared by the governor once the last has gone and no task is left in an EDF queue.
+ */
+u32 reserved_on;
 u32 nr_matchers[NR_MATCH_KINDS]; /* written by user space */
 u64 fair_now;                    /* virtual time of the machine's queue */
 struct exit_info exit_info;
@@ -161,7 +170,7 @@ static __always_inline struct task_ctx *task_ctx(struct task_struct *p)
 /* The task's context if any task has a server at all: the plain case pays one load and one branch. */
 static __always_inline struct task_ctx *task_ctx_if_any(struct task_struct *p)
 {
-	return nr_servers ? task_ctx(p) : NULL;
+	return reserved_on ? task_ctx(p) : NULL;
 }
 
 static __always_inline struct server *server_at(u32 slot)
