@@ -37,9 +37,10 @@ def setup() -> None:
         words = ["sudo", "-n", *words]
     progress("installing " + " ".join(missing) + "…")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    if subprocess.run(words, env=environment, stdout=subprocess.DEVNULL).returncode:
+    # The first try may fail only because a fresh machine has no package lists: then what it says is not for people.
+    if subprocess.run(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
         update = [*words[:words.index("apt-get")], "apt-get", "-q", "update"]
-        subprocess.run(update, stdout=subprocess.DEVNULL)  # a fresh machine has no package lists yet
+        subprocess.run(update, stdout=subprocess.DEVNULL)
         if subprocess.run(words, env=environment, stdout=subprocess.DEVNULL).returncode:
             raise LabError(f"this failed: {' '.join(words)}")
 
