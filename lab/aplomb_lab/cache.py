@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from pathlib import Path
 from typing import Callable, Iterator
 
@@ -125,11 +126,17 @@ class Cache:
         """Hold the lock of one entry; the kernel lets go of it when the holder dies."""
         self.prepare()
         with open(self.root / "locks" / name, "w") as handle:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                progress(f"waiting for another run that builds or checks {name}…", quiet)
-                fcntl.flock(handle, fcntl.LOCK_EX)
+            patience = time.monotonic() + 3  # a check by another run takes less and is not worth a word
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > patience:
+                        progress(f"waiting for another run that builds {name}…", quiet)
+                        fcntl.flock(handle, fcntl.LOCK_EX)
+                        break
+                    time.sleep(0.02)
             yield
 
     def get(self, name: str, build: Callable[[Path], None], what: str, quiet: bool = False) -> Path:
