@@ -32,7 +32,7 @@ impl Default for Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.file.display())?;
+        f.write_str(&defused(&self.file.to_string_lossy()))?;
         match (self.line, self.column) {
             (0, _) => Ok(()),
             (l, 0) => write!(f, ":{l}"),
@@ -103,8 +103,10 @@ impl Diagnostic {
         self
     }
 
+    /// What was probably meant. It is made of the file's own text, so one that no terminal should see, or
+    /// that is too long to help, is left out.
     pub fn suggest(mut self, suggestion: Option<impl Into<String>>) -> Diagnostic {
-        self.suggestion = suggestion.map(Into::into);
+        self.suggestion = suggestion.map(Into::into).filter(|s| shorten(s) == *s);
         self
     }
 
@@ -158,12 +160,16 @@ pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -
 /// Text from a file made safe and short enough for one line of a terminal or log.
 pub fn shorten(text: &str) -> String {
     const MAX: usize = 80;
-    let mut out = String::new();
-    for (n, c) in text.chars().enumerate() {
-        if n == MAX {
-            out.push('…');
-            break;
-        }
+    match text.char_indices().nth(MAX) {
+        Some((end, _)) => defused(&text[..end]) + "…",
+        None => defused(text),
+    }
+}
+
+/// Text with everything escaped that a terminal would act on instead of showing it.
+fn defused(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
         if c.is_control() || is_invisible(c) {
             out.extend(c.escape_unicode());
         } else {
@@ -266,5 +272,7 @@ mod tests {
     fn terminal_escapes_are_defused() {
         assert_eq!(shorten("a\u{1b}[2Jb"), "a\\u{1b}[2Jb");
         assert_eq!(shorten(&"x".repeat(500)).chars().count(), 81);
+        let d = Diagnostic::error(&Place::file(Path::new("\u{1b}c")), "x").suggest(Some("\u{8}"));
+        assert_eq!(d.to_string(), "\\u{1b}c: x");
     }
 }

@@ -320,20 +320,17 @@ impl Line<'_> {
     fn flags(&self) -> Result<[bool; 3], Diagnostic> {
         let mut flags = [false; 3];
         for letter in self.given(4).unwrap_or_default().chars() {
-            let known = "IRP".find(letter.to_ascii_uppercase());
-            match known {
-                Some(n) if letter.is_ascii_uppercase() => {
+            match "IRP".find(letter) {
+                Some(n) => {
                     if std::mem::replace(&mut flags[n], true) {
                         return Err(self.bad(4, format!("\"{letter}\" is given twice"), None));
                     }
                 }
-                _ => {
+                None => {
                     let what = format!("\"{}\" is no flag (I, R, P)", shorten(&letter.to_string()));
-                    return Err(self.bad(
-                        4,
-                        what,
-                        known.map(|_| self.text(4).to_ascii_uppercase()),
-                    ));
+                    let fixed = self.text(4).to_ascii_uppercase();
+                    let fits = fixed.chars().all(|c| "IRP".contains(c));
+                    return Err(self.bad(4, what, Some(fixed).filter(|_| fits)));
                 }
             }
         }
