@@ -29,15 +29,16 @@ struct background {
 	s64 owed;       /* ns of the current window */
 };
 
-/* Begin a new window if the last one is over; @share_ppm is 1 - R_max. */
+/*
+ * Begin a new window if the last one is over; @share_ppm is 1 - R_max. It begins now, not where the last
+ * one ended: between the two nothing reserved ran (it would have asked), so best-effort work lost
+ * nothing, and in the rest of a window it would be due at once.
+ */
 static inline void background_roll(struct background *b, u64 now, u64 share_ppm)
 {
 	if (time_before(now, b->window_end))
 		return;
-	/* back to back while there is contention, from now after a pause */
-	if (time_before(b->window_end + BACKGROUND_WINDOW_NS, now))
-		b->window_end = now;
-	b->window_end += BACKGROUND_WINDOW_NS;
+	b->window_end = now + BACKGROUND_WINDOW_NS;
 	b->owed = (s64)(BACKGROUND_WINDOW_NS / 1000 * share_ppm / 1000);
 }
 
@@ -46,14 +47,15 @@ static inline void background_charge(struct background *b, u64 ran_ns)
 	b->owed -= (s64)ran_ns;
 }
 
-/* ns until best-effort work must run (0: now); TIME_NEVER if it has had its part of this window. */
+/*
+ * For how many ns may reserved tasks run before this has to be asked again, after background_roll() at
+ * the same @now? 0: best-effort work must run. If it has had its part: to the end of the window, since
+ * it is owed another one then.
+ */
 static inline u64 background_laxity(const struct background *b, u64 now)
 {
-	s64 lax;
+	s64 lax = (s64)(b->window_end - now) - (b->owed > 0 ? b->owed : 0);
 
-	if (b->owed <= 0)
-		return TIME_NEVER;
-	lax = (s64)(b->window_end - now) - b->owed;
 	return lax > 0 ? (u64)lax : 0;
 }
 
