@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -116,7 +117,7 @@ def _input_pairs(inputs: Sequence[str | Path | tuple[str | Path, str]]) -> list[
         path = Path(path)
         if not path.exists():
             raise LabError(f"{path} does not exist: it cannot be taken into the guest")
-        name = name or path.resolve().name
+        name = name or Path(os.path.abspath(path)).name
         if name.startswith("/") or ".." in Path(name).parts or Path(name).parts[0] == "out":
             raise LabError(f"{name!r} cannot be a name below /job (absolute, with .., or the results' folder out)")
         pairs.append((path, name))
