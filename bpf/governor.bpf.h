@@ -263,8 +263,12 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 			relieve_cpu(cpu, second);
 	}
 	if (idle && !edf_queued) {
-		reserved_on = 0;
-		return 0; /* no timer while nobody is interactive; the next admission starts it */
+		/* no timer while nobody is interactive; a first server that comes just now is seen here, or
+		 * sees the switch off and starts the timer itself */
+		__sync_lock_test_and_set(&reserved_on, 0);
+		if (!nr_servers)
+			return 0;
+		reserved_on = 1;
 	}
 	if (++ticks % LOAD_SAMPLES == 0)
 		reactivate_one();
@@ -272,13 +276,14 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 	return 0;
 }
 
-/* The first server has come. */
+/* A server was added, nr_servers counts it: see that the reserved layer is on and the second ticks. */
 static __always_inline void governor_wake(void)
 {
 	struct timer_slot *slot;
 	u32 zero = 0;
 
-	reserved_on = 1;
+	if (__sync_lock_test_and_set(&reserved_on, 1))
+		return;
 
 	slot = bpf_map_lookup_elem(&governor_timer, &zero);
 	if (slot)

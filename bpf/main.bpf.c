@@ -150,7 +150,7 @@ void OPS(aplomb_running, struct task_struct *p)
 		if (t->by_right) {
 			t->by_right = 0;
 			p->scx.dsq_vtime = t->fair_vtime;
-			if (s && right_on(t, cpu)) {
+			if (s && right_on(t, cpu) && edf_eligible(&s->info.edf, bpf_ktime_get_ns())) {
 				c->turn = 0;
 				reserved_running(p, t, s, cpu);
 				return;
@@ -159,6 +159,8 @@ void OPS(aplomb_running, struct task_struct *p)
 	}
 	if (c->turn)
 		cpu_timer_start(cpu, c->background.owed > 0 ? c->background.owed : 1);
+	else if (reserved_on)
+		yield_to_earlier(cpu, TIME_NEVER);
 	fair_running(p, c);
 }
 
@@ -171,10 +173,16 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	fair_charge(p, cpu, c, ran);
 	if (c->slot) {
 		struct server *s = server_at(c->slot);
+		struct task_ctx *t = task_ctx(p);
 
 		if (s && s->info.generation == c->generation)
 			reserved_stopping(s, cpu, ran, runnable);
-		window_charge(p, ran);
+		if (t) {
+			window_charge(p, t, ran);
+			/* interrupted by a higher class it will run again without an enqueue, by right */
+			t->by_right = runnable && c->by_right;
+			t->fair_vtime = p->scx.dsq_vtime;
+		}
 	}
 	if (reserved_on && !c->by_right)
 		background_charge(&c->background, ran);

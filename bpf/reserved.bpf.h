@@ -291,6 +291,25 @@ static __always_inline u64 least(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
+/*
+ * A task with @deadline (TIME_NEVER: none) begins to run on @cpu. What the kernel had in the CPU's local
+ * queue goes before any order of ours: has an earlier deadline come in between? So it is when a task of
+ * a higher class has interrupted another, which is then put back there without a word to us.
+ */
+static __noinline void yield_to_earlier(u32 cpu, u64 deadline)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *head = NULL;
+
+	if (!scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)))
+		return;
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
+		head = bpf_iter_scx_dsq_next(&it);
+	if (head && time_before(head->scx.dsq_vtime, deadline))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
 /* @p begins to run by right of @s: set the timer for what ends first. */
 static __noinline void reserved_running(struct task_struct *p, struct task_ctx *t, struct server *s, u32 cpu)
 {
@@ -306,16 +325,7 @@ static __noinline void reserved_running(struct task_struct *p, struct task_ctx *
 	limit = least(limit, background_laxity(&c->background, now));
 	cpu_timer_start(cpu, limit > NSEC_PER_USEC ? limit : NSEC_PER_USEC);
 
-	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
-		struct bpf_iter_scx_dsq it;
-		struct task_struct *head = NULL;
-
-		if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
-			head = bpf_iter_scx_dsq_next(&it);
-		if (head && time_before(head->scx.dsq_vtime, c->deadline))
-			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-		bpf_iter_scx_dsq_destroy(&it);
-	}
+	yield_to_earlier(cpu, c->deadline);
 }
 
 /* A task of @s stops on @cpu after @ran ns: budget, Listing 1, books. */
@@ -344,11 +354,9 @@ static __noinline void reserved_stopping(struct server *s, u32 cpu, u64 ran, boo
 }
 
 /* A forked child has used @ran ns of the window in which it may still exec. */
-static __always_inline void window_charge(struct task_struct *p, u64 ran)
+static __always_inline void window_charge(struct task_struct *p, struct task_ctx *t, u64 ran)
 {
-	struct task_ctx *t = task_ctx(p);
-
-	if (!t || !t->window_ns)
+	if (!t->window_ns)
 		return;
 	if (ran + 10 * NSEC_PER_USEC >= t->window_ns) /* what is left would not be worth a timer */
 		window_settle(p, t);
@@ -365,11 +373,13 @@ static __noinline void reserved_lapse(struct task_struct *prev, u32 cpu)
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 ran = prev->se.sum_exec_runtime - c->exec_start;
 	struct server *s = server_at(c->slot);
+	struct task_ctx *t = task_ctx(prev);
 
 	fair_charge(prev, cpu, c, ran);
 	if (s && s->info.generation == c->generation)
 		reserved_stopping(s, cpu, ran, true);
-	window_charge(prev, ran);
+	if (t)
+		window_charge(prev, t, ran);
 	c->exec_start = prev->se.sum_exec_runtime;
 	c->by_right = 0;
 }

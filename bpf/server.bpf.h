@@ -134,8 +134,8 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 	s->info.state = SERVER_REJECTED;
 	slots_cover(slot);
 	task_join(t, slot, s, s->info.generation);
-	if (__sync_fetch_and_add(&nr_servers, 1) == 0)
-		governor_wake();
+	__sync_fetch_and_add(&nr_servers, 1);
+	governor_wake();
 	if (parent)
 		emit(EV_INHERITED, s, parent, copy.runtime_ns, copy.period_ns);
 	if (governor_admit(s, p, launch, false) && before.period) {
