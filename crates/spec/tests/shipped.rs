@@ -125,7 +125,7 @@ fn what_builds_are_started_from_has_no_application_id() {
             .collect::<Vec<_>>()
     };
     let has_app = |s: &&Spec| s.matchers.iter().any(|m| matches!(m, Matcher::App(_)));
-    assert!(!of("terminals.toml").iter().any(|s| has_app(s)));
+    assert!(!of("terminals.toml").iter().any(has_app));
     for name in [
         "vscode", "vscodium", "zed", "emacs", "vim", "neovim", "kate",
     ] {
