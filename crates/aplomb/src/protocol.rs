@@ -33,7 +33,6 @@ pub enum Ask {
     /// The specs in force (anybody).
     Specs {},
     /// Past decisions, and those to come (anybody).
-    #[serde(deny_unknown_fields)]
     Log {
         /// Go on with new ones.
         #[serde(default)]
@@ -46,7 +45,6 @@ pub enum Ask {
         since_ns: Option<u64>,
     },
     /// A reservation (own processes within the limit; root: any).
-    #[serde(deny_unknown_fields)]
     Reserve {
         /// None: the process that asks.
         #[serde(default)]
@@ -63,7 +61,6 @@ pub enum Ask {
         keep: bool,
     },
     /// Take a process's reservation away (own processes; root: any).
-    #[serde(deny_unknown_fields)]
     Release { pid: i32 },
     /// Read configuration of specs again (root).
     Reload {},
@@ -111,7 +108,10 @@ pub enum Code {
 
 impl Refusal {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self {
+            code,
+            message: message.into(),
+        }
     }
 }
 
@@ -211,9 +211,12 @@ pub struct ReservedLine {
 pub fn parse_request(line: &[u8]) -> Result<Ask, Refusal> {
     let invalid = |message: String| Refusal::new(Code::Invalid, message);
     if line.len() > MAX_REQUEST {
-        return Err(invalid(format!("a request has at most {MAX_REQUEST} bytes")));
+        return Err(invalid(format!(
+            "a request has at most {MAX_REQUEST} bytes"
+        )));
     }
-    let request: Request = serde_json::from_slice(line).map_err(|e| invalid(format!("not a request: {e}")))?;
+    let request: Request =
+        serde_json::from_slice(line).map_err(|e| invalid(format!("not a request: {e}")))?;
     if request.v != VERSION {
         return Err(invalid(format!(
             "protocol version {} is not spoken here, only {VERSION}: are `aplomb` and its daemon of one version?",
@@ -240,10 +243,16 @@ pub fn fuzz_protocol(data: &[u8]) {
     for line in data.split(|b| *b == b'\n') {
         match parse_request(line) {
             Ok(ask) => {
-                let again = to_line(&Request { v: VERSION, ask: ask.clone() });
+                let again = to_line(&Request {
+                    v: VERSION,
+                    ask: ask.clone(),
+                });
                 assert_eq!(parse_request(again.trim_ascii_end()), Ok(ask));
             }
-            Err(refusal) => assert!(refusal.message.len() <= 2 * MAX_REQUEST, "a refusal repeats too much"),
+            Err(refusal) => assert!(
+                refusal.message.len() <= 2 * MAX_REQUEST,
+                "a refusal repeats too much"
+            ),
         }
     }
 }
@@ -262,12 +271,25 @@ mod tests {
     fn requests_survive_the_wire() {
         for ask in [
             Ask::Status {},
-            Ask::Log { follow: true, pid: Some(812), since_ns: None },
-            Ask::Reserve { pid: None, runtime_ns: 5_000_000, period_ns: 30_000_000, inherit: false, keep: true },
+            Ask::Log {
+                follow: true,
+                pid: Some(812),
+                since_ns: None,
+            },
+            Ask::Reserve {
+                pid: None,
+                runtime_ns: 5_000_000,
+                period_ns: 30_000_000,
+                inherit: false,
+                keep: true,
+            },
             Ask::Release { pid: 1 },
             Ask::Stop {},
         ] {
-            let line = to_line(&Request { v: VERSION, ask: ask.clone() });
+            let line = to_line(&Request {
+                v: VERSION,
+                ask: ask.clone(),
+            });
             assert_eq!(line.last(), Some(&b'\n'));
             assert_eq!(parse_request(line.trim_ascii_end()), Ok(ask));
         }
@@ -276,7 +298,14 @@ mod tests {
     #[test]
     fn what_is_left_out_is_none() {
         let ask = parse_request(br#"{"v":1,"ask":{"log":{}}}"#).unwrap();
-        assert_eq!(ask, Ask::Log { follow: false, pid: None, since_ns: None });
+        assert_eq!(
+            ask,
+            Ask::Log {
+                follow: false,
+                pid: None,
+                since_ns: None
+            }
+        );
     }
 
     #[test]
@@ -295,7 +324,10 @@ mod tests {
 
     #[test]
     fn a_long_line_is_refused_before_it_is_parsed() {
-        let line = format!(r#"{{"v":1,"ask":{{"status":{{}}}}}}{}"#, " ".repeat(MAX_REQUEST));
+        let line = format!(
+            r#"{{"v":1,"ask":{{"status":{{}}}}}}{}"#,
+            " ".repeat(MAX_REQUEST)
+        );
         assert!(refused(&line).contains("65536"));
     }
 

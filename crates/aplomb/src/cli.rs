@@ -1,0 +1,321 @@
+//! The command line: commands, options, help.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::exit::{code_of, Exit, HELP};
+use crate::{commands, daemon};
+
+/// Keeps interactive applications responsive, whatever else the machine is doing.
+///
+/// aplomb is a scheduler for stock Linux kernels (sched_ext). Programs that have a specification, such as
+/// "5 ms of CPU in every 30 ms", get that time by right; everything else shares what is left.
+#[derive(Debug, Parser)]
+#[command(name = "aplomb", version, after_help = HELP, after_long_help = HELP, max_term_width = 100)]
+pub struct Cli {
+    /// The daemon's socket
+    #[arg(long, global = true, value_name = "PATH", default_value = daemon::lock::SOCKET)]
+    pub socket: PathBuf,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the daemon: attach the scheduler and answer on the socket (root)
+    #[command(
+        after_help = "Examples:\n  sudo aplomb daemon                       until Ctrl-C; then everything is as before\n  sudo aplomb daemon --specs ./specs       with the specs of a source tree"
+    )]
+    Daemon(DaemonArgs),
+    /// Start a command with a reservation
+    #[command(
+        after_help = "Examples:\n  aplomb run --cpu 5ms/30ms -- mpv film.mkv    5 ms of CPU in every 30 ms\n  aplomb run -- mpv film.mkv                   by mpv's own spec; an error if it has none\n\nUsers may reserve within their limit (10 % of a CPU unless the administrator changed it), from a period\nof 10 ms on. The reservation ends with the command."
+    )]
+    Run(RunArgs),
+    /// Give a running process a reservation, or take it away
+    #[command(after_help = "Examples:\n  aplomb set 812 --cpu 5ms/30ms\n  aplomb set 812 --clear")]
+    Set(SetArgs),
+    /// Show the scheduler's state, the load of each CPU and the interactive tasks
+    #[command(after_help = "Examples:\n  aplomb status\n  aplomb status --json | jq .attached")]
+    Status(JsonArgs),
+    /// List, show, check, add and remove specifications
+    #[command(subcommand)]
+    Spec(SpecCommand),
+    /// Show what the scheduler decided, and why
+    #[command(
+        after_help = "Examples:\n  aplomb log --since 10min\n  aplomb log --follow\n  aplomb log --why 812        the story of process 812, in words"
+    )]
+    Log(LogArgs),
+    /// Say what this kernel and machine can and cannot do, and what to change
+    #[command(
+        after_help = "Needs neither the daemon nor root. Exits with 3 if aplomb cannot run here."
+    )]
+    Doctor(JsonArgs),
+    /// Read the specs again (root); a daemon that watches them does it by itself
+    Reload,
+    /// End the daemon (root): the kernel's own scheduler goes on
+    Stop,
+    /// Print shell completions
+    #[command(
+        after_help = "Example:\n  aplomb completions bash > /usr/share/bash-completion/completions/aplomb"
+    )]
+    Completions { shell: Shell },
+    /// Print the man page
+    Man {
+        /// Write one page for each command into this folder instead
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct DaemonArgs {
+    /// Stay in the foreground (it always does; for scripts that say so)
+    #[arg(long)]
+    pub foreground: bool,
+    /// Configuration file [default: /etc/aplomb/aplomb.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Read the vendor's specs from this folder instead of /usr/lib/aplomb/specs.d, whoever owns it
+    #[arg(long, value_name = "DIR")]
+    pub specs: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// CPU time and period, such as 5ms/30ms [default: the command's own spec]
+    #[arg(long, value_name = "C/T", value_parser = parse_cpu)]
+    pub cpu: Option<Cpu>,
+    /// I: children keep it too (root); R: may be revoked in overload
+    #[arg(long, value_name = "IR", default_value = "R", requires = "cpu", value_parser = parse_flags)]
+    pub flags: Flags,
+    /// The command and its arguments
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
+    pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).args(["cpu", "clear"]))]
+pub struct SetArgs {
+    /// Process id
+    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: i32,
+    /// CPU time and period, such as 5ms/30ms
+    #[arg(long, value_name = "C/T", value_parser = parse_cpu)]
+    pub cpu: Option<Cpu>,
+    /// I: children keep it too (root); R: may be revoked in overload
+    #[arg(long, value_name = "IR", default_value = "R", requires = "cpu", value_parser = parse_flags)]
+    pub flags: Flags,
+    /// Take the reservation away
+    #[arg(long)]
+    pub clear: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct JsonArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// Go on with new events until Ctrl-C
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Tell the story of one process in words
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "json")]
+    pub why: Option<i32>,
+    /// Only events about this process
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub pid: Option<i32>,
+    /// Only events younger than this, such as 10min
+    #[arg(long, value_name = "AGE", value_parser = parse_age)]
+    pub since: Option<u64>,
+    /// Print one JSON object a line
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SpecCommand {
+    /// List the specs in force
+    List(JsonArgs),
+    /// Show one, and what it means on this machine
+    Show {
+        name: String,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check files of specs; needs neither daemon nor root
+    #[command(
+        after_help = "Examples:\n  aplomb spec check mine.toml\n  aplomb spec check /etc/aplomb/spec.tab"
+    )]
+    Check {
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+        #[arg(long)]
+        json: bool,
+    },
+    /// Check a file of specs and put it into /etc/aplomb/specs.d (root)
+    Add {
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// Until the next boot only (/run/aplomb/specs.d)
+        #[arg(long)]
+        runtime: bool,
+    },
+    /// Take a spec out of force (root): its file if `spec add` put it there, else by an override
+    Remove { name: String },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// C every T, ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cpu {
+    pub runtime_ns: u64,
+    pub period_ns: u64,
+}
+
+/// Letters of `--flags`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flags {
+    pub inherit: bool,
+    pub revocable: bool,
+}
+
+fn parse_cpu(text: &str) -> Result<Cpu, String> {
+    let (c, t) = text
+        .split_once('/')
+        .ok_or("write runtime/period, such as 5ms/30ms")?;
+    let cpu = Cpu {
+        runtime_ns: parse_age(c)?,
+        period_ns: parse_age(t)?,
+    };
+    if cpu.runtime_ns == 0 || cpu.runtime_ns > cpu.period_ns {
+        return Err("the runtime is longer than 0 and at most the period".into());
+    }
+    Ok(cpu)
+}
+
+fn parse_age(text: &str) -> Result<u64, String> {
+    aplomb_spec::parse_duration(text.trim())
+}
+
+fn parse_flags(text: &str) -> Result<Flags, String> {
+    let mut flags = Flags {
+        inherit: false,
+        revocable: false,
+    };
+    for letter in text.chars() {
+        match letter {
+            'I' => flags.inherit = true,
+            'R' => flags.revocable = true,
+            _ => return Err(format!("'{letter}' is not a flag; I and R are")),
+        }
+    }
+    Ok(flags)
+}
+
+/// The whole program: parse the command line, do it, say what failed.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse(); // ends the program with 2 on wrong use, with 0 on --help
+    match commands::run(cli) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            // whoever reads our output may have gone (`aplomb log | head`)
+            if error
+                .downcast_ref::<std::io::Error>()
+                .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+            {
+                return Exit::Ok.into();
+            }
+            crate::say::error(format!("{error:#}"));
+            code_of(&error).into()
+        }
+    }
+}
+
+/// The clap command, for completions and man pages.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_sound() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn run_takes_the_rest_as_it_is() {
+        let cli = Cli::try_parse_from([
+            "aplomb", "run", "--cpu", "5ms/30ms", "--", "mpv", "--fs", "-x",
+        ])
+        .unwrap();
+        let Command::Run(run) = cli.command else {
+            panic!()
+        };
+        assert_eq!(
+            run.cpu,
+            Some(Cpu {
+                runtime_ns: 5_000_000,
+                period_ns: 30_000_000
+            })
+        );
+        assert_eq!(run.command, ["mpv", "--fs", "-x"]);
+        assert_eq!(
+            run.flags,
+            Flags {
+                inherit: false,
+                revocable: true
+            }
+        );
+    }
+
+    #[test]
+    fn wrong_use_is_refused() {
+        for args in [
+            &["run"] as &[&str],
+            &["run", "--cpu", "30ms/5ms", "--", "x"],
+            &["run", "--cpu", "5ms", "--", "x"],
+            &["run", "--cpu", "5/30", "--", "x"],
+            &["run", "--cpu", "0ms/30ms", "--", "x"],
+            &["run", "--flags", "X", "--cpu", "5ms/30ms", "--", "x"],
+            &["set", "812"],
+            &["set", "0", "--clear"],
+            &["set", "812", "--clear", "--cpu", "5ms/30ms"],
+            &["log", "--since", "yesterday"],
+            &["spec", "check"],
+        ] {
+            assert!(
+                Cli::try_parse_from(["aplomb"].iter().chain(args)).is_err(),
+                "{args:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_command_has_help() {
+        for sub in command().get_subcommands() {
+            assert!(sub.get_about().is_some(), "{}", sub.get_name());
+        }
+    }
+}

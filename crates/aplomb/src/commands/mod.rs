@@ -1,0 +1,92 @@
+//! The commands, each in a file.
+
+use std::io::Write;
+
+use anyhow::Result;
+use aplomb_kernel::{Kernel, Scheduler};
+use aplomb_spec::{Dirs, LoadOptions, Trust};
+use serde::Serialize;
+
+use crate::cli::{Cli, Command, DaemonArgs, SpecCommand};
+use crate::client::Client;
+use crate::daemon::{self, Options, Sources};
+use crate::exit::Exit;
+use crate::protocol::{Answer, Ask};
+
+mod docs;
+mod doctor;
+mod log;
+mod run;
+mod spec;
+mod status;
+mod table;
+
+/// Do what the command line says.
+///
+/// # Errors
+/// Whatever failed; [`crate::exit::code_of`] has the exit code.
+pub fn run(cli: Cli) -> Result<Exit> {
+    let socket = cli.socket.as_path();
+    match cli.command {
+        Command::Daemon(args) => start_daemon(socket, &args),
+        Command::Run(args) => run::run(socket, &args),
+        Command::Set(args) => run::set(socket, &args),
+        Command::Status(args) => status::status(socket, args.json),
+        Command::Spec(SpecCommand::List(args)) => spec::list(socket, args.json),
+        Command::Spec(SpecCommand::Show { name, json }) => spec::show(socket, &name, json),
+        Command::Spec(SpecCommand::Check { files, json }) => spec::check(&files, json),
+        Command::Spec(SpecCommand::Add { file, runtime }) => spec::add(socket, &file, runtime),
+        Command::Spec(SpecCommand::Remove { name }) => spec::remove(socket, &name),
+        Command::Log(args) => log::log(socket, &args),
+        Command::Doctor(args) => doctor::doctor(args.json),
+        Command::Reload => tell(socket, Ask::Reload {}),
+        Command::Stop => tell(socket, Ask::Stop {}),
+        Command::Completions { shell } => docs::completions(shell),
+        Command::Man { dir } => docs::man(dir.as_deref()),
+    }
+}
+
+fn start_daemon(socket: &std::path::Path, args: &DaemonArgs) -> Result<Exit> {
+    let mut dirs = Dirs::system();
+    let mut options = LoadOptions::default();
+    if let Some(specs) = &args.specs {
+        dirs.vendor = std::path::absolute(specs)?;
+        options.trust = Trust::Anybody; // whoever starts the daemon says that it is all right
+    }
+    let options = Options {
+        config: args.config.clone(),
+        socket: socket.into(),
+        sources: Sources {
+            dirs,
+            options,
+            root: "/".into(),
+        },
+    };
+    let load = |settings: &_| Scheduler::load(settings).map(|s| Box::new(s) as Box<dyn Kernel>);
+    daemon::run(&options, Box::new(load))?;
+    Ok(Exit::Ok)
+}
+
+/// Ask the daemon for something that has no answer but a sentence.
+fn tell(socket: &std::path::Path, ask: Ask) -> Result<Exit> {
+    if let Answer::Done(text) = Client::connect(socket)?.call(ask)? {
+        line(text)?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Print a line; unlike println! it returns the error when nobody reads.
+fn line(text: impl std::fmt::Display) -> std::io::Result<()> {
+    writeln!(std::io::stdout().lock(), "{text}")
+}
+
+fn print_json(value: &impl Serialize) -> Result<()> {
+    Ok(line(serde_json::to_string_pretty(value)?)?)
+}
+
+/// A line that is not understood: the daemon is of another version.
+fn unexpected() -> anyhow::Error {
+    anyhow::anyhow!(
+        "the daemon gave an answer to another question; are it and this command of one version?"
+    )
+}

@@ -1,0 +1,141 @@
+//! `aplomb run` and `aplomb set`: reservations by request.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+use aplomb_kernel::ServerState;
+
+use super::{line, unexpected};
+use crate::cli::{Cpu, Flags, RunArgs, SetArgs};
+use crate::client::Client;
+use crate::config::percent;
+use crate::exit::{Exit, Failure};
+use crate::protocol::{Answer, Ask, Code, Refusal, ReservedLine};
+use crate::say;
+
+pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
+    let (program, rest) = args.command.split_first().ok_or_else(unexpected)?;
+    let mut client = Client::connect(socket)?;
+    match args.cpu {
+        Some(cpu) => {
+            let reserved = reserve(&mut client, None, cpu, args.flags)?;
+            tell_unless_admitted(&reserved);
+        }
+        None => require_spec(&mut client, program)?,
+    }
+    drop(client);
+    let error = Command::new(program).args(rest).exec(); // returns only on failure
+    let exit = match error.kind() {
+        std::io::ErrorKind::NotFound => Exit::NotFound,
+        _ => Exit::CannotExecute,
+    };
+    Err(Failure::new(exit, format!("{}: {error}", program.to_string_lossy())).into())
+}
+
+pub fn set(socket: &Path, args: &SetArgs) -> Result<Exit> {
+    let mut client = Client::connect(socket)?;
+    let Some(cpu) = args.cpu else {
+        let Answer::Done(text) = client.call(Ask::Release { pid: args.pid })? else {
+            return Err(unexpected());
+        };
+        line(text)?;
+        return Ok(Exit::Ok);
+    };
+    let reserved = reserve(&mut client, Some(args.pid), cpu, args.flags)?;
+    tell_unless_admitted(&reserved);
+    if reserved.state == ServerState::Admitted {
+        line(format!(
+            "process {} has its reservation on CPU {}",
+            reserved.pid, reserved.cpu
+        ))?;
+    }
+    Ok(Exit::Ok)
+}
+
+fn reserve(client: &mut Client, pid: Option<i32>, cpu: Cpu, flags: Flags) -> Result<ReservedLine> {
+    let ask = Ask::Reserve {
+        pid,
+        runtime_ns: cpu.runtime_ns,
+        period_ns: cpu.period_ns,
+        inherit: flags.inherit,
+        keep: !flags.revocable,
+    };
+    match client.call(ask)? {
+        Answer::Reserved(reserved) => Ok(reserved),
+        _ => Err(unexpected()),
+    }
+}
+
+fn tell_unless_admitted(reserved: &ReservedLine) {
+    if reserved.state != ServerState::Admitted {
+        say::warning(format!(
+            "the CPUs are taken (load {}): process {} runs as best-effort work until there is room",
+            percent(reserved.load_ppm),
+            reserved.pid
+        ));
+    }
+}
+
+/// Without --cpu a command runs by its own spec, so it must have one.
+fn require_spec(client: &mut Client, program: &OsStr) -> Result<()> {
+    let Answer::Specs(specs) = client.call(Ask::Specs {})? else {
+        return Err(unexpected());
+    };
+    let Some(file) = find_in_path(program) else {
+        return Ok(());
+    }; // exec says what is wrong
+    let file = std::fs::canonicalize(&file).unwrap_or(file);
+    let name = file
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let known = specs.iter().any(|s| {
+        s.files.iter().any(|f| Path::new(f) == file)
+            // names are matched whatever the file is
+            || s.spec.matchers.iter().any(|m| matches!(m, aplomb_spec::Matcher::Command(c) if *c == name))
+    });
+    if known {
+        return Ok(());
+    }
+    let message = format!(
+        "no spec is for {}; say what it needs: aplomb run --cpu 5ms/30ms -- {name} …",
+        file.display()
+    );
+    Err(Failure::from(Refusal::new(Code::Invalid, message)).into())
+}
+
+/// The file that exec would find.
+fn find_in_path(program: &OsStr) -> Option<PathBuf> {
+    let executable = |p: &Path| {
+        p.metadata()
+            .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
+    if program.to_string_lossy().contains('/') {
+        return Some(PathBuf::from(program)).filter(|p| executable(p));
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    std::env::split_paths(&path)
+        .map(|dir| dir.join(program))
+        .find(|p| executable(p))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_as_exec_finds_them() {
+        assert!(find_in_path("sh".as_ref()).unwrap().is_absolute());
+        assert!(find_in_path("/bin/sh".as_ref()).is_some());
+        assert!(
+            find_in_path("/etc/passwd".as_ref()).is_none(),
+            "not executable"
+        );
+        assert!(find_in_path("no-such-program-anywhere".as_ref()).is_none());
+    }
+}

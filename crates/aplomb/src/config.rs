@@ -1,0 +1,316 @@
+//! `/etc/aplomb/aplomb.toml`: every setting has a default, unknown ones are errors with their line.
+//!
+//! The thresholds are Redline's (section 6.1); what they trade is told in bpf/state.bpf.h and in the
+//! shipped dist/aplomb.toml.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use aplomb_kernel::Settings;
+use serde::Deserialize;
+use toml::Spanned;
+
+/// Where it is read from unless `--config` says otherwise.
+pub const PATH: &str = "/etc/aplomb/aplomb.toml";
+/// Bytes of a configuration file.
+const MAX_BYTES: u64 = 64 * 1024;
+
+/// What an unprivileged user may reserve for his own processes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserLimit {
+    /// All his reservations together, ppm of one CPU.
+    pub bandwidth_ppm: u64,
+    /// Number of reservations.
+    pub reservations: usize,
+    /// Shortest period, ns: shorter ones cost more than they give.
+    pub min_period_ns: u64,
+}
+
+/// The daemon's configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    pub kernel: Settings,
+    pub user: UserLimit,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            kernel: Settings::default(),
+            user: UserLimit {
+                bandwidth_ppm: 100_000,
+                reservations: 8,
+                min_period_ns: 10_000_000,
+            },
+        }
+    }
+}
+
+/// What is wrong with a configuration, and where.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("{}: {source}", path.display())]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{}: larger than {MAX_BYTES} bytes", .0.display())]
+    TooLong(PathBuf),
+    #[error("{}:{line}: {message}", path.display())]
+    Wrong {
+        path: PathBuf,
+        line: usize,
+        message: String,
+    },
+}
+
+/// The file as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    r_lo: Option<Spanned<String>>,
+    r_hi: Option<Spanned<String>>,
+    r_max: Option<Spanned<String>>,
+    fork_window: Option<Spanned<String>>,
+    user_limit: Option<Spanned<String>>,
+    user_reservations: Option<Spanned<i64>>,
+    user_min_period: Option<Spanned<String>>,
+}
+
+impl Config {
+    /// Read `path`. A file that does not exist means the defaults, unless it was asked for by name.
+    ///
+    /// # Errors
+    /// See [`ConfigError`].
+    pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
+        let file = path.unwrap_or(Path::new(PATH));
+        let read = |source| ConfigError::Read {
+            path: file.into(),
+            source,
+        };
+        match std::fs::metadata(file) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && path.is_none() => {
+                return Ok(Self::default())
+            }
+            Err(e) => return Err(read(e)),
+            Ok(m) if m.len() > MAX_BYTES => return Err(ConfigError::TooLong(file.into())),
+            Ok(_) => {}
+        }
+        Self::parse(file, &std::fs::read_to_string(file).map_err(read)?)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+        let wrong = |span: Option<Range<usize>>, message: String| ConfigError::Wrong {
+            path: path.into(),
+            line: line_of(text, span),
+            message,
+        };
+        let file: File =
+            toml::from_str(text).map_err(|e| wrong(e.span(), e.message().replace('\n', " ")))?;
+        let mut config = Self::default();
+        let kernel = &mut config.kernel;
+        let at = |field: &str, span: Range<usize>, message: String| {
+            wrong(Some(span), format!("field \"{field}\": {message}"))
+        };
+        for (field, value, place) in [
+            ("r-lo", &file.r_lo, &mut kernel.r_lo_ppm),
+            ("r-hi", &file.r_hi, &mut kernel.r_hi_ppm),
+            ("r-max", &file.r_max, &mut kernel.r_max_ppm),
+            (
+                "user-limit",
+                &file.user_limit,
+                &mut config.user.bandwidth_ppm,
+            ),
+        ] {
+            if let Some(v) = value {
+                *place = parse_percent(v.get_ref()).map_err(|m| at(field, v.span(), m))?;
+            }
+        }
+        let duration =
+            |field, v: &Option<Spanned<String>>, range: Range<u64>, place: &mut u64| match v {
+                None => Ok(()),
+                Some(v) => match aplomb_spec::parse_duration(v.get_ref()) {
+                    Ok(ns) if range.contains(&ns) => {
+                        *place = ns;
+                        Ok(())
+                    }
+                    Ok(_) => Err(at(
+                        field,
+                        v.span(),
+                        format!(
+                            "{} is not between {} and {}",
+                            v.get_ref(),
+                            aplomb_spec::format_duration(range.start),
+                            aplomb_spec::format_duration(range.end - 1)
+                        ),
+                    )),
+                    Err(m) => Err(at(field, v.span(), m)),
+                },
+            };
+        duration(
+            "fork-window",
+            &file.fork_window,
+            100_000..100_000_001,
+            &mut kernel.fork_window_ns,
+        )?;
+        let period = 1_000_000..10_000_000_001;
+        duration(
+            "user-min-period",
+            &file.user_min_period,
+            period,
+            &mut config.user.min_period_ns,
+        )?;
+        if let Some(v) = &file.user_reservations {
+            config.user.reservations = usize::try_from(*v.get_ref())
+                .ok()
+                .filter(|n| *n <= 1000)
+                .ok_or_else(|| {
+                    at(
+                        "user-reservations",
+                        v.span(),
+                        format!("{} is not between 0 and 1000", v.get_ref()),
+                    )
+                })?;
+        }
+        // r_max leaves best-effort work at least 5 %; the order keeps load control from oscillating.
+        if !(kernel.r_lo_ppm < kernel.r_hi_ppm
+            && kernel.r_hi_ppm < kernel.r_max_ppm
+            && kernel.r_max_ppm <= 950_000)
+        {
+            let span = [&file.r_max, &file.r_hi, &file.r_lo]
+                .into_iter()
+                .flatten()
+                .map(Spanned::span)
+                .next();
+            return Err(wrong(
+                span,
+                format!(
+                    "it must hold r-lo < r-hi < r-max <= 95%, but they are {}, {} and {}",
+                    percent(kernel.r_lo_ppm),
+                    percent(kernel.r_hi_ppm),
+                    percent(kernel.r_max_ppm)
+                ),
+            ));
+        }
+        Ok(config)
+    }
+}
+
+/// The line (from 1) on which a span of `text` begins.
+fn line_of(text: &str, span: Option<Range<usize>>) -> usize {
+    let start = span.map_or(0, |s| s.start.min(text.len()));
+    text.as_bytes()[..start]
+        .iter()
+        .filter(|b| **b == b'\n')
+        .count()
+        + 1
+}
+
+/// "12.5%" in ppm; from 0% to 100%.
+fn parse_percent(text: &str) -> Result<u64, String> {
+    let wrong = || format!("\"{text}\" is not a percentage from 0% to 100%, such as \"10%\"");
+    let number = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim_end();
+    // digits and one point only: no exponents, signs, infinities
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+        return Err(wrong());
+    }
+    let value: f64 = number.parse().map_err(|_| wrong())?;
+    if value > 100.0 {
+        return Err(wrong());
+    }
+    Ok((value * 10_000.0).round() as u64)
+}
+
+/// A share of a CPU for people: "12.5 %".
+pub fn percent(ppm: u64) -> String {
+    let tenths = (ppm + 500) / 1000;
+    if tenths % 10 == 0 {
+        format!("{} %", tenths / 10)
+    } else {
+        format!("{}.{} %", tenths / 10, tenths % 10)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(Path::new("aplomb.toml"), text).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn an_empty_file_and_no_file_are_the_defaults() {
+        assert_eq!(parse("").unwrap(), Config::default());
+        assert!(matches!(
+            Config::load(Some(Path::new("/nonexistent/aplomb.toml"))),
+            Err(ConfigError::Read { .. })
+        ));
+    }
+
+    #[test]
+    fn the_shipped_file_says_the_defaults() {
+        let text = include_str!("../../../dist/aplomb.toml");
+        assert_eq!(parse(text).unwrap(), Config::default());
+        // and so it does with every comment sign before a setting taken away
+        let all: String = text
+            .lines()
+            .map(|l| match l.strip_prefix("#") {
+                Some(setting) if setting.contains(" = \"") || setting.contains(" = 8") => {
+                    setting.to_owned() + "\n"
+                }
+                _ => l.to_owned() + "\n",
+            })
+            .collect();
+        assert_eq!(parse(&all).unwrap(), Config::default());
+        assert_eq!(
+            all.lines()
+                .filter(|l| l.contains(" = ") && !l.starts_with('#'))
+                .count(),
+            7,
+            "{all}"
+        );
+    }
+
+    #[test]
+    fn settings_are_read() {
+        let c = parse("r-lo = \"50%\"\nr-max = \"92.5 %\"\nuser-limit = \"25%\"\nuser-reservations = 2\nfork-window = \"2ms\"").unwrap();
+        assert_eq!((c.kernel.r_lo_ppm, c.kernel.r_max_ppm), (500_000, 925_000));
+        assert_eq!((c.user.bandwidth_ppm, c.user.reservations), (250_000, 2));
+        assert_eq!(c.kernel.fork_window_ns, 2_000_000);
+    }
+
+    #[test]
+    fn errors_name_file_line_and_field() {
+        for (text, line, words) in [
+            ("\n\nr-low = \"5%\"", 3, "r-low"),
+            ("r-lo = \"5\"", 1, "\"r-lo\""),
+            ("# x\nr-lo = \"-5%\"", 2, "\"r-lo\""),
+            ("r-lo = \"inf%\"", 1, "\"r-lo\""),
+            ("r-lo = 5", 1, "string"),
+            ("\nuser-limit = \"101%\"", 2, "\"user-limit\""),
+            ("user-reservations = -1", 1, "\"user-reservations\""),
+            ("user-min-period = \"1us\"", 1, "\"user-min-period\""),
+            ("fork-window = \"soon\"", 1, "\"fork-window\""),
+            ("r-hi = \"80%\"\nr-max = \"70%\"", 2, "r-lo < r-hi < r-max"),
+            ("r-max = \"99%\"", 1, "95%"),
+            ("r-lo = \"1%\"\nr-lo = \"2%\"", 2, "duplicate"),
+            ("[users]", 1, "users"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(
+                error.starts_with(&format!("aplomb.toml:{line}: ")),
+                "{text:?}: {error}"
+            );
+            assert!(error.contains(words), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn percentages_for_people() {
+        assert_eq!(
+            (percent(930_000), percent(166_666), percent(0)),
+            ("93 %".into(), "16.7 %".into(), "0 %".into())
+        );
+    }
+}

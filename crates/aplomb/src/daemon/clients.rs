@@ -1,0 +1,406 @@
+//! The socket's connections. Everybody may open some, so each costs a bounded amount of everything:
+//! one request of 64 KiB and one answer in memory, 30 seconds to make progress, a place among 64.
+//!
+//! A connection is read only while it owes a request and written only while there is an answer, so it
+//! never wakes the daemon in between. A log is not copied into the connection: it keeps the number of its
+//! next event and takes some from the history whenever the socket has room.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use super::poll::{Interest, Poll, Source};
+use super::state::{clock_offset_ns, LogQuery, Outcome, Peer, State};
+use crate::protocol::{parse_request, to_line, Answer, Code, Refusal, MAX_REQUEST};
+
+/// Connections at a time; one more is told so and closed.
+pub const MAX_CLIENTS: usize = 64;
+/// Of these, the ones that only root gets, so that an administrator always gets through.
+pub const ROOT_ONLY: usize = 4;
+/// Connections of one user (root has no such limit).
+pub const MAX_PER_USER: usize = 8;
+/// Time in which a connection must make progress: send a whole request, take some of an answer.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Events that a follower may be behind; a slower one is told so and closed.
+pub const MAX_BEHIND: u64 = 1000;
+/// Bytes of a log that are put into a connection at a time.
+const CHUNK: usize = 64 * 1024;
+
+/// What a request wants of the daemon beyond an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// See when this process ends.
+    Watch(i32),
+    /// Read the specs again and answer this connection.
+    Reload(u32),
+    Stop,
+}
+
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    peer: Peer,
+    input: Vec<u8>,
+    output: Vec<u8>,
+    /// Bytes of `output` that are sent.
+    sent: usize,
+    log: Option<Log>,
+    /// None: a follower that has everything.
+    deadline: Option<Instant>,
+    interest: Interest,
+    /// Close when the output is sent.
+    last: bool,
+}
+
+#[derive(Debug)]
+struct Log {
+    next: u64,
+    /// None: follows.
+    end: Option<u64>,
+    pid: Option<i32>,
+    /// It had everything once: from then on it may not fall behind.
+    caught_up: bool,
+}
+
+/// All connections.
+#[derive(Debug, Default)]
+pub struct Clients {
+    by_id: HashMap<u32, Client>,
+    next_id: u32,
+}
+
+impl Clients {
+    /// Take all waiting connections.
+    pub fn accept(&mut self, listener: &UnixListener, poll: &Poll) {
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    let Ok(credentials) = rustix::net::sockopt::socket_peercred(&stream) else {
+                        continue;
+                    };
+                    let peer = Peer {
+                        uid: credentials.uid.as_raw(),
+                        pid: credentials.pid.as_raw_pid(),
+                    };
+                    self.adopt(stream, peer, poll);
+                }
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // WouldBlock: no more. Others (no descriptors left): the rest waits for the next turn.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Take one connection, whose peer is known.
+    pub fn adopt(&mut self, stream: UnixStream, peer: Peer, poll: &Poll) {
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        if let Err(refusal) = self.admit(peer) {
+            // a fresh socket has room for a line; if not, so be it
+            let _ = (&stream).write_all(&to_line(&Answer::Refused(refusal)));
+            return;
+        }
+        let id = self.next_id;
+        self.next_id = self.next_id.wrapping_add(1);
+        if poll
+            .add(&stream, Source::Client(id), Interest::Read)
+            .is_err()
+        {
+            return;
+        }
+        let client = Client {
+            stream,
+            peer,
+            input: Vec::new(),
+            output: Vec::new(),
+            sent: 0,
+            log: None,
+            deadline: Some(Instant::now() + PATIENCE),
+            interest: Interest::Read,
+            last: false,
+        };
+        self.by_id.insert(id, client);
+    }
+
+    fn admit(&self, peer: Peer) -> Result<(), Refusal> {
+        let limit = |m: String| Err(Refusal::new(Code::Limit, m));
+        let places = if peer.uid == 0 {
+            MAX_CLIENTS
+        } else {
+            MAX_CLIENTS - ROOT_ONLY
+        };
+        if self.by_id.len() >= places {
+            return limit(format!(
+                "all {places} connections to the daemon are taken; try again later"
+            ));
+        }
+        let own = self
+            .by_id
+            .values()
+            .filter(|c| c.peer.uid == peer.uid)
+            .count();
+        if peer.uid != 0 && own >= MAX_PER_USER {
+            return limit(format!(
+                "you have {own} connections to the daemon, the limit for users"
+            ));
+        }
+        Ok(())
+    }
+
+    /// A connection can be read or written.
+    pub fn ready(&mut self, id: u32, poll: &Poll, state: &mut State) -> Option<Wish> {
+        let client = self.by_id.get_mut(&id)?;
+        let step = client.step(id, state);
+        self.settle(id, poll, step)
+    }
+
+    /// The answer to a request that was a [`Wish`].
+    pub fn answer(&mut self, id: u32, answer: &Answer, poll: &Poll, state: &mut State) {
+        if let Some(client) = self.by_id.get_mut(&id) {
+            client.output = to_line(answer);
+            let step = client.step(id, state);
+            self.settle(id, poll, step);
+        }
+    }
+
+    /// There are new events: send them to those who follow.
+    pub fn new_events(&mut self, poll: &Poll, state: &mut State) {
+        let following: Vec<u32> = self
+            .by_id
+            .iter()
+            .filter(|(_, c)| c.log.is_some())
+            .map(|(id, _)| *id)
+            .collect();
+        for id in following {
+            self.ready_to_write(id, poll, state);
+        }
+    }
+
+    fn ready_to_write(&mut self, id: u32, poll: &Poll, state: &mut State) {
+        if let Some(client) = self.by_id.get_mut(&id) {
+            let step = client.write(state).map(|()| None);
+            self.settle(id, poll, step);
+        }
+    }
+
+    /// Close those that made no progress in time.
+    pub fn expire(&mut self, now: Instant) {
+        self.by_id.retain(|_, c| c.deadline.is_none_or(|d| d > now));
+    }
+
+    /// When [`Clients::expire`] has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.by_id.values().filter_map(|c| c.deadline).min()
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// Send what is left to say, as far as the sockets have room: the daemon ends.
+    pub fn close(&mut self, state: &mut State) {
+        for client in self.by_id.values_mut() {
+            let _ = client.write(state);
+        }
+        self.by_id.clear();
+    }
+
+    /// Wait for what the connection needs next, or close it.
+    fn settle(&mut self, id: u32, poll: &Poll, step: Result<Option<Wish>, Gone>) -> Option<Wish> {
+        let client = self.by_id.get_mut(&id)?;
+        let interest = client.wants();
+        let lost = interest != client.interest
+            && poll
+                .change(&client.stream, Source::Client(id), interest)
+                .is_err();
+        client.interest = interest;
+        match step {
+            Ok(wish) if !lost => wish,
+            _ => {
+                self.by_id.remove(&id);
+                None
+            }
+        }
+    }
+}
+
+/// The connection is over.
+struct Gone;
+
+impl Client {
+    fn wants(&self) -> Interest {
+        if self.sent < self.output.len() {
+            Interest::Write
+        } else if self.log.is_some() {
+            Interest::Hangup
+        } else if self.input.contains(&b'\n') {
+            Interest::Write // the next request is here already: its turn comes when the others had theirs
+        } else {
+            Interest::Read
+        }
+    }
+
+    /// Go on: send what is there, or read and answer a request.
+    fn step(&mut self, id: u32, state: &mut State) -> Result<Option<Wish>, Gone> {
+        if self.interest == Interest::Hangup {
+            return Err(Gone);
+        }
+        self.write(state)?;
+        if self.sent < self.output.len() || self.log.is_some() {
+            return Ok(None);
+        }
+        self.read()?;
+        let Some(end) = self.input.iter().position(|b| *b == b'\n') else {
+            if self.input.len() >= MAX_REQUEST {
+                return self.refuse(
+                    Refusal::new(
+                        Code::Invalid,
+                        format!("a request has at most {MAX_REQUEST} bytes"),
+                    ),
+                    state,
+                );
+            }
+            return Ok(None);
+        };
+        let line: Vec<u8> = self.input.drain(..=end).collect();
+        let ask = match parse_request(&line[..end]) {
+            Ok(ask) => ask,
+            Err(refusal) => return self.refuse(refusal, state),
+        };
+        let (answer, wish) = match state.handle(self.peer, ask) {
+            Outcome::Answer(answer) => (answer, None),
+            Outcome::Reserved(answer, pid) => (answer, Some(Wish::Watch(pid))),
+            Outcome::Stop(answer) => (answer, Some(Wish::Stop)),
+            Outcome::Reload => return Ok(Some(Wish::Reload(id))),
+            Outcome::Log(query) => {
+                self.log = Some(Log::new(query, state));
+                self.write(state)?;
+                return Ok(None);
+            }
+        };
+        self.output = to_line(&answer);
+        // What was done stays done if the client does not wait for the answer.
+        match self.write(state) {
+            Err(Gone) if wish.is_none() => Err(Gone),
+            _ => Ok(wish),
+        }
+    }
+
+    /// Say what is wrong, then close: after a line that makes no sense nothing else will.
+    fn refuse(&mut self, refusal: Refusal, state: &mut State) -> Result<Option<Wish>, Gone> {
+        self.output = to_line(&Answer::Refused(refusal));
+        self.last = true;
+        self.write(state).map(|()| None)
+    }
+
+    /// Read what is there, up to one request.
+    fn read(&mut self) -> Result<(), Gone> {
+        let mut chunk = [0; 16 * 1024];
+        while self.input.len() < MAX_REQUEST && !self.input.contains(&b'\n') {
+            let room = chunk.len().min(MAX_REQUEST - self.input.len());
+            match self.stream.read(&mut chunk[..room]) {
+                Ok(0) => return Err(Gone),
+                Ok(n) => self.input.extend_from_slice(&chunk[..n]),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(_) => return Err(Gone),
+            }
+        }
+        Ok(())
+    }
+
+    /// Send output and log as far as the socket has room.
+    fn write(&mut self, state: &State) -> Result<(), Gone> {
+        let now = Instant::now();
+        if let Some(log) = &self.log {
+            if log.is_too_slow(state) && !self.last {
+                let behind = state.history.end() - log.next;
+                self.log = None;
+                self.last = true;
+                self.output.drain(..self.sent);
+                self.sent = 0;
+                let notice = format!("closed: {behind} events behind, more than {MAX_BEHIND}");
+                self.output.extend(to_line(&Answer::Notice(notice)));
+            }
+        }
+        loop {
+            while self.sent < self.output.len() {
+                match self.stream.write(&self.output[self.sent..]) {
+                    Ok(0) => return Err(Gone),
+                    Ok(n) => {
+                        self.sent += n;
+                        self.deadline = Some(now + PATIENCE);
+                    }
+                    Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                    Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
+                    Err(_) => return Err(Gone),
+                }
+            }
+            if !self.output.is_empty() {
+                self.output = Vec::new();
+                self.sent = 0;
+                self.deadline = Some(now + PATIENCE);
+            }
+            if self.last {
+                return Err(Gone);
+            }
+            let Some(log) = &mut self.log else {
+                return Ok(());
+            };
+            if log.take(state, &mut self.output) {
+                self.log = None;
+            } else if self.output.is_empty() {
+                self.deadline = None; // has everything: may wait for ever
+                return Ok(());
+            } else if self.deadline.is_none() {
+                self.deadline = Some(now + PATIENCE);
+            }
+        }
+    }
+}
+
+impl Log {
+    fn new(query: LogQuery, state: &State) -> Self {
+        Self {
+            next: query.from,
+            end: (!query.follow).then(|| state.history.end()),
+            pid: query.pid,
+            caught_up: false,
+        }
+    }
+
+    fn is_too_slow(&self, state: &State) -> bool {
+        self.caught_up && state.history.end().saturating_sub(self.next) > MAX_BEHIND
+    }
+
+    /// Put the next events into `output`, at most [`CHUNK`] bytes. True: that was all.
+    fn take(&mut self, state: &State, output: &mut Vec<u8>) -> bool {
+        let lost = state.history.first().saturating_sub(self.next);
+        if lost > 0 {
+            output.extend(to_line(&Answer::Notice(format!(
+                "{lost} older events are no longer kept"
+            ))));
+            self.next = state.history.first();
+        }
+        let offset = clock_offset_ns();
+        let end = self.end.unwrap_or(u64::MAX);
+        while output.len() < CHUNK && self.next < end {
+            let Some(event) = state.history.get(self.next) else {
+                break;
+            };
+            if self.pid.is_none_or(|pid| event.pid == pid) {
+                output.extend(to_line(&Answer::Event(state.line(event, offset))));
+            }
+            self.next += 1;
+        }
+        let all = self.next >= end.min(state.history.end());
+        if all && self.end.is_some() {
+            output.extend(to_line(&Answer::Done(String::new())));
+        }
+        self.caught_up |= all;
+        all && self.end.is_some()
+    }
+}

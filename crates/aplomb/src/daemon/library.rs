@@ -1,0 +1,222 @@
+//! The specs in force, what they are on this machine now, and the numbers that the kernel side calls them by.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use aplomb_kernel::{Matcher, SpecRow};
+use aplomb_spec::{
+    load, Diagnostic, Dirs, LoadOptions, Resolution, ResolveError, Resolver, Severity, Spec,
+    SpecSet,
+};
+
+use crate::protocol::{SpecLine, RUN_SPEC};
+use crate::say;
+
+/// Number of the spec that stands for reservations by request; the others follow.
+pub const RUN_ID: u32 = 1;
+
+/// Where specs come from.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    pub dirs: Dirs,
+    pub options: LoadOptions,
+    /// What "/" is: another folder in tests.
+    pub root: PathBuf,
+}
+
+/// Why specs were not taken over; the old ones stay in force.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    #[error("{}", list(.0))]
+    Specs(Vec<Diagnostic>),
+    #[error(transparent)]
+    Resolve(#[from] ResolveError),
+}
+
+fn list(diagnostics: &[Diagnostic]) -> String {
+    diagnostics
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// Specs, resolved.
+#[derive(Debug)]
+pub struct Library {
+    sources: Sources,
+    specs: Vec<Spec>,
+    resolution: Resolution,
+    /// Names by number, from [`RUN_ID`]. Only grows, so that a number in the history keeps its meaning.
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+}
+
+impl Library {
+    /// Read and resolve all specs.
+    ///
+    /// # Errors
+    /// Any spec has an error: all of them are listed.
+    pub fn open(sources: Sources) -> Result<Self, LibraryError> {
+        let mut library = Self {
+            sources,
+            specs: Vec::new(),
+            resolution: Resolution::default(),
+            names: vec![RUN_SPEC.into()],
+            numbers: HashMap::new(),
+        };
+        library.reload()?;
+        Ok(library)
+    }
+
+    /// Read everything again.
+    ///
+    /// # Errors
+    /// As [`Library::open`]; nothing has changed then.
+    pub fn reload(&mut self) -> Result<(), LibraryError> {
+        let SpecSet { specs, diagnostics } = load(&self.sources.dirs, &self.sources.options);
+        let (errors, others): (Vec<_>, Vec<_>) =
+            diagnostics.into_iter().partition(Diagnostic::is_error);
+        if !errors.is_empty() {
+            return Err(LibraryError::Specs(errors));
+        }
+        for d in others.iter().filter(|d| d.severity == Severity::Warning) {
+            say::warning(d);
+        }
+        let resolution = self.resolve(&specs)?;
+        for spec in &specs {
+            if !self.numbers.contains_key(&spec.name) {
+                self.names.push(spec.name.clone());
+                self.numbers
+                    .insert(spec.name.clone(), RUN_ID + self.names.len() as u32 - 1);
+            }
+        }
+        (self.specs, self.resolution) = (specs, resolution);
+        Ok(())
+    }
+
+    /// Look again what files the specs mean. True if that changed.
+    ///
+    /// # Errors
+    /// The mount table cannot be read; nothing has changed then.
+    pub fn resolve_again(&mut self) -> Result<bool, LibraryError> {
+        let new = self.resolve(&self.specs)?;
+        let changed = new.rows != self.resolution.rows;
+        self.resolution = new;
+        Ok(changed)
+    }
+
+    fn resolve(&self, specs: &[Spec]) -> Result<Resolution, LibraryError> {
+        let resolution = Resolver::new(&self.sources.root)?.set(specs);
+        let errors: Vec<_> = resolution
+            .diagnostics
+            .iter()
+            .filter(|d| d.is_error())
+            .cloned()
+            .collect();
+        if errors.is_empty() {
+            Ok(resolution)
+        } else {
+            Err(LibraryError::Specs(errors))
+        }
+    }
+
+    /// The rows for the kernel's table.
+    pub fn rows(&self) -> Vec<(Matcher, SpecRow)> {
+        let rows = self.resolution.rows.iter().filter_map(|row| {
+            let spec = self.specs.get(row.spec)?;
+            let kernel = SpecRow {
+                runtime_ns: spec.runtime_ns,
+                period_ns: spec.period_ns,
+                id: *self.numbers.get(&spec.name)?,
+                flags: row.flags,
+                protect_s: spec.protect_s.unwrap_or(0),
+                io_priority: spec.io.map_or(aplomb_spec::IO_AUTO, u32::from),
+            };
+            Some((Matcher(row.key.words()), kernel))
+        });
+        rows.collect()
+    }
+
+    /// Name of a spec by its number; empty if there never was one.
+    pub fn name(&self, id: u32) -> &str {
+        let index = id.checked_sub(RUN_ID).map(|i| i as usize);
+        index
+            .and_then(|i| self.names.get(i))
+            .map_or("", String::as_str)
+    }
+
+    /// Number of specs.
+    pub fn len(&self) -> usize {
+        self.specs.len()
+    }
+
+    /// Number of rows.
+    pub fn row_count(&self) -> usize {
+        self.resolution.rows.len()
+    }
+
+    /// All specs, with what they mean now.
+    pub fn lines(&self) -> Vec<SpecLine> {
+        let mut lines: Vec<SpecLine> = self
+            .specs
+            .iter()
+            .map(|spec| SpecLine {
+                spec: spec.clone(),
+                files: Vec::new(),
+                rows: 0,
+            })
+            .collect();
+        for row in &self.resolution.rows {
+            if let Some(line) = lines.get_mut(row.spec) {
+                line.rows += 1;
+                line.files
+                    .extend(row.file.as_ref().map(|f| f.display().to_string()));
+            }
+        }
+        for line in &mut lines {
+            line.files.sort();
+            line.files.dedup();
+        }
+        lines
+    }
+
+    /// Directories in which a change may change which files the specs mean.
+    pub fn program_dirs(&self) -> BTreeSet<PathBuf> {
+        let strip = |d: &Path| {
+            d.strip_prefix("/")
+                .map(Path::to_path_buf)
+                .unwrap_or_else(|_| d.to_path_buf())
+        };
+        self.resolution
+            .watch
+            .iter()
+            .map(|d| self.sources.root.join(strip(d)))
+            .collect()
+    }
+
+    /// Directories in which a change may change the specs: those of the specs and of their drop-ins, or
+    /// what exists above them.
+    pub fn spec_dirs(&self) -> BTreeSet<PathBuf> {
+        let dirs = &self.sources.dirs;
+        let mut all = BTreeSet::new();
+        for place in [
+            Some(dirs.vendor.as_path()),
+            Some(&dirs.etc),
+            Some(&dirs.runtime),
+            dirs.tab.parent(),
+        ] {
+            let Some(place) = place else { continue };
+            if let Some(there) = place.ancestors().find(|a| a.is_dir()) {
+                all.insert(there.to_path_buf());
+            }
+            let inside = std::fs::read_dir(place).into_iter().flatten().flatten();
+            all.extend(
+                inside
+                    .map(|e| e.path())
+                    .filter(|p| p.extension() == Some("d".as_ref()) && p.is_dir()),
+            );
+        }
+        all
+    }
+}

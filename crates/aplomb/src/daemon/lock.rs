@@ -1,0 +1,156 @@
+//! One daemon a machine: a lock in the run directory, and the socket beside it.
+//!
+//! The lock belongs to an open file, so it goes with the process however that ends. Whoever holds it may
+//! remove the socket that a dead daemon left.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context, Result};
+use rustix::fs::{flock, FlockOperation};
+
+use crate::exit::{Exit, Failure};
+
+/// Where the daemon listens unless `--socket` says otherwise.
+pub const SOCKET: &str = "/run/aplomb/socket";
+
+/// The right to be the daemon; given up when dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Take the lock of the directory that `socket` is in; the directory is made if it is missing.
+///
+/// # Errors
+/// Another daemon holds it (its process id is named), or the directory cannot be written.
+pub fn take(socket: &Path) -> Result<Lock> {
+    let dir = socket
+        .parent()
+        .filter(|d| !d.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    if !dir.is_dir() {
+        let made = fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(dir);
+        made.map_err(|e| permission(e, &format!("cannot make {}", dir.display())))?;
+    }
+    let path = dir.join("lock");
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o644)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+        .open(&path)
+        .map_err(|e| permission(e, &format!("cannot open {}", path.display())))?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        let mut pid = String::new();
+        file.read_to_string(&mut pid).ok();
+        bail!(
+            "aplomb's daemon is already running (process {}, lock {})",
+            pid.trim(),
+            path.display()
+        );
+    }
+    file.set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .context(path.display().to_string())?;
+    Ok(Lock { _file: file })
+}
+
+fn permission(error: std::io::Error, what: &str) -> anyhow::Error {
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => Failure::new(
+            Exit::Permission,
+            format!("{what}: permission denied; run the daemon as root"),
+        )
+        .into(),
+        _ => anyhow::Error::from(error).context(what.to_owned()),
+    }
+}
+
+/// The listening socket; its file goes when it is dropped.
+#[derive(Debug)]
+pub struct Socket {
+    pub listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Listen on `path`, for everybody: peer credentials decide who may do what.
+///
+/// # Errors
+/// Something that is no socket is in the way, or the directory cannot be written.
+pub fn listen(path: &Path, _lock: &Lock) -> Result<Socket> {
+    match fs::symlink_metadata(path) {
+        Ok(m) if m.file_type().is_socket() => {
+            fs::remove_file(path).with_context(|| path.display().to_string())?
+        }
+        Ok(_) => bail!("{} is in the way: it is no socket", path.display()),
+        Err(_) => {}
+    }
+    let listener =
+        UnixListener::bind(path).with_context(|| format!("cannot listen on {}", path.display()))?;
+    fs::set_permissions(path, Permissions::from_mode(0o666))
+        .with_context(|| path.display().to_string())?;
+    listener.set_nonblocking(true)?;
+    Ok(Socket {
+        listener,
+        path: path.into(),
+    })
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn the_second_daemon_is_refused_and_told_who_the_first_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("run/socket");
+        let lock = take(&socket).unwrap();
+        let error = take(&socket).unwrap_err().to_string();
+        assert!(error.contains(&std::process::id().to_string()), "{error}");
+        drop(lock);
+        take(&socket).unwrap();
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_the_own_one_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let lock = take(&path).unwrap();
+        drop(UnixListener::bind(&path).unwrap()); // leaves its file, as a killed daemon does
+        assert!(UnixStream::connect(&path).is_err());
+        let socket = listen(&path, &lock).unwrap();
+        UnixStream::connect(&path).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o666
+        );
+        drop(socket);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_not_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        fs::write(&path, "precious").unwrap();
+        let lock = take(&path).unwrap();
+        assert!(listen(&path, &lock).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+}

@@ -1,0 +1,412 @@
+//! The daemon: loads the specs and the scheduler, keeps them fresh, and answers on the socket.
+//!
+//! One thread and one epoll. It is not on the path of any decision, which all fall in the kernel, so it may
+//! sleep: it wakes for a request, an event, a changed file, the end of a process with a reservation, a
+//! signal. When it ends, in whatever way, its file descriptors close, and with them goes the scheduler.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use aplomb_kernel::{EventKind, ExitInfo, Kernel, LoadError, Settings};
+
+use crate::config::Config;
+use crate::exit::{Exit, Failure};
+use crate::protocol::{Answer, Code, Refusal};
+use crate::{say, systemd};
+
+mod clients;
+mod history;
+mod library;
+pub mod lock;
+mod poll;
+mod reservations;
+mod state;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub use library::Sources;
+
+use clients::{Clients, Wish};
+use library::Library;
+use poll::{Interest, Poll, Source};
+use state::State;
+
+/// Events taken from the kernel in one turn; the rest waits, so that a flood does not shut clients out.
+const EVENTS_A_TURN: usize = 4096;
+/// After a change of files: time until the daemon looks, so that it looks once for a burst of changes.
+const SETTLE: Duration = Duration::from_millis(300);
+/// Restarts that the kernel may ask for in [`RESTART_WINDOW`]; one more ends the daemon.
+const MAX_RESTARTS: usize = 3;
+const RESTART_WINDOW: Duration = Duration::from_secs(60);
+
+/// How to start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// None: the usual place, and no error if there is none.
+    pub config: Option<PathBuf>,
+    pub socket: PathBuf,
+    pub sources: Sources,
+}
+
+/// Makes the kernel side: [`aplomb_kernel::Scheduler::load`], or a stand-in in tests.
+pub type Loader = Box<dyn FnMut(&Settings) -> Result<Box<dyn Kernel>, LoadError>>;
+
+/// Run the daemon until it is told to stop.
+///
+/// # Errors
+/// It could not start, or the kernel ended the scheduler. [`crate::exit::code_of`] tells the exit code.
+/// The stock scheduler runs then.
+pub fn run(options: &Options, load: Loader) -> Result<()> {
+    Daemon::start(options, load)?.serve()
+}
+
+struct Daemon {
+    poll: Poll,
+    socket: lock::Socket,
+    signals: Signals,
+    watch: watch::Watch,
+    clients: Clients,
+    state: State,
+    load: Loader,
+    /// Files changed; look at them at this time.
+    settle: Option<(Instant, watch::Changed)>,
+    restarts: VecDeque<Instant>,
+    // last: given up after everything else is gone
+    _lock: lock::Lock,
+}
+
+/// Whether to go on.
+#[derive(Debug, PartialEq, Eq)]
+enum Turn {
+    On,
+    Stop,
+}
+
+impl Daemon {
+    fn start(options: &Options, mut load: Loader) -> Result<Self> {
+        let usage = |message: String| Failure::new(Exit::Usage, message);
+        let config = Config::load(options.config.as_deref()).map_err(|e| usage(e.to_string()))?;
+        let lock = lock::take(&options.socket)?;
+        let library = Library::open(options.sources.clone()).map_err(|e| usage(e.to_string()))?;
+        let signals = Signals::new().context("signal handlers")?;
+        let poll = Poll::new()?;
+        let socket = lock::listen(&options.socket, &lock)?;
+        let kernel = load_patiently(&mut load, &config.kernel)?;
+        let state = State {
+            config,
+            library,
+            kernel,
+            history: history::History::default(),
+            reservations: reservations::Reservations::default(),
+            attached: None,
+            restarts: 0,
+            release: aplomb_kernel::facts::Machine::here().release(),
+        };
+        poll.add(&signals.stop, Source::StopSignal, Interest::Read)?;
+        poll.add(&signals.reload, Source::ReloadSignal, Interest::Read)?;
+        poll.add(&socket.listener, Source::Listener, Interest::Read)?;
+        let watch = watch::Watch::new().context("inotify")?;
+        poll.add(&watch, Source::Files, Interest::Read)?;
+        let mut daemon = Self {
+            poll,
+            socket,
+            signals,
+            watch,
+            clients: Clients::default(),
+            state,
+            load,
+            settle: None,
+            restarts: VecDeque::new(),
+            _lock: lock,
+        };
+        daemon.watch_files();
+        // A file may have changed between reading and watching it.
+        daemon
+            .state
+            .library
+            .resolve_again()
+            .map_err(|e| usage(e.to_string()))?;
+        daemon.attach()?;
+        let (specs, rows) = (daemon.state.library.len(), daemon.state.library.row_count());
+        say::info(format!("{specs} specs, {rows} matchers"));
+        say::info("ready: scheduler aplomb attached");
+        notify("READY=1");
+        Ok(daemon)
+    }
+
+    /// Fill the loaded kernel side and attach it.
+    fn attach(&mut self) -> Result<()> {
+        let state = &mut self.state;
+        state.apply_specs(false)?;
+        state.kernel.attach()?;
+        // programs that were running before
+        state.kernel.rematch()?;
+        state.attached = Some(Instant::now());
+        if let Some(fd) = state.kernel.event_fd() {
+            self.poll.add(fd, Source::Events, Interest::Read)?;
+        }
+        Ok(())
+    }
+
+    fn serve(mut self) -> Result<()> {
+        loop {
+            let settle = self.settle.map(|(at, _)| at);
+            let deadline = [self.clients.deadline(), settle]
+                .into_iter()
+                .flatten()
+                .min();
+            let ready = self.poll.wait(deadline)?;
+            let mut turn = Turn::On;
+            for source in ready {
+                if self.handle(source)? == Turn::Stop {
+                    turn = Turn::Stop;
+                }
+            }
+            if turn == Turn::Stop {
+                break;
+            }
+            let now = Instant::now();
+            self.clients.expire(now);
+            if let Some((_, changed)) = self.settle.take_if(|(at, _)| *at <= now) {
+                self.files_changed(changed);
+            }
+        }
+        notify("STOPPING=1");
+        self.state.kernel.detach();
+        self.clients.close(&mut self.state);
+        say::info("detached: the kernel's own scheduler runs");
+        Ok(())
+    }
+
+    fn handle(&mut self, source: Source) -> Result<Turn> {
+        match source {
+            Source::StopSignal => {
+                drain(&mut self.signals.stop);
+                return Ok(Turn::Stop);
+            }
+            Source::ReloadSignal => self.hangup(),
+            Source::Listener => self.clients.accept(&self.socket.listener, &self.poll),
+            Source::Files => {
+                let new = self.watch.read();
+                let (at, mut all) = self.settle.unwrap_or((Instant::now() + SETTLE, new));
+                all.specs |= new.specs;
+                all.programs |= new.programs;
+                self.settle = (all.specs || all.programs).then_some((at, all));
+            }
+            Source::Events => return self.events().map(|()| Turn::On),
+            Source::Client(id) => match self.clients.ready(id, &self.poll, &mut self.state) {
+                Some(Wish::Watch(pid)) => self.watch_process(pid),
+                Some(Wish::Reload(id)) => {
+                    let answer = self.reload();
+                    self.clients
+                        .answer(id, &answer, &self.poll, &mut self.state);
+                }
+                Some(Wish::Stop) => {
+                    say::info("told to stop");
+                    return Ok(Turn::Stop);
+                }
+                None => {}
+            },
+            // the kernel side saw it too; this only frees the place
+            Source::Process(pid) => {
+                if let Some(gone) = self.state.reservations.remove(pid) {
+                    self.poll.remove(&gone.process);
+                }
+            }
+        }
+        Ok(Turn::On)
+    }
+
+    fn watch_process(&mut self, pid: i32) {
+        if let Some(r) = self.state.reservations.get(pid) {
+            if let Err(e) = self
+                .poll
+                .add(&r.process, Source::Process(pid), Interest::Read)
+            {
+                // It is found out at the next reservation.
+                say::warning(format!(
+                    "the end of process {pid} will not be seen at once: {e}"
+                ));
+            }
+        }
+    }
+
+    /// SIGHUP.
+    fn hangup(&mut self) {
+        drain(&mut self.signals.reload);
+        notify(&format!(
+            "RELOADING=1\nMONOTONIC_USEC={}",
+            state::monotonic_ns() / 1000
+        ));
+        if let Answer::Refused(refusal) = self.reload() {
+            say::error(format!("the old specs stay in force:\n{refusal}"));
+        }
+        notify("READY=1");
+    }
+
+    /// Events of the kernel side, or its end.
+    fn events(&mut self) -> Result<()> {
+        let events = self.state.kernel.take_events(EVENTS_A_TURN);
+        for event in &events {
+            if event.kind == EventKind::Limit {
+                say::warning(format!(
+                    "all {} places for interactive tasks are taken: process {} stays best-effort",
+                    aplomb_kernel::limits::MAX_SERVERS,
+                    event.pid
+                ));
+            }
+            self.state.history.push(*event);
+        }
+        if !events.is_empty() {
+            self.clients.new_events(&self.poll, &mut self.state);
+        }
+        match self.state.kernel.exited() {
+            Some(exit) if self.state.attached.is_some() => self.ended(&exit),
+            _ => Ok(()),
+        }
+    }
+
+    /// The kernel took the scheduler off.
+    fn ended(&mut self, exit: &ExitInfo) -> Result<()> {
+        self.state.attached = None;
+        let now = Instant::now();
+        self.restarts
+            .retain(|t| now.duration_since(*t) < RESTART_WINDOW);
+        if !exit.wants_restart() {
+            anyhow::bail!("the kernel ended the scheduler and runs its own: {exit}");
+        }
+        if self.restarts.len() >= MAX_RESTARTS {
+            anyhow::bail!("more than {MAX_RESTARTS} restarts within a minute; the kernel's own scheduler runs: {exit}");
+        }
+        self.restarts.push_back(now);
+        self.state.restarts += 1;
+        say::info(format!("restarting the scheduler: {exit}"));
+        if let Some(fd) = self.state.kernel.event_fd() {
+            self.poll.remove(fd);
+        }
+        self.state.kernel.detach();
+        self.state.kernel = load_patiently(&mut self.load, &self.state.config.kernel)?;
+        self.attach()?;
+        let lost = self.state.reserve_again();
+        if lost > 0 {
+            say::warning(format!("{lost} reservations could not be made again"));
+        }
+        say::info("ready: scheduler aplomb attached");
+        Ok(())
+    }
+
+    fn files_changed(&mut self, changed: watch::Changed) {
+        if changed.specs {
+            if let Answer::Refused(refusal) = self.reload() {
+                say::error(format!("the old specs stay in force:\n{refusal}"));
+            }
+            return;
+        }
+        match self.state.library.resolve_again() {
+            Ok(true) => {
+                // Only for what is executed from now on: running processes keep what they have, though
+                // their program's file may be gone.
+                if let Err(e) = self.state.apply_specs(false) {
+                    say::error(e);
+                } else {
+                    say::info(format!(
+                        "programs changed: {} matchers",
+                        self.state.library.row_count()
+                    ));
+                }
+            }
+            Ok(false) => {}
+            Err(e) => say::error(e),
+        }
+        self.watch_files();
+    }
+
+    /// Read the specs again; on error the old ones stay.
+    fn reload(&mut self) -> Answer {
+        let state = &mut self.state;
+        let result = match state.library.reload() {
+            Ok(()) => state
+                .apply_specs(true)
+                .map_err(|e| Refusal::new(Code::Failed, e.to_string())),
+            Err(e) => Err(Refusal::new(Code::Invalid, e.to_string())),
+        };
+        self.watch_files();
+        match result {
+            Ok(()) => {
+                let (specs, rows) = (self.state.library.len(), self.state.library.row_count());
+                let text = format!("{specs} specs, {rows} matchers");
+                say::info(format!("reloaded: {text}"));
+                Answer::Done(text)
+            }
+            Err(refusal) => Answer::Refused(refusal),
+        }
+    }
+
+    fn watch_files(&mut self) {
+        let (specs, programs) = (
+            self.state.library.spec_dirs(),
+            self.state.library.program_dirs(),
+        );
+        for problem in self.watch.set(&specs, &programs) {
+            say::warning(problem);
+        }
+    }
+}
+
+/// Load the kernel side. The kernel may still be taking an earlier aplomb off, one that was killed just
+/// now or that ended for a restart: wait a moment for that.
+fn load_patiently(load: &mut Loader, settings: &Settings) -> Result<Box<dyn Kernel>, LoadError> {
+    for _ in 0..50 {
+        match load(settings) {
+            Err(LoadError::Busy(name)) if aplomb_kernel::facts::is_aplomb(&name) => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            result => return result,
+        }
+    }
+    load(settings)
+}
+
+/// Signals, as bytes that can be waited for.
+struct Signals {
+    /// SIGTERM and SIGINT.
+    stop: UnixStream,
+    /// SIGHUP.
+    reload: UnixStream,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+        let pipe = |signals: &[i32]| {
+            let (read, write) = UnixStream::pair()?;
+            read.set_nonblocking(true)?;
+            for signal in signals {
+                signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
+            }
+            Ok::<_, std::io::Error>(read)
+        };
+        Ok(Self {
+            stop: pipe(&[SIGTERM, SIGINT])?,
+            reload: pipe(&[SIGHUP])?,
+        })
+    }
+}
+
+fn drain(stream: &mut UnixStream) {
+    let mut bytes = [0; 64];
+    while matches!(stream.read(&mut bytes), Ok(n) if n > 0) {}
+}
+
+fn notify(state: &str) {
+    if let Err(e) = systemd::notify(state) {
+        say::warning(format!("telling the service manager failed: {e}"));
+    }
+}

@@ -1,0 +1,338 @@
+//! What the daemon knows, and its answers: who asks for what, and what becomes of it. No sockets here.
+
+use std::time::Instant;
+
+use aplomb_kernel::{comm_text, flags, Event, Kernel, KernelError, ServerState, SpecRow};
+use aplomb_spec::limits;
+
+use super::history::History;
+use super::library::{Library, RUN_ID};
+use super::reservations::{find_process, is_alive, Reservation, Reservations};
+use crate::config::Config;
+use crate::protocol::{Answer, Ask, Code, LogEvent, Refusal, ReservedLine, Status, TaskLine};
+use crate::say;
+
+/// Who asks, as the kernel says (SO_PEERCRED). Ids are those of the daemon's own namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer {
+    pub uid: u32,
+    /// 0: in a process namespace that the daemon does not see.
+    pub pid: i32,
+}
+
+/// What to do about a request.
+#[derive(Debug)]
+pub enum Outcome {
+    Answer(Answer),
+    /// Answer, and see when this process ends.
+    Reserved(Answer, i32),
+    /// Send events from this number on.
+    Log(LogQuery),
+    /// Answer, then end.
+    Stop(Answer),
+    /// Read the specs again, then answer.
+    Reload,
+}
+
+/// Which events a client wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogQuery {
+    pub from: u64,
+    pub follow: bool,
+    pub pid: Option<i32>,
+}
+
+/// The daemon without its sockets.
+pub struct State {
+    pub config: Config,
+    pub library: Library,
+    pub kernel: Box<dyn Kernel>,
+    pub history: History,
+    pub reservations: Reservations,
+    /// When the scheduler was attached; None while it is not.
+    pub attached: Option<Instant>,
+    pub restarts: u32,
+    /// `uname -r`.
+    pub release: String,
+}
+
+impl State {
+    /// Answer a request.
+    pub fn handle(&mut self, peer: Peer, ask: Ask) -> Outcome {
+        let result = match ask {
+            Ask::Status {} => self.status(),
+            Ask::Specs {} => Ok(Outcome::Answer(Answer::Specs(self.library.lines()))),
+            Ask::Log {
+                follow,
+                pid,
+                since_ns,
+            } => {
+                let from = match since_ns {
+                    Some(age) => self.history.since(monotonic_ns().saturating_sub(age)),
+                    None => self.history.first(),
+                };
+                Ok(Outcome::Log(LogQuery { from, follow, pid }))
+            }
+            Ask::Reserve {
+                pid,
+                runtime_ns,
+                period_ns,
+                inherit,
+                keep,
+            } => self.reserve(peer, pid, runtime_ns, period_ns, inherit, keep),
+            Ask::Release { pid } => self.release(peer, pid),
+            Ask::Reload {} => root(peer, "reload").map(|()| Outcome::Reload),
+            Ask::Stop {} => {
+                root(peer, "stop").map(|()| Outcome::Stop(Answer::Done("aplomb stops".into())))
+            }
+        };
+        result.unwrap_or_else(|refusal| Outcome::Answer(Answer::Refused(refusal)))
+    }
+
+    fn status(&self) -> Result<Outcome, Refusal> {
+        let mut tasks: Vec<TaskLine> = self
+            .kernel
+            .servers()
+            .map_err(failed)?
+            .into_iter()
+            .map(|s| TaskLine {
+                pid: s.pid,
+                comm: s.comm,
+                spec: self.library.name(s.spec.id).into(),
+                runtime_ns: s.spec.runtime_ns,
+                period_ns: s.spec.period_ns,
+                state: s.state,
+                cpu: s.cpu,
+                inherited: s.inherited,
+                revocable: s.spec.flags & flags::REVOCABLE != 0,
+                threads: s.threads,
+                use_ppm: s.use_ppm,
+                served_ns: s.served_ns,
+                periods: s.periods,
+                exhausted: s.exhausted,
+                missed: s.missed,
+            })
+            .collect();
+        tasks.sort_by_key(|t| (t.cpu, t.pid));
+        let counters = self.kernel.counters().map_err(failed)?;
+        Ok(Outcome::Answer(Answer::Status(Box::new(Status {
+            attached: self.attached.is_some() && self.kernel.exited().is_none(),
+            scheduler: "aplomb".into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            kernel: self.release.clone(),
+            attached_s: self.attached.map_or(0, |t| t.elapsed().as_secs()),
+            restarts: self.restarts,
+            r_lo_ppm: self.config.kernel.r_lo_ppm,
+            r_hi_ppm: self.config.kernel.r_hi_ppm,
+            r_max_ppm: self.config.kernel.r_max_ppm,
+            specs: self.library.len(),
+            matchers: self.library.row_count(),
+            cpus: self.kernel.cpus(),
+            tasks,
+            counters: counters
+                .into_iter()
+                .map(|(kind, n)| (kind.name().into(), n))
+                .collect(),
+        }))))
+    }
+
+    fn reserve(
+        &mut self,
+        peer: Peer,
+        pid: Option<i32>,
+        runtime_ns: u64,
+        period_ns: u64,
+        inherit: bool,
+        keep: bool,
+    ) -> Result<Outcome, Refusal> {
+        let invalid = |m: String| Err(Refusal::new(Code::Invalid, m));
+        let text = aplomb_spec::format_duration;
+        if !(limits::MIN_PERIOD_NS..=limits::MAX_PERIOD_NS).contains(&period_ns) {
+            let (min, max) = (text(limits::MIN_PERIOD_NS), text(limits::MAX_PERIOD_NS));
+            return invalid(format!(
+                "the period {} is not between {min} and {max}",
+                text(period_ns)
+            ));
+        }
+        if !(limits::MIN_RUNTIME_NS..=period_ns).contains(&runtime_ns) {
+            let min = text(limits::MIN_RUNTIME_NS);
+            return invalid(format!(
+                "the runtime {} is not between {min} and the period {}",
+                text(runtime_ns),
+                text(period_ns)
+            ));
+        }
+        if peer.uid != 0 && (inherit || keep) {
+            // each child would take as much again, and what is never revoked can crowd out everybody else
+            return Err(Refusal::new(
+                Code::Permission,
+                "only root may ask for flag I, or for no flag R",
+            ));
+        }
+        let target = self.own_process(peer, pid)?;
+        let mut flags = flags::INTERACTIVE | flags::STICKY;
+        flags |= if inherit { flags::INHERIT } else { 0 };
+        flags |= if keep { 0 } else { flags::REVOCABLE };
+        let row = SpecRow {
+            runtime_ns,
+            period_ns,
+            id: RUN_ID,
+            flags,
+            protect_s: 0,
+            io_priority: u32::MAX,
+        };
+        self.reservations.remove_ended();
+        self.reservations
+            .allow(peer.uid, target.pid, &row, &self.config.user)?;
+        let reserved = self.kernel.reserve(target.pid, Some(row)).map_err(failed)?;
+        if !is_alive(&target.fd) {
+            // It ended in between, and its number may be another's by now.
+            let _ = self.kernel.reserve(target.pid, None);
+            return Err(Refusal::new(
+                Code::Failed,
+                format!("process {} has ended", target.pid),
+            ));
+        }
+        if pid.is_some() {
+            self.join_threads();
+        }
+        let line = ReservedLine {
+            pid: target.pid,
+            state: reserved.state.unwrap_or(ServerState::Rejected),
+            cpu: reserved.cpu,
+            load_ppm: reserved.load_ppm,
+        };
+        self.reservations.insert(
+            target.pid,
+            Reservation {
+                uid: peer.uid,
+                row,
+                process: target.fd,
+            },
+        );
+        Ok(Outcome::Reserved(Answer::Reserved(line), target.pid))
+    }
+
+    fn release(&mut self, peer: Peer, pid: i32) -> Result<Outcome, Refusal> {
+        let target = self.own_process(peer, Some(pid))?;
+        self.kernel.reserve(target.pid, None).map_err(failed)?;
+        self.reservations.remove(target.pid);
+        // it may have a spec of its own, which applies again
+        self.join_threads();
+        Ok(Outcome::Answer(Answer::Done(format!(
+            "process {pid} has no reservation by request any more"
+        ))))
+    }
+
+    /// The process that a request is about, if the peer may have a say in it.
+    fn own_process(&self, peer: Peer, pid: Option<i32>) -> Result<Target, Refusal> {
+        let pid = pid.unwrap_or(peer.pid);
+        if pid <= 0 {
+            return Err(Refusal::new(
+                Code::Failed,
+                "your process is in a namespace that the daemon does not see",
+            ));
+        }
+        let process = find_process(pid)?;
+        if peer.uid != 0 && process.owner != Some(peer.uid) {
+            return Err(Refusal::new(
+                Code::Permission,
+                format!("process {pid} is not yours"),
+            ));
+        }
+        Ok(Target {
+            pid,
+            fd: process.fd,
+        })
+    }
+
+    /// Have the kernel side look at all processes, so that the other threads of one join its server.
+    fn join_threads(&mut self) {
+        if let Err(e) = self.kernel.rematch() {
+            say::warning(e);
+        }
+    }
+
+    /// Put what the library says into the kernel side; with `rematch`, apply it to running processes too.
+    ///
+    /// # Errors
+    /// See [`Kernel::set_matchers`].
+    pub fn apply_specs(&mut self, rematch: bool) -> Result<(), KernelError> {
+        self.kernel.set_matchers(&self.library.rows())?;
+        if rematch {
+            self.kernel.rematch()?;
+        }
+        Ok(())
+    }
+
+    /// After a restart of the kernel side: ask again for what was reserved. Returns how many were lost.
+    pub fn reserve_again(&mut self) -> usize {
+        self.reservations.remove_ended();
+        let all: Vec<(i32, SpecRow)> = self
+            .reservations
+            .iter()
+            .map(|(pid, r)| (pid, r.row))
+            .collect();
+        let mut lost = 0;
+        for (pid, row) in all {
+            if self.kernel.reserve(pid, Some(row)).is_err() {
+                self.reservations.remove(pid);
+                lost += 1;
+            }
+        }
+        self.join_threads();
+        lost
+    }
+
+    /// An event as clients see it. `offset_ns`: real time minus CLOCK_MONOTONIC.
+    pub fn line(&self, event: &Event, offset_ns: u64) -> LogEvent {
+        LogEvent {
+            time_ns: event.time_ns.wrapping_add(offset_ns),
+            event: event.kind,
+            cpu: event.cpu,
+            pid: event.pid,
+            comm: comm_text(&event.comm),
+            spec: self.library.name(event.spec_id).into(),
+            numbers: [event.a, event.b, event.c],
+        }
+    }
+}
+
+struct Target {
+    pid: i32,
+    fd: std::os::fd::OwnedFd,
+}
+
+fn root(peer: Peer, what: &str) -> Result<(), Refusal> {
+    if peer.uid == 0 {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        Code::Permission,
+        format!("only root may {what} the daemon"),
+    ))
+}
+
+fn failed(error: KernelError) -> Refusal {
+    let code = match error {
+        KernelError::Full(_) => Code::Limit,
+        KernelError::Invalid => Code::Invalid,
+        _ => Code::Failed,
+    };
+    Refusal::new(code, error.to_string())
+}
+
+/// CLOCK_MONOTONIC now, ns.
+pub fn monotonic_ns() -> u64 {
+    clock_ns(rustix::time::ClockId::Monotonic)
+}
+
+/// Real time minus CLOCK_MONOTONIC now, ns.
+pub fn clock_offset_ns() -> u64 {
+    clock_ns(rustix::time::ClockId::Realtime).wrapping_sub(monotonic_ns())
+}
+
+fn clock_ns(clock: rustix::time::ClockId) -> u64 {
+    let t = rustix::time::clock_gettime(clock);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}

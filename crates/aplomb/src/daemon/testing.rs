@@ -1,0 +1,208 @@
+//! A stand-in for the kernel side, and what else several tests need.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::Instant;
+
+use aplomb_kernel::{
+    Cpu, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError, Matcher, Reserved, Server,
+    ServerState, SpecRow,
+};
+use aplomb_spec::{Dirs, LoadOptions, Trust};
+
+use super::history::History;
+use super::library::{Library, Sources};
+use super::reservations::Reservations;
+use super::state::State;
+use crate::config::Config;
+
+/// What happened to a [`Fake`], and what it will say.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub rows: Vec<(Matcher, SpecRow)>,
+    pub rematched: usize,
+    pub reserved: Vec<(i32, Option<SpecRow>)>,
+    pub attached: bool,
+    pub events: VecDeque<Event>,
+    pub exit: Option<ExitInfo>,
+    pub servers: Vec<Server>,
+    pub full: bool,
+}
+
+/// A kernel side that only notes what is asked of it.
+#[derive(Debug, Clone)]
+pub struct Fake {
+    pub seen: Rc<RefCell<Seen>>,
+    /// A byte in it: there are events.
+    bell: Rc<(UnixStream, UnixStream)>,
+}
+
+impl Fake {
+    pub fn new() -> Self {
+        let bell = UnixStream::pair().unwrap();
+        bell.0.set_nonblocking(true).unwrap();
+        Self {
+            seen: Rc::default(),
+            bell: Rc::new(bell),
+        }
+    }
+
+    pub fn happen(&self, event: Event) {
+        self.seen.borrow_mut().events.push_back(event);
+        self.ring();
+    }
+
+    pub fn end(&self, exit: ExitInfo) {
+        self.seen.borrow_mut().exit = Some(exit);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        (&self.bell.1).write_all(b"x").unwrap();
+    }
+}
+
+impl Kernel for Fake {
+    fn attach(&mut self) -> Result<(), LoadError> {
+        self.seen.borrow_mut().attached = true;
+        Ok(())
+    }
+
+    fn detach(&mut self) {
+        self.seen.borrow_mut().attached = false;
+    }
+
+    fn set_matchers(&mut self, rows: &[(Matcher, SpecRow)]) -> Result<(), KernelError> {
+        self.seen.borrow_mut().rows = rows.to_vec();
+        Ok(())
+    }
+
+    fn rematch(&mut self) -> Result<(), KernelError> {
+        self.seen.borrow_mut().rematched += 1;
+        Ok(())
+    }
+
+    fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError> {
+        let mut seen = self.seen.borrow_mut();
+        if seen.full {
+            return Err(KernelError::Full(4096));
+        }
+        seen.reserved.push((pid, spec));
+        Ok(Reserved {
+            state: spec.map(|_| ServerState::Admitted),
+            cpu: 0,
+            load_ppm: 0,
+        })
+    }
+
+    fn servers(&self) -> Result<Vec<Server>, KernelError> {
+        Ok(self.seen.borrow().servers.clone())
+    }
+
+    fn cpus(&self) -> Vec<Cpu> {
+        vec![Cpu {
+            cpu: 0,
+            r_load_ppm: 310_000,
+            s_load_ppm: 320_000,
+        }]
+    }
+
+    fn counters(&self) -> Result<Vec<(EventKind, u64)>, KernelError> {
+        Ok(EventKind::ALL.map(|k| (k, 0)).to_vec())
+    }
+
+    fn take_events(&mut self, max: usize) -> Vec<Event> {
+        let mut seen = self.seen.borrow_mut();
+        let n = seen.events.len().min(max);
+        if n == seen.events.len() {
+            while matches!((&self.bell.0).read(&mut [0; 4096]), Ok(n) if n > 0) {}
+        }
+        seen.events.drain(..n).collect()
+    }
+
+    fn event_fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.bell.0.as_fd())
+    }
+
+    fn exited(&self) -> Option<ExitInfo> {
+        self.seen.borrow().exit.clone()
+    }
+}
+
+/// An event about a process.
+pub fn event(time_ns: u64, pid: i32) -> Event {
+    Event {
+        time_ns,
+        kind: EventKind::Matched,
+        cpu: 0,
+        pid,
+        spec_id: 2,
+        a: 2,
+        b: 5_000_000,
+        c: 30_000_000,
+        comm: *b"mplayer\0\0\0\0\0\0\0\0\0",
+    }
+}
+
+/// Specs and programs below a temporary folder: `usr/bin/mplayer` with a spec of 5 ms every 30 ms.
+pub struct Root {
+    pub dir: tempfile::TempDir,
+}
+
+impl Root {
+    pub fn new() -> Self {
+        let root = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        root.write("usr/bin/mplayer", "\x7fELF");
+        root.spec("mplayer", "5ms/30ms", "/usr/bin/mplayer");
+        root
+    }
+
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path)
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    pub fn spec(&self, name: &str, cpu: &str, program: &str) {
+        let text = format!("[[spec]]\nname = \"{name}\"\ncpu = \"{cpu}\"\nrevocable = true\npath = \"{program}\"\n");
+        self.write(&format!("usr/lib/aplomb/specs.d/{name}.toml"), &text);
+    }
+
+    pub fn sources(&self) -> Sources {
+        let root: &Path = self.dir.path();
+        Sources {
+            dirs: Dirs::under(root),
+            options: LoadOptions {
+                trust: Trust::Anybody,
+            },
+            root: root.into(),
+        }
+    }
+
+    /// A daemon's state over these files.
+    pub fn state(&self, fake: &Fake) -> State {
+        State {
+            config: Config::default(),
+            library: Library::open(self.sources()).unwrap(),
+            kernel: Box::new(fake.clone()),
+            history: History::default(),
+            reservations: Reservations::default(),
+            attached: Some(Instant::now()),
+            restarts: 0,
+            release: "7.3.4".into(),
+        }
+    }
+}

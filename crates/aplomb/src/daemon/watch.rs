@@ -1,0 +1,198 @@
+//! Sees when files of specs, or the programs that they name, come, go or are replaced (inotify).
+//!
+//! Directories are watched, not files: a package manager writes a new file and renames it over the old one,
+//! which a watch on the old file would never tell.
+
+use std::collections::{BTreeSet, HashMap};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+
+/// Directories that are watched at most; what is over is not, and that is logged.
+pub const MAX_DIRS: usize = 4096;
+
+/// What a change is about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Changed {
+    pub specs: bool,
+    pub programs: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Role {
+    specs: bool,
+    programs: bool,
+}
+
+/// An inotify instance and what it watches.
+#[derive(Debug)]
+pub struct Watch {
+    fd: OwnedFd,
+    dirs: HashMap<PathBuf, (i32, Role)>,
+}
+
+impl Watch {
+    /// # Errors
+    /// The user's limit of inotify instances is reached.
+    pub fn new() -> io::Result<Self> {
+        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+        Ok(Self {
+            fd,
+            dirs: HashMap::new(),
+        })
+    }
+
+    /// Watch exactly these directories. Returns what could not be watched, as sentences.
+    pub fn set(&mut self, specs: &BTreeSet<PathBuf>, programs: &BTreeSet<PathBuf>) -> Vec<String> {
+        let mut problems = Vec::new();
+        let old = std::mem::take(&mut self.dirs);
+        let all: BTreeSet<_> = specs.union(programs).collect();
+        if all.len() > MAX_DIRS {
+            problems.push(format!(
+                "{} directories to watch; only {MAX_DIRS} are",
+                all.len()
+            ));
+        }
+        for dir in all.into_iter().take(MAX_DIRS) {
+            let role = Role {
+                specs: specs.contains(dir),
+                programs: programs.contains(dir),
+            };
+            let mut flags = WatchFlags::CREATE
+                | WatchFlags::MOVED_TO
+                | WatchFlags::MOVED_FROM
+                | WatchFlags::DELETE
+                | WatchFlags::DELETE_SELF
+                | WatchFlags::MOVE_SELF
+                | WatchFlags::ATTRIB // chmod +x
+                | WatchFlags::ONLYDIR;
+            if role.specs {
+                flags |= WatchFlags::CLOSE_WRITE;
+            }
+            // For a directory that is watched already this returns the same number and sets the flags.
+            match inotify::add_watch(&self.fd, dir, flags) {
+                Ok(number) => drop(self.dirs.insert(dir.clone(), (number, role))),
+                Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {}
+                Err(e) => problems.push(format!(
+                    "changes in {} will not be seen: {e}",
+                    dir.display()
+                )),
+            }
+        }
+        let kept: BTreeSet<i32> = self.dirs.values().map(|(number, _)| *number).collect();
+        for (number, _) in old.into_values() {
+            if !kept.contains(&number) {
+                // fails if the directory has gone, and the watch with it
+                let _ = inotify::remove_watch(&self.fd, number);
+            }
+        }
+        problems
+    }
+
+    /// What changed since the last call.
+    pub fn read(&mut self) -> Changed {
+        let mut changed = Changed::default();
+        let mut space = [MaybeUninit::uninit(); 4096];
+        let mut reader = inotify::Reader::new(&self.fd, &mut space);
+        while let Ok(event) = reader.next() {
+            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
+                return Changed {
+                    specs: true,
+                    programs: true,
+                };
+            }
+            // Two paths may be one directory and so one number.
+            for (number, role) in self.dirs.values() {
+                if *number == event.wd() {
+                    changed.specs |= role.specs;
+                    changed.programs |= role.programs;
+                }
+            }
+        }
+        changed
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn renames_over_a_program_are_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("mplayer"), "old").unwrap();
+        let mut watch = Watch::new().unwrap();
+        let programs = BTreeSet::from([dir.path().to_path_buf()]);
+        assert!(watch.set(&BTreeSet::new(), &programs).is_empty());
+        assert_eq!(watch.read(), Changed::default());
+        fs::write(dir.path().join("mplayer.new"), "new").unwrap();
+        fs::rename(dir.path().join("mplayer.new"), dir.path().join("mplayer")).unwrap();
+        assert_eq!(
+            watch.read(),
+            Changed {
+                specs: false,
+                programs: true
+            }
+        );
+        assert_eq!(watch.read(), Changed::default());
+    }
+
+    #[test]
+    fn writes_count_for_specs_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let (specs, programs) = (dir.path().join("specs"), dir.path().join("bin"));
+        for d in [&specs, &programs] {
+            fs::create_dir(d).unwrap();
+            fs::write(d.join("x"), "1").unwrap();
+        }
+        let mut watch = Watch::new().unwrap();
+        watch.set(
+            &BTreeSet::from([specs.clone()]),
+            &BTreeSet::from([programs.clone()]),
+        );
+        fs::write(programs.join("x"), "2").unwrap();
+        assert_eq!(watch.read(), Changed::default(), "the same inode");
+        fs::write(specs.join("x"), "2").unwrap();
+        assert_eq!(
+            watch.read(),
+            Changed {
+                specs: true,
+                programs: false
+            }
+        );
+    }
+
+    #[test]
+    fn directories_come_and_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let inner = dir.path().join("inner");
+        let mut watch = Watch::new().unwrap();
+        let both = BTreeSet::from([dir.path().to_path_buf(), inner.clone()]);
+        assert!(
+            watch.set(&BTreeSet::new(), &both).is_empty(),
+            "one that is missing is no problem"
+        );
+        fs::create_dir(&inner).unwrap();
+        assert!(watch.read().programs);
+        watch.set(&BTreeSet::new(), &both);
+        fs::write(inner.join("x"), "").unwrap();
+        assert!(watch.read().programs);
+        watch.set(
+            &BTreeSet::new(),
+            &BTreeSet::from([dir.path().to_path_buf()]),
+        );
+        watch.read();
+        fs::write(inner.join("y"), "").unwrap();
+        assert!(!watch.read().programs, "no longer watched");
+    }
+}
