@@ -68,8 +68,11 @@ static inline u64 fair_start(u64 now)
  * Pinned tasks cannot wait in a queue that all CPUs serve: every other CPU would have to step over
  * them. Their own queue and the machine's are the two members of a start-time fair queue; a member's
  * weight is the number of tasks it has waiting for this CPU, so that a pinned task and a free one get
- * the same.
+ * the same. What a member runs while the other has nothing waiting is charged to it, but may have been
+ * hours: so its lead counts only up to what a contended turn can cost, a slice that a late tick ended.
  */
+#define FAIR_PAIR_LEAD_NS (4 * FAIR_SLICE_NS)
+
 struct fair_pair {
 	u64 tag[2]; /* start tags */
 	u64 now;    /* tag of the member served last */
@@ -80,9 +83,12 @@ static inline u32 fair_pair_pick(struct fair_pair *f)
 {
 	u32 i, m;
 
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < 2; i++) {
 		if (time_before(f->tag[i], f->now))
 			f->tag[i] = f->now; /* it had nothing to run: no credit for that */
+		if (time_before(f->now + FAIR_PAIR_LEAD_NS, f->tag[i]))
+			f->tag[i] = f->now + FAIR_PAIR_LEAD_NS; /* it ran alone: no debt either */
+	}
 	m = time_before(f->tag[1], f->tag[0]);
 	f->now = f->tag[m];
 	return m;
