@@ -26,6 +26,7 @@ def _parser() -> argparse.ArgumentParser:
     doing.add_argument("--quick", action="store_true", help="short and few, for a look or for CI (results/tmp)")
     doing.add_argument("--jobs", type=int, default=2, metavar="N", help="guests at a time (default %(default)s)")
     doing.add_argument("--out", type=Path, metavar="DIR", help="instead of results or results/tmp")
+    doing.add_argument("--keep", action="store_true", help="keep what the guests left, and say where")
     doing.add_argument("--json", action="store_true", help="print the results as JSON instead of tables")
     listing = actions.add_parser("list", help="what there is")
     listing.add_argument("--json", action="store_true")
@@ -59,7 +60,8 @@ def _run(options: argparse.Namespace) -> int:
     worst, everything = 0, []
     for each in chosen:
         try:
-            data = run(each, asked, options.quick, options.jobs, out, _command(options, each.name), quiet=options.json)
+            data = run(each, asked, options.quick, options.jobs, out, _command(options, each.name), quiet=options.json,
+                       keep_output=options.keep)
         except ExperimentError as error:
             if len(chosen) == 1:
                 raise

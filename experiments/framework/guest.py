@@ -99,19 +99,17 @@ def _libraries(binary: Path) -> list[Path]:
 
 
 def write_profiles(experiment: Experiment, steps: Sequence[Step], folder: Path) -> None:
-    """The configuration of aplomb for every profile that the steps use, as the guest sees it below /job/specs."""
+    """What aplomb's daemon reads for every profile that the steps use: NAME/vendor, the shipped specifications or none,
+    and NAME/spec.tab, the administrator's, which are stronger."""
     for name in {step.profile for step in steps} - {"off"}:
-        profile = experiment.profiles.get(name, Profile())
         if name not in experiment.profiles and name != "shipped":
             raise ExperimentError(f"{experiment.name}: there is no profile {name!r}")
-        place = folder / name
-        (place / "specs").mkdir(parents=True)
+        profile = experiment.profiles.get(name, Profile())
+        (folder / name / "vendor").mkdir(parents=True)
         if not profile.only:
-            shutil.copytree(ROOT / "specs", place / "specs", dirs_exist_ok=True)
-        if profile.lines:
-            (place / "specs" / "zz-experiment.tab").write_text("\n".join(profile.lines) + "\n")
-        (place / "aplomb.toml").write_text(
-            f'spec_dirs = ["/job/specs/{name}/specs"]\nsocket = "/run/aplomb-{name}.sock"\n')
+            for file in (ROOT / "specs").glob("*.toml"):
+                shutil.copy(file, folder / name / "vendor")
+        (folder / name / "spec.tab").write_text("".join(line + "\n" for line in profile.lines))
 
 
 def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False) -> Outcome:
@@ -127,8 +125,8 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
         if scheduler.binary is not None:
             inputs.append((scheduler.binary, scheduler.name))
         if scheduler.name == "aplomb":
-            write_profiles(experiment, boot.steps, folder / "specs")
-            inputs.append(folder / "specs")
+            write_profiles(experiment, boot.steps, folder / "profiles")
+            inputs.append(folder / "profiles")
         elif scheduler.binary is not None:
             command += [f"/job/{scheduler.name}", *scheduler.options]
             inputs += [(library, f"lib/{library.name}") for library in _libraries(scheduler.binary)]

@@ -23,6 +23,16 @@ LONGEST_GAP = 80   # ms
 FORMS = {"one": "one session", "sessions": "a session per process"}
 
 
+def forms_for(scheduler: Scheduler) -> list[str]:
+    """The forms in which a scheduler is measured.
+
+    Sessions matter to the stock kernel's fair class alone, and aplomb's marks hold for both forms; the others take no
+    notice of sessions, so one form says everything. Nice 0 against nice -20 is a question within one session.
+    """
+    return {"eevdf": ["one", "sessions"], "aplomb": ["one", "sessions"], "eevdf-nice-0": ["one"]}.get(scheduler.name,
+                                                                                                    ["sessions"])
+
+
 @dataclass(frozen=True)
 class Clip:
     """A clip of the lab's image, and the reservation that playing it needs."""
@@ -38,7 +48,7 @@ CLIPS = {
     "light": Clip("light", "light.mpg", Reservation(5000, 30000), "shipped"),
     "heavy": Clip("heavy", "heavy.avi", Reservation(18000, 40000), "heavy"),
 }
-HEAVY_LINE = "/usr/bin/mplayer:iact:18:40:R::"
+HEAVY_LINE = "/usr/bin/mplayer:iact:18:40:R:-:-"
 PROFILES = {"heavy": Profile((HEAVY_LINE,))}
 
 

@@ -66,7 +66,7 @@ def measure(experiment: Experiment, schedulers: list[Scheduler], quick: bool, jo
 
 
 def run(experiment: Experiment, asked: list[str] | None, quick: bool, jobs: int, out: Path, command: str,
-        quiet: bool = False) -> dict[str, Any]:
+        quiet: bool = False, keep_output: bool = False) -> dict[str, Any]:
     """The whole experiment; returns the result that was written, with its marks. Raises ExperimentError."""
     schedulers, skipped = choose(experiment, asked, quick)
     if not quiet:
@@ -77,7 +77,10 @@ def run(experiment: Experiment, asked: list[str] | None, quick: bool, jobs: int,
     began = time.monotonic()
     keep = Path(tempfile.mkdtemp(prefix="aplomb-guests-"))  # kept when something fails: the error names it
     samples, status = measure(experiment, schedulers, quick, jobs, keep, quiet)
-    shutil.rmtree(keep)
+    if keep_output:
+        print(f"the guests' output: {keep}", file=sys.stderr)
+    else:
+        shutil.rmtree(keep)
     marks: list[Mark] = list(experiment.judge(samples)) if "aplomb" in samples else []
     headers, rows = experiment.table(samples)
     data = {

@@ -9,7 +9,7 @@
 scx=/sys/kernel/sched_ext
 trace=/sys/kernel/tracing
 results=/job/out
-profile_now=none
+profile_now=
 scheduler_pid=
 
 say() { echo "progress: [$SCHEDULER] $*" > /dev/ttyS0; }
@@ -36,18 +36,20 @@ start_peer() { # WORD…: a scheduler of the scx collection; scx_lavd needs half
 	scheduler_pid=$!
 	wait_attached 120
 }
-start_aplomb() { # PROFILE: the daemon with the specifications in /job/specs/PROFILE
-	profile_log=$results/aplomb-$1.log
-	setsid chrt -o 0 /job/aplomb --config "/job/specs/$1/aplomb.toml" daemon > "$profile_log" 2>&1 &
+start_aplomb() { # PROFILE: the daemon with the specifications in /job/profiles/PROFILE
+	local i log=$results/aplomb-$1.log
+	mkdir -p /etc/aplomb
+	cp "/job/profiles/$1/spec.tab" /etc/aplomb/spec.tab
+	setsid chrt -o 0 /job/aplomb daemon --specs "/job/profiles/$1/vendor" > "$log" 2>&1 &
 	scheduler_pid=$!
-	wait_attached 60
-	local i
-	for i in $(seq 120); do
-		grep -q ready: "$profile_log" && return
+	for i in $(seq 240); do
+		grep -q ready: "$log" && is_attached && break
 		[ -d /proc/$scheduler_pid ] || break
 		sleep 0.25
 	done
-	fail "aplomb did not become ready: $(tail -n 3 "$profile_log")"
+	grep -q ready: "$log" || fail "aplomb did not become ready: $(tail -n 3 "$log")"
+	# A specification that is not understood is a warning, and would go unseen.
+	timeout 10 /job/aplomb spec check /etc/aplomb/spec.tab > "$log.check" 2>&1 || fail "spec.tab: $(head -n 3 "$log.check")"
 }
 wait_attached() { # SECONDS
 	local i
@@ -92,10 +94,11 @@ step() { # NAME PROFILE FUNCTION ARGUMENT…
 	"$@"
 	read_back "$out/after"
 	is_attached || fail "after $name the kernel runs $(attached), not $SCHEDULER"
-	[ "$SCHEDULER" = aplomb ] && [ "$profile_now" != off ] && aplomb_state > "$out/aplomb.json" 2>&1
-	return 0
+	if [ "$SCHEDULER" = aplomb ]; then
+		timeout 10 /job/aplomb status --json > "$out/aplomb.json" 2>&1
+		timeout 10 /job/aplomb log > "$out/decisions" 2>&1
+	fi
 }
-aplomb_state() { timeout 10 /job/aplomb --config "/job/specs/$profile_now/aplomb.toml" status --json; }
 
 in_form() { # FORM WORD…: run as an ordinary task, in the harness's session or (sessions) in one of its own
 	local form=$1
@@ -174,11 +177,46 @@ loaded() {
 	( in_form "$form" "${prefix[@]}" "${program[@]}" > "$out/stdout" 2> "$out/stderr" < /dev/null )
 	status=$?
 	end_load
+	[ -e $results/cyclictest.json ] && mv $results/cyclictest.json "$out/"
 	[ $status = 0 ] || fail "$name: ${program[*]} ended with status $status: $(head -c 300 "$out/stderr")"
 }
 
 # alone WORD…: run a program to its end with nothing beside it
 alone() { loaded one 0 -- "$@" --; }
+
+# timed WORD…: how long a program takes that runs alone, started by a shell of its own session, output away
+timed() {
+	local from to # seconds
+	from=$(date +%s.%N)
+	( in_form sessions "$@" > "$out/stdout" 2>&1 < /dev/null ) || fail "$name: $* failed: $(tail -n 2 "$out/stdout")"
+	to=$(date +%s.%N)
+	awk "BEGIN { printf \"%.6f\\n\", $to - $from }" > "$out/seconds"
+}
+
+# idle SECONDS: count what happens when nothing does
+idle() {
+	local daemon_before=0 daemon_after=0 timer=/sys/kernel/tracing/events/timer/hrtimer_expire_entry
+	echo 0 > $trace/tracing_on
+	echo 8192 > $trace/buffer_size_kb
+	sleep 3 # what the start of the daemon set off has ended
+	echo > $trace/trace
+	echo 1 > $timer/enable
+	daemon_before=$(daemon_switches)
+	switches_before=$(sed -n 's/^ctxt //p' /proc/stat)
+	echo 1 > $trace/tracing_on
+	sleep "$1"
+	echo 0 > $trace/tracing_on
+	daemon_after=$(daemon_switches)
+	switches_after=$(sed -n 's/^ctxt //p' /proc/stat)
+	echo 0 > $timer/enable
+	printf '{"seconds": %d, "daemon_switches": %d, "bpf_timers": %d, "timers": %d, "switches": %d}\n' "$1" \
+		$((daemon_after - daemon_before)) "$(grep -c bpf_timer_cb $trace/trace)" "$(grep -c hrtimer_expire_entry: $trace/trace)" \
+		$((switches_after - switches_before)) > "$out/idle.json"
+}
+daemon_switches() { # context switches of all threads of the daemon so far; 0 if there is none
+	[ -n "$scheduler_pid" ] || { echo 0; return; }
+	cat /proc/$scheduler_pid/task/*/status | awk '/ctxt_switches/ { n += $2 } END { print n + 0 }'
+}
 
 ulimit -l unlimited
 ulimit -n 65536

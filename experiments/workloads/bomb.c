@@ -19,6 +19,7 @@ int main(int count, char **words)
 	int64_t n = number("N", words[1], 1, 100000);
 	int64_t seconds = number("SECONDS", words[2], 0, 86400);
 	int sessions = has_flag(count, words, "--sessions");
+	pid_t parent = getpid();
 	pid_t *children = calloc(n, sizeof(*children));
 	int64_t start = now_ns(), forked, ending, reaped;
 
@@ -29,7 +30,7 @@ int main(int count, char **words)
 		if (children[i] < 0)
 			fail("fork");
 		if (children[i] == 0) {
-			be_child(sessions);
+			be_child(parent, sessions);
 			loop_forever();
 		}
 	}

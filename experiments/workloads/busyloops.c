@@ -13,6 +13,7 @@ int main(int count, char **words)
 		fprintf(stderr, "usage: busyloops N LOOPS\n");
 		return 2;
 	}
+	pid_t parent = getpid();
 	int64_t n = number("N", words[1], 1, 100000);
 	int64_t loops = number("LOOPS", words[2], n, 1000000000000LL) / n;
 	int gate[2];
@@ -26,7 +27,7 @@ int main(int count, char **words)
 		if (pid < 0)
 			fail("fork");
 		if (pid == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			be_child(parent, 0);
 			close(gate[1]);
 			if (read(gate[0], &byte, 1) < 0) /* end of file when the gate opens */
 				fail("read");

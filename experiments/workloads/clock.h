@@ -57,10 +57,12 @@ static inline void loop_forever(void)
 		;
 }
 
-/* End with the parent; with own_session, compete as a session (so an autogroup) of one's own. */
-static inline void be_child(int own_session)
+/* In a forked child: end with the parent; with own_session, compete as a session (an autogroup) of one's own. */
+static inline void be_child(pid_t parent, int own_session)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1); /* it ended before we asked */
 	if (own_session)
 		setsid();
 }

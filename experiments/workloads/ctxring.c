@@ -54,6 +54,7 @@ int main(int count, char **words)
 		fprintf(stderr, "usage: ctxring PROCESSES SWITCHES [WORKING_SET_KB]\n");
 		return 2;
 	}
+	pid_t parent = getpid();
 	int n = (int)number("PROCESSES", words[1], 2, 400);
 	int64_t rounds = number("SWITCHES", words[2], n, 1000000000) / n;
 	int (*pipes)[2] = calloc(n, sizeof(*pipes));
@@ -75,7 +76,7 @@ int main(int count, char **words)
 		if (pid < 0)
 			fail("fork");
 		if (pid == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			be_child(parent, 0);
 			for (size_t k = 0; k < words_in_set; k++)
 				set[k] = k; /* pages of one's own */
 			for (int64_t r = 0; r < rounds + 2; r++)

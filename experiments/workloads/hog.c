@@ -13,6 +13,7 @@ int main(int count, char **words)
 	}
 	int64_t n = number("N", words[1], 1, 100000);
 	int sessions = has_flag(count, words, "--sessions");
+	pid_t parent = getpid();
 
 	for (int64_t i = 0; i < n; i++) {
 		pid_t pid = fork();
@@ -20,7 +21,7 @@ int main(int count, char **words)
 		if (pid < 0)
 			fail("fork");
 		if (pid == 0) {
-			be_child(sessions);
+			be_child(parent, sessions);
 			loop_forever();
 		}
 	}

@@ -17,6 +17,7 @@ int main(int count, char **words)
 	int64_t off = number("OFF_US", words[2], 1, 10000000) * NS_PER_US;
 	int64_t n = number("N", words[3], 1, 100000);
 	int sessions = has_flag(count, words, "--sessions");
+	pid_t parent = getpid();
 
 	for (int64_t i = 0; i < n; i++) {
 		pid_t pid = fork();
@@ -24,7 +25,7 @@ int main(int count, char **words)
 		if (pid < 0)
 			fail("fork");
 		if (pid == 0) {
-			be_child(sessions);
+			be_child(parent, sessions);
 			for (;;) {
 				burn_ns(on);
 				sleep_until_ns(now_ns() + off);

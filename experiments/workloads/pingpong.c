@@ -21,6 +21,7 @@ int main(int count, char **words)
 		fprintf(stderr, "usage: pingpong N\n");
 		return 2;
 	}
+	pid_t parent = getpid();
 	int64_t rounds = number("N", words[1], 2, 1000000000) / 2, warm = 100;
 	int there[2], back[2];
 
@@ -31,7 +32,7 @@ int main(int count, char **words)
 	if (child < 0)
 		fail("fork");
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		be_child(parent, 0);
 		for (int64_t i = 0; i < rounds + warm; i++)
 			pass(there[0], back[1]);
 		return 0;

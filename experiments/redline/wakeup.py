@@ -1,0 +1,121 @@
+"""How exact a reservation is: a task of 5 ms every 30 ms against hogs and on-off loads, cyclictest, and a task that
+uses more than it reserved.
+
+The task burns 5.0 ms of CPU each period; its reservation is 6:30, for the system calls and wake-ups around them, and
+SCHED_DEADLINE has the same. Elsewhere it runs at nice -20. Each process has a session of its own.
+"""
+import json
+
+from experiments.framework import Experiment, Reservation, Step, at_most, between
+from experiments.framework.experiment import Profile
+
+LOADS = {
+    "hogs": ("20 hogs", ["/job/hog", "20", "--sessions"]),
+    "onoff11": ("16 x (11 ms on, 5 ms off)", ["/job/onoff", "11000", "5000", "16", "--sessions"]),
+    "onoff2": ("40 x (2 ms on, 3 ms off)", ["/job/onoff", "2000", "3000", "40", "--sessions"]),
+}
+RUNTIME_US, PERIOD_US = 5000, 30000
+PERIODS, FEWER_PERIODS, QUICK_PERIODS = 2000, 500, 200  # fewer: for those whose marks do not need them
+RESERVED = Reservation(6000, 30000)
+CYCLE_US, CYCLES, QUICK_CYCLES = 10000, 500, 100
+OVER_PERIODS, QUICK_OVER_PERIODS = 700, 200
+CYCLIC = Reservation(1000, 10000)
+SETTLE_S = 2
+PROFILES = {"wakeup": Profile(("/job/periodic:iact:6:30:R:-:-", "/usr/bin/cyclictest:iact:1:10:R:-:-"))}
+
+
+def make(scheduler, quick):
+    periods, cycles, over = (QUICK_PERIODS, QUICK_CYCLES, QUICK_OVER_PERIODS) if quick else (PERIODS, CYCLES, OVER_PERIODS)
+    if not quick and scheduler.name not in ("aplomb", "deadline"):
+        periods = FEWER_PERIODS
+    steps = []
+
+    def add(name, reservation, program, load, seconds):
+        words = ["loaded", "sessions", str(SETTLE_S), *scheduler.prefix(reservation), "--", *map(str, program), "--", *load]
+        steps.append(Step(name, words, seconds + SETTLE_S + 1, "wakeup"))
+
+    for key, (_, load) in LOADS.items():
+        add(f"periodic-{key}", RESERVED, ["/job/periodic", RUNTIME_US, PERIOD_US, periods], load, periods * PERIOD_US / 1e6)
+        # cyclictest makes threads that choose their own policy, so SCHED_DEADLINE cannot be given to it.
+        if scheduler.name != "deadline":
+            add(f"cyclictest-{key}", CYCLIC, ["cyclictest", "-q", "-m", "-i", CYCLE_US, "-l", cycles,
+                                              "--json=/job/out/cyclictest.json"], load, cycles * CYCLE_US / 1e6)
+    add("over", RESERVED, ["/job/periodic", RUNTIME_US, PERIOD_US, over, "over"], LOADS["hogs"][1],
+        over * PERIOD_US / 1e6)
+    return steps
+
+
+def read(folder):
+    text = (folder / "stdout").read_text()
+    if not folder.name.startswith("cyclictest"):
+        return json.loads(text)
+    thread = json.loads((folder / "cyclictest.json").read_text())["thread"]["0"]
+    return {"mode": "cyclictest", "cycles": thread["cycles"],
+            "wakeup_us": {"mean": thread["avg"], "min": thread["min"], "max": thread["max"]}}
+
+
+def judge(samples):
+    ours, deadline = samples["aplomb"], samples.get("deadline", {})
+    marks = []
+    for key, (title, _) in LOADS.items():
+        step = f"periodic-{key}"
+        marks.append(at_most(f"deadlines missed, of {ours[step]['periods']} ({title})", ours[step]["misses"], 0, "deadlines"))
+        limit = 2 * deadline[step]["wakeup_us"]["max"] if step in deadline else None
+        marks.append(at_most(f"worst wake-up latency ({title}), at most 2 x SCHED_DEADLINE's",
+                             ours[step]["wakeup_us"]["max"], limit, "us"))
+    marks.append(between("share of an over-running task that reserved 20 %, under 20 hogs", ours["over"]["share_percent"],
+                         20.0, 20.5, "%"))
+    return marks
+
+
+def table(samples):
+    rows = []
+    for scheduler, steps in samples.items():
+        for key, (title, _) in LOADS.items():
+            m = steps.get(f"periodic-{key}")
+            c = steps.get(f"cyclictest-{key}")
+            rows.append([title, scheduler, m["periods"], m["misses"], m["wakeup_us"]["p50"], m["wakeup_us"]["p99"], m["wakeup_us"]["max"],
+                         m["response_us"]["max"] / 1000, c["wakeup_us"]["max"] if c else None])
+    rows.sort(key=lambda row: [title for title, _ in LOADS.values()].index(row[0]))
+    rows += [["over-running task: share of the CPU in %", scheduler, None, None, None, None, None,
+              steps["over"]["share_percent"], None] for scheduler, steps in samples.items() if "over" in steps]
+    return ["load", "scheduler", "periods", "missed", "wake-up us p50", "p99", "max", "response ms max", "cyclictest us max"], rows
+
+
+def draw(samples):
+    """For each load the part of wake-ups that took longer than so long."""
+    from experiments.framework import plot
+    figure, axes = plot.grid(1, 3, 3.6, 3.0, sharey=True)
+    for axis, (key, (title, _)) in zip(axes, LOADS.items()):
+        for scheduler, steps in samples.items():
+            m = steps.get(f"periodic-{key}")
+            if not m:
+                continue
+            left, total = m["jobs"], m["jobs"]
+            xs, ys = [1.0], [1.0]
+            for bound, count in m["wakeup_us"]["below_us"].items():
+                left -= count
+                xs.append(float(bound))
+                ys.append(left / total)
+            axis.plot(xs, [max(y, 1e-4) for y in ys], drawstyle="steps-post", color=plot.colour(scheduler),
+                      linewidth=2 if scheduler == "aplomb" else 1.3,
+                      label=f"{plot.title(scheduler).replace('player', 'task')}")
+        axis.set_xscale("log")
+        axis.set_yscale("log")
+        axis.set_ylim(2e-4, 1.3)
+        axis.set_title(title)
+        axis.set_xlabel("wake-up latency (us)")
+        axis.axvline(PERIOD_US, color="black", linewidth=0.6, linestyle=":")
+    axes[0].set_ylabel("part of wake-ups that took longer")
+    figure.suptitle("Wake-up latency of a task of 5 ms every 30 ms (dotted: its period)", fontsize=10)
+    plot.one_legend(figure, axes, 3)
+    return figure
+
+
+EXPERIMENT = Experiment(
+    title="Wake-ups and deadlines of a task of 5 ms every 30 ms", figure="Redline, section 8.1; the marks of issue 2",
+    about=f"A periodic task of 5:30 runs {PERIODS} periods (under EEVDF, bpfland and lavd {FEWER_PERIODS}) against 20 infinite loops and against both on-off loads, each "
+          "process in a session of its own; and cyclictest; and a task that never stops, with 20 % reserved.",
+    steps=make, read=read, judge=judge, table=table, draw=draw, profiles=PROFILES, quick_schedulers=("eevdf", "aplomb"),
+    settings={"periods": PERIODS, "reservation_ms": str(RESERVED), "cyclictest_reservation_ms": str(CYCLIC),
+              "timer_slack": "none asked for by the task, as SCHED_DEADLINE has none"})

@@ -1,0 +1,89 @@
+"""The read-back of the scheduler, dividing steps over guests, and what a failed guest says."""
+import tempfile
+import unittest
+from pathlib import Path
+
+from experiments.framework import Experiment, Step
+from experiments.framework.errors import ExperimentError
+from experiments.framework.guest import Boot, SchedulerMismatch, check_read_back, divide, read_boot
+from experiments.framework.schedulers import Reservation, all_schedulers
+
+SCHEDULERS = all_schedulers()
+APLOMB, EEVDF, LAVD = SCHEDULERS["aplomb"], SCHEDULERS["eevdf"], SCHEDULERS["scx_lavd"]
+
+
+class ReadBack(unittest.TestCase):
+    def test_the_right_one(self):
+        check_read_back(APLOMB, "s", "enabled aplomb 1 0", "enabled aplomb 1 0")
+        check_read_back(LAVD, "s", "enabled lavd_1.1.4_x86_64 3 0", "enabled lavd_1.1.4_x86_64 3 0")
+        check_read_back(EEVDF, "s", "disabled stock 2 0", "disabled stock 2 0")
+
+    def test_mismatches_raise(self):
+        good = "enabled lavd_1.1.4 1 0"
+        for before, after, why in (
+                ("disabled stock 0 0", good, "before"),            # measured before it was attached
+                (good, "disabled stock 1 0", "after"),             # ejected in the middle
+                ("enabled bpfland_1.1.4 1 0", good, "bpfland"),    # another one
+                ("enabling lavd_1.1.4 1 0", good, "enabling"),
+                (good, "enabled lavd_1.1.4 2 0", "anew"),          # ejected and started again
+                ("", good, "not known")):
+            with self.subTest(before=before, after=after), self.assertRaisesRegex(SchedulerMismatch, why):
+                check_read_back(LAVD, "s", before, after)
+
+    def test_stock_must_be_stock(self):
+        with self.assertRaises(SchedulerMismatch):
+            check_read_back(EEVDF, "s", "enabled aplomb 1 0", "enabled aplomb 1 0")
+
+
+class Guests(unittest.TestCase):
+    def test_steps_are_divided_in_order_and_evenly(self):
+        steps = [Step(f"s{i}", ["alone"], 50) for i in range(10)]
+        boots = divide(EEVDF, steps)
+        self.assertEqual([step for boot in boots for step in boot.steps], steps)
+        self.assertTrue(all(boot.seconds <= 240 for boot in boots))
+        self.assertLessEqual(len(boots), 4)
+
+    def test_one_long_step_is_one_guest(self):
+        self.assertEqual(len(divide(EEVDF, [Step("long", ["alone"], 1000)])), 1)
+
+    def test_failures_are_told(self):
+        def unreachable(*_):
+            raise AssertionError
+        each = Experiment("t", "f", "a", unreachable, lambda folder: {"value": float((folder / "stdout").read_text())},
+                          unreachable, unreachable, unreachable, name="redline/x")
+        boot = Boot(EEVDF, (Step("s", ["alone"], 1),))
+        done = {"reason": "exited", "exit_status": 0}
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            with self.assertRaisesRegex(ExperimentError, "timeout"):
+                read_boot(each, boot, folder, {"reason": "timeout", "exit_status": None})
+            with self.assertRaisesRegex(ExperimentError, "cannot be read"):
+                read_boot(each, boot, folder, done)
+            (folder / "s").mkdir()
+            for file in ("before", "after"):
+                (folder / "s" / file).write_text("disabled stock 0 0\n")
+            (folder / "s" / "stdout").write_text("no number")
+            with self.assertRaisesRegex(ExperimentError, "cannot be read"):
+                read_boot(each, boot, folder, done)
+            (folder / "s" / "stdout").write_text("1.5")
+            self.assertEqual(read_boot(each, boot, folder, done).samples, {"s": {"value": 1.5}})
+            (folder / "failure").write_text("it broke\n")
+            with self.assertRaisesRegex(ExperimentError, "it broke"):
+                read_boot(each, boot, folder, done)
+
+
+class Due(unittest.TestCase):
+    def test_how_a_program_gets_its_due(self):
+        reservation = Reservation(5000, 30000)
+        self.assertEqual(APLOMB.prefix(reservation), [])
+        self.assertEqual(EEVDF.prefix(reservation), ["nice", "-n", "-20"])
+        self.assertEqual(SCHEDULERS["eevdf-nice-0"].prefix(reservation), [])
+        words = SCHEDULERS["deadline"].prefix(reservation)
+        self.assertIn("5000000", words)
+        self.assertIn("30000000", words)
+        self.assertEqual(SCHEDULERS["deadline"].prefix(None), [])
+        self.assertEqual(str(reservation), "5:30")
+
+
+if __name__ == "__main__":
+    unittest.main()

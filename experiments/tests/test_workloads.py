@@ -1,0 +1,101 @@
+"""The workloads on this machine: they run, say what they measured as JSON, and refuse wrong arguments."""
+import json
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+from experiments.framework.schedulers import ROOT
+
+
+def children(pid):
+    return [int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
+
+
+class Workloads(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        subprocess.run(["make", "-s", "-C", ROOT / "experiments" / "workloads", f"OUT={cls.folder.name}"], check=True)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def path(self, name):
+        return Path(self.folder.name) / name
+
+    def output(self, name, *words):
+        done = subprocess.run([self.path(name), *map(str, words)], capture_output=True, text=True, timeout=60, check=True)
+        return json.loads(done.stdout)
+
+    def test_periodic_counts_every_period(self):
+        m = self.output("periodic", 100, 5000, 40)
+        self.assertEqual(m["jobs"] + m["skipped"], m["periods"])
+        self.assertEqual(sum(m["wakeup_us"]["below_us"].values()), m["jobs"])
+        self.assertLessEqual(m["wakeup_us"]["p50"], m["wakeup_us"]["max"])
+        self.assertGreaterEqual(m["response_us"]["max"], 100)
+
+    def test_periodic_that_cannot_keep_up_misses(self):
+        # Two tasks of 100 % on one CPU: each can finish at most about half of its jobs.
+        words = ["taskset", "-c", "0", self.path("periodic"), "10000", "10000", "30"]
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL):
+            done = subprocess.run(words, capture_output=True, text=True, check=True)
+        m = json.loads(done.stdout)
+        self.assertGreaterEqual(m["misses"], 10)
+        self.assertEqual(m["misses"], m["late"] + m["skipped"])
+
+    def test_over_tells_its_share(self):
+        m = self.output("periodic", 100, 10000, 30, "over")
+        self.assertAlmostEqual(m["wall_s"], 0.3, delta=0.2)
+        self.assertTrue(0 < m["share_percent"] <= 100.5)
+
+    def test_pingpong_and_ring(self):
+        self.assertGreater(self.output("pingpong", 2000)["ns_per_switch"], 0)
+        m = self.output("ctxring", 5, 1000, 1)
+        self.assertEqual(m["switches"], 1000)
+        self.assertAlmostEqual(m["ns_per_hop"] - m["overhead_ns"], m["ns_per_switch"], delta=0.2)
+
+    def test_busyloops(self):
+        self.assertEqual(self.output("busyloops", 4, 1000000)["loops"], 1000000)
+
+    def test_bomb_ends_itself(self):
+        m = self.output("bomb", 3, 1)
+        self.assertEqual(m["tasks"], 3)
+        self.assertGreaterEqual(m["gone_after_s"], 1)
+
+    def test_loads_end_with_their_parent_and_may_have_sessions(self):
+        for words in (["hog", "3"], ["onoff", "1000", "1000", "3"]):
+            for flag, sessions in (([], 1), (["--sessions"], 3)):
+                process = subprocess.Popen([self.path(words[0]), *words[1:], *flag])
+                try:
+                    deadline = time.monotonic() + 10
+                    while len(children(process.pid)) < 3 and time.monotonic() < deadline:
+                        time.sleep(0.02)
+                    pids = children(process.pid)
+                    self.assertEqual(len(pids), 3)
+                    time.sleep(0.3)
+                    stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+                    self.assertEqual(len({stat[3] for stat in stats}), sessions)
+                finally:
+                    process.kill()
+                    process.wait()
+                deadline = time.monotonic() + 10
+                alive = pids
+                while alive and time.monotonic() < deadline:
+                    alive = [pid for pid in pids if Path(f"/proc/{pid}").exists() and
+                             Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"]
+                    time.sleep(0.02)
+                self.assertEqual(alive, [])
+
+    def test_wrong_arguments(self):
+        for words in (["hog"], ["hog", "0"], ["hog", "x"], ["onoff", "1", "2"], ["bomb", "-1", "1"], ["pingpong"],
+                      ["ctxring", "1", "10"], ["periodic", "20", "10", "1"], ["busyloops", "5", "1"]):
+            done = subprocess.run([self.path(words[0]), *words[1:]], capture_output=True, text=True, timeout=10, check=False)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertTrue(done.stderr, words)
+
+
+if __name__ == "__main__":
+    unittest.main()
