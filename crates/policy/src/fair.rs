@@ -5,6 +5,10 @@
 
 /// Weight of nice 0 (`FAIR_WEIGHT`).
 pub const WEIGHT: u64 = 100;
+/// How far behind its queue a task may join it, ns of virtual time (`FAIR_CREDIT_NS`).
+pub const CREDIT: u64 = 4_000_000;
+/// How far ahead, ns of virtual time (`FAIR_DEBT_NS`).
+pub const DEBT: u64 = 100_000_000;
 
 /// One CPU between the machine's queue (member 0) and its pinned tasks (member 1) (`struct fair_pair`).
 #[repr(C)]
@@ -19,6 +23,7 @@ pub struct Pair {
 extern "C" {
     fn policy_fair_cost(ran_ns: u64, weight: u32) -> u64;
     fn policy_fair_place(v: u64, now: u64) -> u64;
+    fn policy_fair_debt(waiting: u64) -> u64;
     fn policy_fair_start(now: u64) -> u64;
     fn policy_fair_pair_pick(f: *mut Pair) -> u32;
     fn policy_fair_pair_charge(f: *mut Pair, m: u32, ran_ns: u64, nr: u32);
@@ -26,13 +31,18 @@ extern "C" {
 
 /// Virtual time that `ran_ns` of CPU cost a task of `weight`.
 pub fn cost(ran_ns: u64, weight: u32) -> u64 {
-    // SAFETY: pure arithmetic on its arguments, as are the next two
+    // SAFETY: pure arithmetic on its arguments, as are the next three
     unsafe { policy_fair_cost(ran_ns, weight) }
 }
 
 /// Where a task with virtual time `v` joins a queue that is at `now`.
 pub fn place(v: u64, now: u64) -> u64 {
     unsafe { policy_fair_place(v, now) }
+}
+
+/// How far ahead of its queue a task may join it when `waiting` others do, ns of virtual time.
+pub fn debt(waiting: u64) -> u64 {
+    unsafe { policy_fair_debt(waiting) }
 }
 
 /// Virtual time of a task that is new in a queue at `now`.

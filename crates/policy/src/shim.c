@@ -123,6 +123,11 @@ u64 policy_fair_place(u64 v, u64 now)
 	return fair_place(v, now);
 }
 
+u64 policy_fair_debt(u64 waiting)
+{
+	return fair_debt(waiting);
+}
+
 u64 policy_fair_start(u64 now)
 {
 	return fair_start(now);

@@ -1,0 +1,197 @@
+//! A virtual machine for the theorems: N CPUs and one queue by virtual time, as in `bpf/fair.bpf.h`.
+//!
+//! A task is placed when it is queued, moves the queue's time on when it begins to run, and pays when it
+//! stops: at the end of its slice, or when its work is done and it sleeps. Equal virtual times run in
+//! order of arrival, as in a dispatch queue of the kernel.
+
+use super::{cost, debt, place, start};
+
+/// Slice, ns (`FAIR_SLICE_NS`).
+pub const SLICE: u64 = 4_000_000;
+
+/// What a task does over and over.
+#[derive(Clone, Copy, Debug)]
+pub enum Life {
+    Hog,
+    /// Works, then sleeps, ns.
+    Sleeper {
+        work: u64,
+        sleep: u64,
+    },
+    /// Works and ends; a child takes its place at once.
+    Forker {
+        work: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Queued { arrival: u64 },
+    Running { since: u64, until: u64 },
+    Asleep { until: u64 },
+}
+
+#[derive(Clone, Debug)]
+pub struct Task {
+    pub weight: u32,
+    pub life: Life,
+    pub vtime: u64,
+    /// CPU time that it, and who came after it, got.
+    pub served: u64,
+    left: u64,
+    state: State,
+}
+
+pub struct Machine {
+    pub tasks: Vec<Task>,
+    pub now: u64,
+    /// Virtual time of a child in a queue at a virtual time.
+    pub child: fn(u64) -> u64,
+    /// Slices, used in turn: reserved work may cut any of them short.
+    pub slices: Vec<u64>,
+    queue_now: u64,
+    cpus: usize,
+    arrivals: u64,
+    turn: usize,
+}
+
+impl Machine {
+    pub fn new(cpus: usize) -> Self {
+        Machine {
+            tasks: Vec::new(),
+            now: 0,
+            child: start,
+            slices: vec![SLICE],
+            queue_now: 0,
+            cpus,
+            arrivals: 0,
+            turn: 0,
+        }
+    }
+
+    /// A new task is queued; its index.
+    pub fn add(&mut self, weight: u32, life: Life) -> usize {
+        self.add_at(weight, life, (self.child)(self.queue_now))
+    }
+
+    /// A task that comes with a past: virtual time `vtime`.
+    pub fn add_at(&mut self, weight: u32, life: Life, vtime: u64) -> usize {
+        self.tasks.push(Task {
+            weight,
+            life,
+            vtime,
+            served: 0,
+            left: work(life),
+            state: State::Asleep { until: 0 },
+        });
+        let i = self.tasks.len() - 1;
+        self.enqueue(i);
+        i
+    }
+
+    /// The queue's virtual time.
+    pub fn queue_now(&self) -> u64 {
+        self.queue_now
+    }
+
+    /// `fair_enqueue`: the place, and the debt that a queue of this length allows.
+    fn enqueue(&mut self, i: usize) {
+        let waiting = self.tasks.iter().filter(|t| queued(t)).count() as u64;
+        let mut v = place(self.tasks[i].vtime, self.queue_now);
+        if v > self.queue_now + SLICE {
+            v = v.min(self.queue_now + debt(waiting));
+        }
+        self.tasks[i].vtime = v;
+        self.arrivals += 1;
+        self.tasks[i].state = State::Queued {
+            arrival: self.arrivals,
+        };
+    }
+
+    fn dispatch(&mut self) {
+        let mut running = self
+            .tasks
+            .iter()
+            .filter(|t| matches!(t.state, State::Running { .. }))
+            .count();
+        while running < self.cpus {
+            let next = (0..self.tasks.len())
+                .filter(|&i| queued(&self.tasks[i]))
+                .min_by_key(|&i| match self.tasks[i].state {
+                    State::Queued { arrival } => (self.tasks[i].vtime, arrival),
+                    _ => unreachable!("filtered above"),
+                });
+            let Some(i) = next else { return };
+            let slice = self.slices[self.turn % self.slices.len()];
+            self.turn += 1;
+            let t = &mut self.tasks[i];
+            self.queue_now = self.queue_now.max(t.vtime);
+            t.state = State::Running {
+                since: self.now,
+                until: self.now + slice.min(t.left),
+            };
+            running += 1;
+        }
+    }
+
+    fn stop(&mut self, i: usize, since: u64) {
+        let t = &mut self.tasks[i];
+        let ran = self.now - since;
+        t.vtime += cost(ran, t.weight);
+        t.served += ran;
+        t.left -= ran;
+        if t.left > 0 {
+            return self.enqueue(i);
+        }
+        t.left = work(t.life);
+        match t.life {
+            Life::Sleeper { sleep, .. } => {
+                t.state = State::Asleep {
+                    until: self.now + sleep,
+                }
+            }
+            Life::Forker { .. } => {
+                t.vtime = (self.child)(self.queue_now);
+                self.enqueue(i);
+            }
+            Life::Hog => self.enqueue(i),
+        }
+    }
+
+    /// One step: CPUs choose, time moves on to the next event, who is due stops or wakes.
+    pub fn step(&mut self) {
+        self.dispatch();
+        let due = |t: &Task| match t.state {
+            State::Running { until, .. } | State::Asleep { until } => Some(until),
+            State::Queued { .. } => None,
+        };
+        let Some(next) = self.tasks.iter().filter_map(due).min() else {
+            return;
+        };
+        self.now = next;
+        for i in 0..self.tasks.len() {
+            match self.tasks[i].state {
+                State::Running { since, until } if until == next => self.stop(i, since),
+                State::Asleep { until } if until <= next => self.enqueue(i),
+                _ => {}
+            }
+        }
+    }
+
+    pub fn run(&mut self, end: u64) {
+        while self.now < end {
+            self.step();
+        }
+    }
+}
+
+fn queued(t: &Task) -> bool {
+    matches!(t.state, State::Queued { .. })
+}
+
+fn work(life: Life) -> u64 {
+    match life {
+        Life::Hog => u64::MAX,
+        Life::Sleeper { work, .. } | Life::Forker { work } => work,
+    }
+}

@@ -1,0 +1,253 @@
+//! What `fair.h` promises for the tasks of one queue. W: CPU time of a task; w: its weight over that of
+//! nice 0; c: virtual time that a slice costs it, 4 ms / w.
+//!
+//! 1. Shares (Goyal, Guo and Vin 1996, theorem 1): in any window, for tasks i and j that always have
+//!    work, |W_i / w_i - W_j / w_j| <= c_i + c_j; whatever others do, however slices are cut.
+//! 2. Sleepers: who sleeps gets no more than who works, but for FAIR_CREDIT_NS and the slices.
+//! 3. Fork bombs: with K children at a time, a task gets a slice for each K turns of theirs.
+//! 4. Debt: who comes with any debt waits for FAIR_DEBT_NS of each other, less in long queues.
+
+use super::machine::{Life, Machine, SLICE};
+use super::*;
+use crate::{assert_layout, MS, SEC, US};
+use proptest::prelude::*;
+
+#[test]
+fn layout_and_constants_are_the_headers() {
+    assert_layout!(policy_layout_fair_pair, Pair, tag, now);
+    extern "C" {
+        static policy_fair_weight: u64;
+        static policy_fair_slice_ns: u64;
+        static policy_fair_credit_ns: u64;
+        static policy_fair_debt_ns: u64;
+    }
+    // SAFETY: constants of shim.c
+    let (weight, slice, credit, debt) = unsafe {
+        (
+            policy_fair_weight,
+            policy_fair_slice_ns,
+            policy_fair_credit_ns,
+            policy_fair_debt_ns,
+        )
+    };
+    assert_eq!((weight, slice, credit, debt), (WEIGHT, SLICE, CREDIT, DEBT));
+}
+
+#[test]
+fn cost_is_time_over_weight() {
+    assert_eq!(cost(4 * MS, 100), 4 * MS);
+    assert_eq!(cost(4 * MS, 200), 2 * MS);
+    assert_eq!(cost(4 * MS, 1), 400 * MS);
+    assert_eq!(cost(4 * MS, 0), 400 * MS, "no division by zero");
+}
+
+#[test]
+fn place_is_within_the_window() {
+    let now = 10 * SEC;
+    assert_eq!(place(now, now), now);
+    assert_eq!(place(0, now), now - CREDIT);
+    assert_eq!(place(now - CREDIT, now), now - CREDIT);
+    assert_eq!(place(now + MS, now), now + MS);
+    assert_eq!(place(now + SEC, now), now + DEBT);
+}
+
+/// Virtual time starts at 0, and may go around.
+#[test]
+fn place_at_both_ends_of_the_clock() {
+    assert_eq!(place(0, 0), 0);
+    assert_eq!(place(MS, 0), MS);
+    assert_eq!(place(2 * MS, 0u64.wrapping_sub(MS)), 2 * MS);
+    assert_eq!(
+        place(0u64.wrapping_sub(SEC), MS),
+        MS.wrapping_sub(CREDIT),
+        "behind, not far ahead"
+    );
+}
+
+#[test]
+fn two_hogs_share_by_weight() {
+    let mut m = Machine::new(1);
+    m.add(300, Life::Hog);
+    m.add(100, Life::Hog);
+    m.run(40 * SEC);
+    for (t, seconds) in m.tasks.iter().zip([30, 10]) {
+        assert!(t.served.abs_diff(seconds * SEC) <= 2 * SLICE, "{t:?}");
+    }
+}
+
+/// A limit of the debt, known and accepted: a slice costs nice 16 and above more virtual time than the
+/// debt allows, so the lightest tasks get what a weight of 4 would.
+#[test]
+fn weights_below_4_count_as_4() {
+    for weight in 1..4 {
+        let mut m = Machine::new(1);
+        m.add(100, Life::Hog);
+        m.add(weight, Life::Hog);
+        m.run(104 * SEC);
+        assert!(m.tasks[1].served.abs_diff(4 * SEC) < 100 * MS, "{weight}");
+    }
+}
+
+/// Children that start where the queue is are served before everybody who ran; time stands still.
+#[test]
+fn without_the_slice_ahead_a_fork_bomb_starves_a_task() {
+    let served = |child: fn(u64) -> u64| {
+        let mut m = Machine::new(1);
+        m.child = child;
+        let old = m.add(100, Life::Hog);
+        for _ in 0..10 {
+            m.add(100, Life::Forker { work: 500 * US });
+        }
+        m.run(10 * SEC);
+        m.tasks[old].served
+    };
+    assert_eq!(served(|now| now), SLICE, "its first slice, and no more");
+    let ours = served(start);
+    assert!(
+        ours >= 4 * SEC,
+        "4 ms of each 4 + 10 * 0.5 would be 4.4 s: {ours}"
+    );
+}
+
+#[test]
+fn a_long_queue_is_no_death_sentence_for_a_debtor() {
+    // the kernel ends a scheduler that lets a task wait for 30 s
+    for (others, limit) in [(1, 200 * MS), (20, 3 * SEC), (2_000, 20 * SEC)] {
+        let mut m = Machine::new(1);
+        for _ in 0..others {
+            m.add(100, Life::Hog);
+        }
+        let debtor = m.add_at(100, Life::Hog, m.queue_now() + 1000 * SEC);
+        while m.tasks[debtor].served == 0 {
+            m.step();
+        }
+        assert!(m.now <= limit, "{others} others: {} ms", m.now / MS);
+    }
+}
+
+fn hogs() -> impl Strategy<Value = Vec<u32>> {
+    prop::collection::vec(prop_oneof![Just(100u32), 4u32..9000], 2..6)
+}
+
+fn company() -> impl Strategy<Value = Vec<(u32, Life)>> {
+    let sleeper = (1..20 * MS, 1..50 * MS).prop_map(|(work, sleep)| Life::Sleeper { work, sleep });
+    let forker = (100 * US..20 * MS).prop_map(|work| Life::Forker { work });
+    prop::collection::vec((4u32..9000, prop_oneof![2 => sleeper, 1 => forker]), 0..5)
+}
+
+fn slices() -> impl Strategy<Value = Vec<u64>> {
+    prop_oneof![
+        Just(vec![SLICE]),
+        prop::collection::vec(100 * US..=SLICE, 1..8)
+    ]
+}
+
+/// The most by which x grew over any window, given its value after each step.
+#[derive(Default)]
+struct Growth {
+    least: i128,
+    most: i128,
+}
+
+impl Growth {
+    fn see(&mut self, x: i128) {
+        self.most = self.most.max(x - self.least);
+        self.least = self.least.min(x);
+    }
+}
+
+/// Virtual time that its service was worth.
+fn worth(m: &Machine, i: usize) -> i128 {
+    let t = &m.tasks[i];
+    i128::from(t.served) * i128::from(WEIGHT) / i128::from(t.weight)
+}
+
+/// Rounding of each slice's cost to whole ns.
+const ROUNDING: i128 = 2_000;
+
+proptest! {
+    /// Theorem 1 on one CPU.
+    #[test]
+    fn shares_are_by_weight(hogs in hogs(), company in company(), slices in slices()) {
+        let mut m = Machine::new(1);
+        m.slices = slices;
+        for &w in &hogs { m.add(w, Life::Hog); }
+        for &(w, life) in &company { m.add(w, life); }
+        let mut growth: Vec<Growth> = hogs.iter().flat_map(|_| &hogs).map(|_| Growth::default()).collect();
+        for _ in 0..600 {
+            m.step();
+            for i in 0..hogs.len() {
+                for j in 0..hogs.len() {
+                    growth[i * hogs.len() + j].see(worth(&m, i) - worth(&m, j));
+                }
+            }
+        }
+        for i in 0..hogs.len() {
+            for j in 0..hogs.len() {
+                let most = growth[i * hogs.len() + j].most;
+                let bound = i128::from(cost(SLICE, hogs[i]) + cost(SLICE, hogs[j])) + ROUNDING;
+                prop_assert!(most <= bound, "{} and {}: {most} above {bound}", hogs[i], hogs[j]);
+            }
+        }
+    }
+
+    /// Theorem 1 on several CPUs, for equal weights. (With others it cannot hold: nobody runs on two.) The
+    /// bound has two slices more: each CPU chose at its own time.
+    #[test]
+    fn equals_get_the_same_on_many_cpus(cpus in 2usize..6, more in 1usize..8, slices in slices()) {
+        let mut m = Machine::new(cpus);
+        m.slices = slices;
+        for _ in 0..cpus + more { m.add(100, Life::Hog); }
+        let mut growth = Growth::default();
+        for _ in 0..1500 {
+            m.step();
+            growth.see(worth(&m, 0) - worth(&m, cpus));
+        }
+        let bound = i128::from(4 * SLICE);
+        prop_assert!(growth.most <= bound, "{} above {bound}", growth.most);
+    }
+
+    /// Theorem 2.
+    #[test]
+    fn sleeping_gains_the_credit_at_most(weight in 4u32..9000, work in 1..20 * MS, sleep in 1..50 * MS,
+                                         hog in 4u32..9000, company in company(), slices in slices()) {
+        let mut m = Machine::new(1);
+        m.slices = slices;
+        let hog_i = m.add(hog, Life::Hog);
+        let sleeper = m.add(weight, Life::Sleeper { work, sleep });
+        for &(w, life) in &company { m.add(w, life); }
+        let mut growth = Growth::default();
+        for _ in 0..600 {
+            m.step();
+            growth.see(worth(&m, sleeper) - worth(&m, hog_i));
+        }
+        let bound = i128::from(CREDIT + cost(SLICE, weight) + cost(SLICE, hog)) + ROUNDING;
+        prop_assert!(growth.most <= bound, "{} above {bound}", growth.most);
+    }
+
+    /// Theorem 3.
+    #[test]
+    fn fork_bombs_starve_nobody(children in 1usize..40, work in 50 * US..=SLICE, cpus in 1usize..4) {
+        let mut m = Machine::new(cpus);
+        let old = m.add(100, Life::Hog);
+        for _ in 0..children { m.add(100, Life::Forker { work }); }
+        m.run(2 * SEC);
+        let round = SLICE + children as u64 * work;
+        let fair = (2 * SEC).min(2 * SEC * SLICE / round);
+        prop_assert!(m.tasks[old].served + 2 * round + 2 * SLICE >= fair,
+                     "{} of {fair}", m.tasks[old].served);
+    }
+
+    /// Theorem 4: any virtual time at all, on one CPU.
+    #[test]
+    fn debt_is_bounded(v: u64, others in 1usize..30) {
+        let mut m = Machine::new(1);
+        for _ in 0..others { m.add(100, Life::Hog); }
+        m.run(SEC);
+        let debtor = m.add_at(100, Life::Hog, v);
+        let begin = m.now;
+        while m.tasks[debtor].served == 0 { m.step(); }
+        let bound = others as u64 * (DEBT + 2 * SLICE) + 2 * SLICE;
+        prop_assert!(m.now - begin <= bound, "{} above {bound}", m.now - begin);
+    }
+}

@@ -8,7 +8,15 @@ const R_HI: u64 = 800_000;
 
 #[test]
 fn layouts_and_constants_are_the_headers() {
-    assert_layout!(policy_layout_load, Load, sample_ppm, r_ppm, s_ppm, next, pad);
+    assert_layout!(
+        policy_layout_load,
+        Load,
+        sample_ppm,
+        r_ppm,
+        s_ppm,
+        next,
+        pad
+    );
     assert_layout!(policy_layout_usage, Usage, second, ns);
     extern "C" {
         static policy_load_samples: u64;
