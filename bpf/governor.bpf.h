@@ -130,10 +130,10 @@ static __always_inline void governor_leave(struct server *s)
 }
 
 /* The revocable server on @cpu that acts least like an interactive task; *use: its part of the load. */
-static __noinline struct server *pick_victim(u32 cpu, u64 second, u64 *use)
+static __noinline struct server *pick_victim(u32 cpu, u64 *use)
 {
 	struct server *victim = NULL;
-	u64 worst = 0;
+	u64 worst = 0, second = bpf_ktime_get_ns() / NSEC_PER_SEC;
 	u32 slot;
 
 	bpf_for(slot, 1, nr_slots) {
@@ -144,7 +144,7 @@ static __noinline struct server *pick_victim(u32 cpu, u64 second, u64 *use)
 		    !(s->info.spec.flags & SPEC_REVOCABLE))
 			continue;
 		bpf_spin_lock(&s->lock);
-		ppm = usage_ppm(&s->info.usage, second);
+		ppm = usage_ppm(&s->info.usage, sample_no);
 		bpf_spin_unlock(&s->lock);
 		/* an exhausted reservation outranks any use; bandwidths end far below 2^32 ppm */
 		rank = ppm;
@@ -160,7 +160,7 @@ static __noinline struct server *pick_victim(u32 cpu, u64 second, u64 *use)
 }
 
 /* Revocation: one CPU's load is above R_max; bring it below R_hi. */
-static __noinline void relieve_cpu(u32 cpu, u64 second)
+static __noinline void relieve_cpu(u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u32 i;
@@ -172,7 +172,7 @@ static __noinline void relieve_cpu(u32 cpu, u64 second)
 
 		if (r < r_hi_ppm)
 			return;
-		s = pick_victim(cpu, second, &use);
+		s = pick_victim(cpu, &use);
 		if (!s)
 			return; /* only irrevocable ones are left: background.h keeps best-effort alive */
 		bpf_spin_lock(&governor_lock);
@@ -240,7 +240,7 @@ static __noinline void reactivate_one(void)
 static int governor_tick(void *map, int *key, struct timer_slot *slot)
 {
 	static u64 last_ns, ticks;
-	u64 now = bpf_ktime_get_ns(), interval = now - last_ns, second = now / NSEC_PER_SEC;
+	u64 now = bpf_ktime_get_ns(), interval = now - last_ns;
 	bool idle = !nr_servers;
 	u32 cpu, edf_queued = 0;
 
@@ -260,8 +260,9 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 			__builtin_memset(&c->load, 0, sizeof(c->load));
 		bpf_spin_unlock(&governor_lock);
 		if (c->load.r_ppm > r_max_ppm)
-			relieve_cpu(cpu, second);
+			relieve_cpu(cpu);
 	}
+	sample_no++;
 	if (idle && !edf_queued) {
 		/* no timer while nobody is interactive; a first server that comes just now is seen here, or
 		 * sees the switch off and starts the timer itself */

@@ -53,7 +53,7 @@ enum match_kind {
 	MATCH_FILE = 2,    /* a: inode, b: device (major << 20 | minor) of the executable, c: 0 */
 	MATCH_APP = 3,     /* a: hash of a part of the cgroup's name (see name_hash), b, c: 0 */
 	MATCH_COMM = 4,    /* a, b: the 16 bytes of the command name, little endian, c: 0 */
-	MATCH_KTHREAD = 5, /* the same for kernel threads; a trailing '*' was cut off: see KTHREAD_ANY */
+	MATCH_KTHREAD = 5, /* the same for kernel threads, whole or without its number: see below */
 	NR_MATCH_KINDS = 6
 };
 

@@ -96,6 +96,7 @@ struct super_block {
 
 struct inode {
 	unsigned long i_ino;
+	unsigned int i_nlink;
 	struct super_block *i_sb;
 };
 

@@ -126,8 +126,8 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (fair_dispatch(cpu, c) || (nr_cpus > 1 && reserved_steal(cpu)))
 		return;
-	if (prev && c->by_right)
-		reserved_lapse(prev, cpu);
+	if (prev && c->slot)
+		reserved_continue(prev, cpu);
 }
 
 void OPS(aplomb_running, struct task_struct *p)

@@ -166,12 +166,15 @@ static __noinline void task_apply(struct task_struct *p, struct task_ctx *t, con
 	if (spec && (spec->flags & SPEC_PARENT) && !t->launched)
 		spec = NULL;
 	s = server_owned(t);
-	if (s && (s->info.spec.flags & SPEC_STICKY))
-		return; /* aplomb run: what was asked for outranks what was shipped */
+	if (s && ((s->info.spec.flags & SPEC_STICKY) || (!spec && (s->info.spec.flags & SPEC_INHERIT)))) {
+		/* kept: by flag I, or since what was asked for (aplomb run) outranks what was shipped */
+		bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
+		return;
+	}
 	if (!spec) {
 		if (t->window_ns)
 			window_settle(p, t);
-		else if (s && !(s->info.spec.flags & SPEC_INHERIT))
+		else
 			program_leave(t);
 		return;
 	}
@@ -231,7 +234,7 @@ int rematch(struct bpf_iter__task *ctx)
 	const struct spec *spec = NULL;
 	struct server *s;
 	struct task_ctx *t;
-	struct file *file;
+	struct file *file = NULL;
 	u32 kind = MATCH_KTHREAD;
 
 	if (!p)
@@ -265,8 +268,9 @@ int rematch(struct bpf_iter__task *ctx)
 		spec = match_program(p, file, false, &kind);
 	}
 	if (!spec) {
-		if (s)
-			program_leave(t); /* its spec was taken away */
+		/* its spec was taken away; unless its file was replaced (an upgrade), that is another matter */
+		if (s && !(file && !file->f_inode->i_nlink))
+			program_leave(t);
 		return 0;
 	}
 	if (s && same_spec(s, spec))

@@ -15,6 +15,7 @@ static __always_inline s32 reserve_for(struct task_struct *p, const struct spec 
 {
 	struct task_ctx *t;
 	struct server *s;
+	u64 load = 0;
 
 	if (p->pid != p->tgid)
 		return -EINVAL;
@@ -25,6 +26,8 @@ static __always_inline s32 reserve_for(struct task_struct *p, const struct spec 
 		program_leave(t);
 		return 0;
 	}
+	governor_fits(p, edf_bandwidth(spec->runtime_ns, spec->period_ns), &load);
+	args->load_ppm = load;
 	if (!server_create(p, t, spec, 0, true))
 		return -ENOSPC;
 	s = server_of(t);
@@ -51,6 +54,7 @@ int reserve(struct reserve_args *args)
 
 	args->state = SERVER_FREE;
 	args->cpu = -1;
+	args->load_ppm = 0;
 	args->result = -EINVAL;
 	if (spec.period_ns &&
 	    (!spec.runtime_ns || spec.runtime_ns > spec.period_ns || spec.period_ns > 10 * NSEC_PER_SEC))

@@ -50,6 +50,18 @@ static __always_inline void waiter_add(struct server *s, s32 pid)
 		s->waiter[empty] = pid;
 }
 
+/* Have thread @pid moved, from a fair queue or from spare time, when @s's next period starts. */
+static __always_inline void wait_for_period(struct server *s, s32 pid)
+{
+	u64 start;
+
+	bpf_spin_lock(&s->lock);
+	waiter_add(s, pid);
+	start = s->info.edf.start;
+	bpf_spin_unlock(&s->lock);
+	bpf_timer_start(&s->timer, start, BPF_F_TIMER_ABS);
+}
+
 /* Make @cpu choose again if @deadline is earlier than what it runs; else find an idle one to help. */
 static __always_inline void preempt(struct task_struct *p, s32 cpu, u64 deadline)
 {
@@ -125,6 +137,7 @@ static __noinline void promote(struct task_struct *p, struct server *s, s32 cpu,
 {
 	struct task_ctx *t = task_ctx(p);
 	struct bpf_iter_scx_dsq it;
+	bool running = false;
 
 	if (!t || server_of(t) != s || t->by_right)
 		return;
@@ -138,8 +151,11 @@ static __noinline void promote(struct task_struct *p, struct server *s, s32 cpu,
 			preempt(p, cpu, deadline);
 		else
 			t->by_right = 0; /* it runs, or sleeps: its next enqueue sees to it */
+		running = !t->by_right && cpu_ctx(cpu)->slot == t->slot;
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	if (running) /* on spare time, here: have it go on by right */
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* The next period of a server has started. */
@@ -201,20 +217,12 @@ static __noinline s32 head_is_eligible(s32 cpu, u64 now)
 
 		verdict = 1;
 		if (t && (!s || !edf_eligible(&s->info.edf, now))) {
-			u64 start = 0;
-
-			if (s) {
-				bpf_spin_lock(&s->lock);
-				waiter_add(s, p->pid);
-				start = s->info.edf.start;
-				bpf_spin_unlock(&s->lock);
-			}
 			t->by_right = 0;
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
 			scx_bpf_dsq_move_set_vtime(&it, fair_place(t->fair_vtime, fair_now));
 			scx_bpf_dsq_move_vtime(&it, p, pinned(p) ? DSQ_PINNED(cpu) : DSQ_FAIR, 0);
 			if (s)
-				bpf_timer_start(&s->timer, start, BPF_F_TIMER_ABS);
+				wait_for_period(s, p->pid);
 			verdict = 0;
 		}
 	}
@@ -314,7 +322,7 @@ static __noinline void yield_to_earlier(u32 cpu, u64 deadline)
 static __noinline void reserved_running(struct task_struct *p, struct task_ctx *t, struct server *s, u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	u64 now = bpf_ktime_get_ns(), limit;
+	u64 now = bpf_ktime_get_ns(), limit, laxity;
 
 	c->by_right = 1;
 	c->deadline = s->info.edf.deadline;
@@ -322,7 +330,10 @@ static __noinline void reserved_running(struct task_struct *p, struct task_ctx *
 	if (t->window_ns)
 		limit = least(limit, t->window_ns);
 	background_roll(&c->background, now, PPM - r_max_ppm);
-	limit = least(limit, background_laxity(&c->background, now));
+	laxity = background_laxity(&c->background, now);
+	if (!laxity && !fair_waiting(cpu)) /* its turn is now, but it has nothing to run: look again later */
+		laxity = c->background.window_end - now;
+	limit = least(limit, laxity);
 	cpu_timer_start(cpu, limit > NSEC_PER_USEC ? limit : NSEC_PER_USEC);
 
 	yield_to_earlier(cpu, c->deadline);
@@ -343,7 +354,7 @@ static __noinline void reserved_stopping(struct server *s, u32 cpu, u64 ran, boo
 	if (c->by_right) {
 		edf_charge(&s->info.edf, ran);
 		change = edf_assign(&s->info.edf, now);
-		usage_add(&s->info.usage, now / NSEC_PER_SEC, ran);
+		usage_add(&s->info.usage, sample_no, ran);
 		s->info.served_ns += ran;
 	}
 	bpf_spin_unlock(&s->lock);
@@ -365,23 +376,36 @@ static __always_inline void window_charge(struct task_struct *p, struct task_ctx
 }
 
 /*
- * @prev's time by right is up and nobody else wants @cpu: the kernel lets it go on without a word, so
- * this is the place to settle accounts. From here it runs on spare time, and anything may preempt it.
+ * Nobody else wants @cpu, so the kernel lets @prev go on without a word: this is the place to settle
+ * accounts. If its time by right is up it goes on on spare time, and anything may preempt it; if its
+ * next period has started, by right.
  */
-static __noinline void reserved_lapse(struct task_struct *prev, u32 cpu)
+static __noinline void reserved_continue(struct task_struct *prev, u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	u64 ran = prev->se.sum_exec_runtime - c->exec_start;
+	u64 ran = prev->se.sum_exec_runtime - c->exec_start, now = bpf_ktime_get_ns();
 	struct server *s = server_at(c->slot);
 	struct task_ctx *t = task_ctx(prev);
 
 	fair_charge(prev, cpu, c, ran);
 	if (s && s->info.generation == c->generation)
 		reserved_stopping(s, cpu, ran, true);
+	if (!c->by_right)
+		background_charge(&c->background, ran);
 	if (t)
 		window_charge(prev, t, ran);
 	c->exec_start = prev->se.sum_exec_runtime;
 	c->by_right = 0;
+	s = right_on(t, cpu);
+	if (!t || !s)
+		return;
+	if (edf_eligible(&s->info.edf, now)) {
+		c->slot = t->slot;
+		c->generation = t->generation;
+		reserved_running(prev, t, s, cpu);
+	} else {
+		wait_for_period(s, prev->pid);
+	}
 }
 
 #endif /* APLOMB_RESERVED_BPF_H */

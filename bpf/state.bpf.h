@@ -148,6 +148,7 @@ u32 nr_servers; /* slots in use */
  */
 u32 reserved_on;
 u32 nr_matchers[NR_MATCH_KINDS]; /* written by user space */
+u32 sample_no;                   /* of the governor's second that runs: numbers the seconds of struct usage */
 u64 fair_now;                    /* virtual time of the machine's queue */
 struct exit_info exit_info;
 
