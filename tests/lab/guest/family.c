@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * family MODE ... - a parent and what it starts; it stays until it is killed, and so do they.
+ *   late MS          forks a child that uses that much CPU time and execs nothing
+ *   exec PROGRAM...  forks a child that execs PROGRAM at once
+ *   zombie MS        forks a child that uses that much and ends; nobody waits for it
+ *   threads N        N threads that sleep
+ *   reexec PROGRAM.. execs PROGRAM itself, from a second thread
+ */
+#include "lib.h"
+#include <pthread.h>
+
+static char **program;
+
+static void *sleeper(void *unused)
+{
+	pause_for_ever();
+	return unused;
+}
+
+static void *reexec(void *unused)
+{
+	execv(program[0], program);
+	return unused;
+}
+
+int main(int count, char **words)
+{
+	const char *mode = count > 1 ? words[1] : "";
+	int64_t amount = number(count, words, 2, 0);
+	pthread_t thread;
+
+	program = words + 2;
+	if (!strcmp(mode, "threads")) {
+		for (int64_t i = 0; i < amount; i++)
+			pthread_create(&thread, NULL, sleeper, NULL);
+	} else if (!strcmp(mode, "reexec")) {
+		pthread_create(&thread, NULL, reexec, NULL);
+	} else if (!fork_bound()) {
+		if (!strcmp(mode, "exec")) {
+			execv(program[0], program);
+			perror(program[0]);
+			_exit(1);
+		}
+		burn(amount * MS);
+		if (!strcmp(mode, "zombie"))
+			_exit(0);
+		pause_for_ever();
+	}
+	pause_for_ever();
+}

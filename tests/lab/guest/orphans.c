@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * orphans N PROGRAM - starts PROGRAM (this file again, under a name that has a spec) N times; each forks a
+ * child and ends at once, as daemons do, and the child writes a byte after 0.5 ms of CPU time. Prints the worst
+ * time until a byte came. The child waits by right of a server that has gone.
+ */
+#include "lib.h"
+
+#define BYTE_FD 9
+
+static int start_child(void)
+{
+	if (fork_or_die())
+		return 0;
+	burn(500 * US);
+	return write(BYTE_FD, "x", 1) != 1;
+}
+
+int main(int count, char **words)
+{
+	int64_t worst = 0;
+
+	if (count < 3)
+		return start_child();
+	for (int64_t i = number(count, words, 1, 1); i > 0; i--) {
+		int64_t start = now();
+		int ends[2];
+		char byte;
+
+		if (pipe(ends))
+			return 1;
+		if (!fork_or_die()) {
+			dup2(ends[1], BYTE_FD);
+			execl(words[2], words[2], (char *)NULL);
+			_exit(1);
+		}
+		close(ends[1]);
+		if (read(ends[0], &byte, 1) != 1)
+			fprintf(stderr, "a child said nothing\n");
+		close(ends[0]);
+		if (now() - start > worst)
+			worst = now() - start;
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+	printf("worst_us=%lld\n", (long long)(worst / US));
+	return 0;
+}

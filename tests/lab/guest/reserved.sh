@@ -1,0 +1,101 @@
+# Issue 2, section 3: budgets, deadlines, what a lone task takes, and how one might take more. One CPU, exact time.
+. /job/guest/lib.sh
+
+for name in irr free; do program spin $name; done
+for name in p20 p50 p100 late; do program periodic $name; done
+program chain chain
+program orphans orphan
+program stay idle
+spec irr 6ms/30ms
+spec p20 4ms/20ms
+spec p50 10ms/50ms
+spec p100 20ms/100ms
+spec late 6ms/30ms
+spec chain 6ms/30ms
+spec orphan 6ms/30ms
+spec idle 6ms/30ms
+
+# The kernel's own timers of the daemon's start have to be over before anything is counted.
+start_daemon || { finish; exit; }
+
+say "when nothing happens"
+timers() { # SECONDS: how often one of aplomb's timers is started
+	echo 'function == bpf_timer_cb' > $trace/events/timer/hrtimer_start/filter || return
+	echo 1 > $trace/events/timer/hrtimer_start/enable
+	echo > $trace/trace
+	sleep "$1"
+	echo 0 > $trace/events/timer/hrtimer_start/enable
+	grep -c hrtimer_start: $trace/trace
+}
+switches() { sed -n 's/^voluntary_ctxt_switches:\t//p' /proc/$daemon/status; }
+sleep 2
+before=$(switches)
+n=$(timers 20)
+check no-timer-without-interactive-tasks "started $n times in 20 s" within 0 "$n" 0
+check no-wake-up-of-the-daemon "$(($(switches) - before)) in 20 s" [ "$(switches)" = "$before" ]
+bg $bin/idle; idle=$!
+until_true 3 is_task $idle
+sleep 5
+before=$(switches)
+n=$(timers 20)
+check one-timer-a-second-with-an-idle-one "started $n times in 20 s" within 15 "$n" 25
+check no-wake-up-beside-an-idle-one "$(($(switches) - before)) in 20 s" [ "$(switches)" = "$before" ]
+end_all
+
+say "budgets"
+bg /job/guest-programs/hogs 20
+sleep 0.5
+r=$(fg $bin/irr 10000)
+check budget-is-exact "20 % asked, among 20 hogs: $r" within 200000 "$(value ppm "$r")" 205000
+# A real-time task of 10 % that wakes every 2 ms takes the CPU away in the middle of budgets.
+chrt -f 2 /job/guest-programs/periodic 200 2000 5500 > /dev/null & rt=$!
+sleep 0.5
+r=$(fg $bin/irr 8000)
+check budget-is-exact-beside-real-time "20 % asked: $r" within 200000 "$(value ppm "$r")" 205000
+kill $rt
+wait $rt 2> /dev/null
+r=$(fg $bin/chain exec 3000 5000)
+check exec-renews-no-budget "$r" within 100000 "$(value ppm "$r")" 215000
+r=$(fg $bin/chain fork 800 5000)
+check fork-renews-no-budget "$r" within 0 "$(value ppm "$r")" 215000
+
+say "deadlines"
+fg $bin/p20 3500 20000 400 > $out/p20 & one=$!
+fg $bin/p50 9000 50000 160 > $out/p50 & two=$!
+fg $bin/p100 19000 100000 80 > $out/p100 & three=$!
+wait $one $two $three
+for name in p20 p50 p100; do
+	check deadlines-$name "$(cat $out/$name)" [ "$(value missed "$(cat $out/$name)")" = 0 ]
+done
+for name in irr late; do rm -f $out/$name; done
+fg $bin/irr 6000 > $out/irr & one=$!
+sleep 1
+fg $bin/late 5000 30000 120 > $out/late
+wait $one
+check over-runner-harms-no-deadline "$(cat $out/late)" [ "$(value missed "$(cat $out/late)")" = 0 ]
+check over-runner-harms-no-wake-up "" within 0 "$(value wake_us "$(cat $out/late)")" 200
+end_all
+
+say "a reserved task alone"
+fg $bin/irr 7000 > $out/irr & one=$!
+sleep 5
+lone=$(pgrep -x irr)
+/job/aplomb status --json > $out/lone.json
+check lone-task-is-charged-its-budget "R_load $(load_of 0 r_load_ppm) ppm after 5 s" within 150000 "$(load_of 0 r_load_ppm)" 260000
+r=$(fg $bin/late 5000 30000 50)
+check lone-task-yields-to-a-deadline "$r" within 0 "$(value wake_us "$r")" 200
+wait $one
+check lone-task-has-the-rest "$(cat $out/irr)" within 800000 "$(value ppm "$(cat $out/irr)")" 1000000
+
+say "children that outlive the last reservation"
+r=$(fg /job/guest-programs/orphans 40 $bin/orphan)
+check orphans-run "$r" within 1 "$(value worst_us "$r")" 100000
+bg /job/guest-programs/hogs 5
+r=$(fg /job/guest-programs/orphans 40 $bin/orphan)
+check orphans-run-under-load "$r" within 1 "$(value worst_us "$r")" 300000
+end_all
+check still-attached "" attached
+check table-is-empty "" until_true 3 no_tasks
+/job/aplomb log --json > $out/log
+stop_daemon
+finish

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * spin MS [NICE [SKIP_MS]] - loops for that long by the clock, then prints what the CPU gave it:
+ * ppm (of one CPU), worst_second_ppm (the least of its whole seconds) and gap_ms (the longest time in which
+ * it did not run at all). The first SKIP_MS do not count.
+ */
+#include "lib.h"
+#include <sys/resource.h>
+
+int main(int count, char **words)
+{
+	int64_t length = number(count, words, 1, 1000) * MS, skip = number(count, words, 3, 0) * MS,
+		worst = 1000000;
+	int64_t start, last, gap = 0, used, second, second_used;
+
+	setpriority(PRIO_PROCESS, 0, (int)number(count, words, 2, 0));
+	start = last = now();
+	while (skip && now() - start < skip)
+		;
+	start = last = second = now();
+	used = second_used = ran();
+	while (last - start < length) {
+		int64_t t = now();
+
+		if (t - last > gap)
+			gap = t - last;
+		last = t;
+		if (t - second >= 1000 * MS) {
+			int64_t u = ran(), ppm = (u - second_used) * 1000000 / (t - second);
+
+			if (ppm < worst)
+				worst = ppm;
+			second = t;
+			second_used = u;
+		}
+	}
+	printf("ppm=%lld worst_second_ppm=%lld gap_ms=%lld\n",
+	       (long long)((ran() - used) * 1000000 / (last - start)), (long long)worst,
+	       (long long)(gap / MS));
+	return 0;
+}
