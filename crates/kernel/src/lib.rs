@@ -27,10 +27,10 @@ mod layout {
     include!(concat!(env!("OUT_DIR"), "/layout.skel.rs"));
 }
 
+pub use aplomb_protocol::{Cpu, EventKind, ServerState};
 pub use scheduler::Scheduler;
 pub use types::{
-    comm_text, flags, limits, Cpu, Event, EventKind, ExitInfo, Matcher, Reserved, Server,
-    ServerState, Settings, SpecRow,
+    comm_text, flags, limits, Event, ExitInfo, Matcher, Reserved, Server, Settings, SpecRow,
 };
 
 /// Why the scheduler could not be loaded or attached. Nothing is left behind in any case.

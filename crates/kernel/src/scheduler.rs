@@ -15,10 +15,10 @@ use libbpf_rs::{
 
 use crate::facts::Machine;
 use crate::layout::types as raw;
-use crate::types::comm_text;
+use crate::types::{comm_text, event_number, server_state};
 use crate::{
     limits, Cpu, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError, Matcher, Reserved,
-    Server, ServerState, Settings, SpecRow,
+    Server, Settings, SpecRow,
 };
 
 /// The skeleton of bpf/main.bpf.c, written by libbpf-cargo at build time.
@@ -260,7 +260,7 @@ impl Kernel for Scheduler {
             })?;
         match -args.result {
             0 => Ok(Reserved {
-                state: ServerState::from_raw(args.state),
+                state: server_state(args.state),
                 cpu: args.cpu,
                 load_ppm: args.load_ppm,
             }),
@@ -326,7 +326,7 @@ impl Kernel for Scheduler {
                     .skel
                     .maps
                     .stats
-                    .lookup_percpu(&kind.number().to_ne_bytes(), MapFlags::ANY)
+                    .lookup_percpu(&event_number(kind).to_ne_bytes(), MapFlags::ANY)
                     .map_err(|source| KernelError::Call {
                         doing: "reading the counters",
                         source,

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use aplomb_protocol::{EventKind, ServerState};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::types as raw;
@@ -119,37 +120,13 @@ impl SpecRow {
     }
 }
 
-/// State of an interactive task (`enum server_state`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ServerState {
-    /// Has its reservation.
-    Admitted,
-    /// Was refused one; runs as best-effort.
-    Rejected,
-    /// Had one and lost it to overload; runs as best-effort.
-    Revoked,
-}
-
-impl ServerState {
-    /// None: the slot is free.
-    pub(crate) fn from_raw(state: u32) -> Option<Self> {
-        match raw::server_state(state) {
-            raw::server_state::SERVER_ADMITTED => Some(Self::Admitted),
-            raw::server_state::SERVER_REJECTED => Some(Self::Rejected),
-            raw::server_state::SERVER_REVOKED => Some(Self::Revoked),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for ServerState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Admitted => "admitted",
-            Self::Rejected => "rejected",
-            Self::Revoked => "revoked",
-        })
+/// The state that a number of `enum server_state` means. None: the slot is free.
+pub(crate) fn server_state(state: u32) -> Option<ServerState> {
+    match raw::server_state(state) {
+        raw::server_state::SERVER_ADMITTED => Some(ServerState::Admitted),
+        raw::server_state::SERVER_REJECTED => Some(ServerState::Rejected),
+        raw::server_state::SERVER_REVOKED => Some(ServerState::Revoked),
+        _ => None,
     }
 }
 
@@ -189,7 +166,7 @@ impl Server {
             pid: s.tgid,
             comm: comm_text(&s.comm.map(|c| c as u8)),
             spec: SpecRow::from_raw(&s.spec),
-            state: ServerState::from_raw(s.state)?,
+            state: server_state(s.state)?,
             cpu: s.cpu,
             inherited: s.inherited != 0,
             threads: s.threads,
@@ -202,16 +179,6 @@ impl Server {
     }
 }
 
-/// Load of one CPU by interactive tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cpu {
-    pub cpu: u32,
-    /// R_load, ppm: mean over the last four seconds.
-    pub r_load_ppm: u64,
-    /// S_load, ppm: what is expected after launches.
-    pub s_load_ppm: u64,
-}
-
 /// What became of a request for a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserved {
@@ -222,82 +189,30 @@ pub struct Reserved {
     pub load_ppm: u64,
 }
 
-/// `enum event_type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum EventKind {
-    Matched,
-    Inherited,
-    Admitted,
-    Rejected,
-    Exhausted,
-    Revoked,
-    Reactivated,
-    Missed,
-    Exited,
-    Moved,
-    Limit,
-    Lost,
+/// The number of an event's kind in `enum event_type`.
+pub(crate) fn event_number(kind: EventKind) -> u32 {
+    use raw::event_type as e;
+    match kind {
+        EventKind::Matched => e::EV_MATCHED,
+        EventKind::Inherited => e::EV_INHERITED,
+        EventKind::Admitted => e::EV_ADMITTED,
+        EventKind::Rejected => e::EV_REJECTED,
+        EventKind::Exhausted => e::EV_EXHAUSTED,
+        EventKind::Revoked => e::EV_REVOKED,
+        EventKind::Reactivated => e::EV_REACTIVATED,
+        EventKind::Missed => e::EV_MISSED,
+        EventKind::Exited => e::EV_EXITED,
+        EventKind::Moved => e::EV_MOVED,
+        EventKind::Limit => e::EV_LIMIT,
+        EventKind::Lost => e::EV_LOST,
+    }
+    .0
 }
 
-impl EventKind {
-    /// All of them, in the order of the counters.
-    pub const ALL: [Self; 12] = [
-        Self::Matched,
-        Self::Inherited,
-        Self::Admitted,
-        Self::Rejected,
-        Self::Exhausted,
-        Self::Revoked,
-        Self::Reactivated,
-        Self::Missed,
-        Self::Exited,
-        Self::Moved,
-        Self::Limit,
-        Self::Lost,
-    ];
-
-    /// The number in bpf/intf.h.
-    pub(crate) fn number(self) -> u32 {
-        use raw::event_type as e;
-        match self {
-            Self::Matched => e::EV_MATCHED,
-            Self::Inherited => e::EV_INHERITED,
-            Self::Admitted => e::EV_ADMITTED,
-            Self::Rejected => e::EV_REJECTED,
-            Self::Exhausted => e::EV_EXHAUSTED,
-            Self::Revoked => e::EV_REVOKED,
-            Self::Reactivated => e::EV_REACTIVATED,
-            Self::Missed => e::EV_MISSED,
-            Self::Exited => e::EV_EXITED,
-            Self::Moved => e::EV_MOVED,
-            Self::Limit => e::EV_LIMIT,
-            Self::Lost => e::EV_LOST,
-        }
-        .0
-    }
-
-    fn from_number(n: u32) -> Option<Self> {
-        Self::ALL.into_iter().find(|k| k.number() == n)
-    }
-
-    /// The word for it, as in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Matched => "matched",
-            Self::Inherited => "inherited",
-            Self::Admitted => "admitted",
-            Self::Rejected => "rejected",
-            Self::Exhausted => "exhausted",
-            Self::Revoked => "revoked",
-            Self::Reactivated => "reactivated",
-            Self::Missed => "missed",
-            Self::Exited => "exited",
-            Self::Moved => "moved",
-            Self::Limit => "limit",
-            Self::Lost => "lost",
-        }
-    }
+fn event_kind(number: u32) -> Option<EventKind> {
+    EventKind::ALL
+        .into_iter()
+        .find(|k| event_number(*k) == number)
 }
 
 /// One decision of the kernel side: `struct event`. What a, b, c are depends on the kind: bpf/intf.h.
@@ -326,7 +241,7 @@ impl Event {
         let e = unsafe { std::ptr::read_unaligned(record.as_ptr().cast::<raw::event>()) };
         Some(Self {
             time_ns: e.time_ns,
-            kind: EventKind::from_number(e.r#type)?,
+            kind: event_kind(e.r#type)?,
             cpu: e.cpu,
             pid: e.pid,
             spec_id: e.spec_id,
@@ -407,16 +322,9 @@ mod tests {
 
     #[test]
     fn every_event_of_the_header_has_a_kind() {
-        let known: Vec<u32> = EventKind::ALL.iter().map(|k| k.number()).collect();
+        let known: Vec<u32> = EventKind::ALL.into_iter().map(event_number).collect();
         let all: Vec<u32> = (1..raw::event_type::NR_EVENTS.0).collect();
         assert_eq!(known, all);
-    }
-
-    #[test]
-    fn names_are_those_of_json() {
-        for kind in EventKind::ALL {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
-        }
     }
 
     #[test]

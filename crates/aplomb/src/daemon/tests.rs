@@ -222,7 +222,6 @@ fn a_full_table_and_a_users_limit_are_told_apart_from_failure() {
 /// Connections over a state, without a listener: the peers are whoever the test says.
 struct Bench {
     _root: Root,
-    fake: Fake,
     state: State,
     clients: Clients,
     poll: Poll,
@@ -234,7 +233,6 @@ impl Bench {
         let state = root.state(&fake);
         Self {
             _root: root,
-            fake,
             state,
             clients: Clients::default(),
             poll: Poll::new().unwrap(),

@@ -4,8 +4,11 @@
 //! ([`MAX_REQUEST`]), unknown fields are refused, and every number is checked by whoever uses it. Who may
 //! ask for what is decided by the peer's credentials, never by anything in a request.
 
-use aplomb_kernel::{Cpu, EventKind, ServerState};
 use serde::{Deserialize, Serialize};
+
+mod words;
+
+pub use words::{Cpu, EventKind, ServerState};
 
 /// Version of the protocol; a request of another version is refused.
 pub const VERSION: u32 = 1;

@@ -1,0 +1,103 @@
+//! Words that the kernel side, the daemon and its clients share.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// State of an interactive task (`enum server_state` of bpf/intf.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServerState {
+    /// Has its reservation.
+    Admitted,
+    /// Was refused one; runs as best-effort.
+    Rejected,
+    /// Had one and lost it to overload; runs as best-effort.
+    Revoked,
+}
+
+impl fmt::Display for ServerState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Admitted => "admitted",
+            Self::Rejected => "rejected",
+            Self::Revoked => "revoked",
+        })
+    }
+}
+
+/// Load of one CPU by interactive tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cpu {
+    pub cpu: u32,
+    /// R_load, ppm: mean over the last four seconds.
+    pub r_load_ppm: u64,
+    /// S_load, ppm: what is expected after launches.
+    pub s_load_ppm: u64,
+}
+
+/// Kind of a decision (`enum event_type` of bpf/intf.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum EventKind {
+    Matched,
+    Inherited,
+    Admitted,
+    Rejected,
+    Exhausted,
+    Revoked,
+    Reactivated,
+    Missed,
+    Exited,
+    Moved,
+    Limit,
+    Lost,
+}
+
+impl EventKind {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 12] = [
+        Self::Matched,
+        Self::Inherited,
+        Self::Admitted,
+        Self::Rejected,
+        Self::Exhausted,
+        Self::Revoked,
+        Self::Reactivated,
+        Self::Missed,
+        Self::Exited,
+        Self::Moved,
+        Self::Limit,
+        Self::Lost,
+    ];
+
+    /// The word for it, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Matched => "matched",
+            Self::Inherited => "inherited",
+            Self::Admitted => "admitted",
+            Self::Rejected => "rejected",
+            Self::Exhausted => "exhausted",
+            Self::Revoked => "revoked",
+            Self::Reactivated => "reactivated",
+            Self::Missed => "missed",
+            Self::Exited => "exited",
+            Self::Moved => "moved",
+            Self::Limit => "limit",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_json() {
+        for kind in EventKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+    }
+}
