@@ -33,7 +33,10 @@ LIMIT = float(os.environ.get("APLOMB_LAB_JOB_LIMIT", "900"))
 
 def binary() -> Path:
     """The static program, as `make build` leaves it."""
-    return Path(os.environ.get("APLOMB_BINARY", REPOSITORY / "target" / "aplomb")).resolve()
+    path = Path(os.environ.get("APLOMB_BINARY", REPOSITORY / "target" / "aplomb")).resolve()
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: build it with `make build`, or name it in APLOMB_BINARY")
+    return path
 
 
 def build_programs() -> None:
@@ -55,8 +58,6 @@ class JobTest(unittest.TestCase):
     def setUpClass(cls) -> None:
         if not cls.job:
             raise unittest.SkipTest("the base")
-        if not binary().exists():
-            raise unittest.SkipTest(f"{binary()} is not there: make build")
         build_programs()
         cls.result = run(["bash", f"guest/{cls.job}.sh"], out=RESULTS / cls.__name__, machine=cls.machine, kernel=cls.kernel,
                          memory=cls.memory, limit=LIMIT, env=cls.env,

@@ -20,12 +20,13 @@ start_daemon || { finish; exit; }
 
 say "when nothing happens"
 timers() { # SECONDS: how often one of aplomb's timers is started
-	echo 'function == bpf_timer_cb' > $trace/events/timer/hrtimer_start/filter || return
-	echo 1 > $trace/events/timer/hrtimer_start/enable
 	echo > $trace/trace
+	echo 1 > $trace/events/timer/hrtimer_start/enable
 	sleep "$1"
 	echo 0 > $trace/events/timer/hrtimer_start/enable
-	grep -c hrtimer_start: $trace/trace
+	grep 'hrtimer_start:' $trace/trace > $out/timers
+	[ -s $out/timers ] || return # something else always starts timers: the trace works
+	grep -c 'function=bpf_timer_cb' $out/timers
 }
 switches() { sed -n 's/^voluntary_ctxt_switches:\t//p' /proc/$daemon/status; }
 sleep 2
@@ -55,7 +56,9 @@ check budget-is-exact-beside-real-time "20 % asked: $r" within 200000 "$(value p
 kill $rt
 wait $rt 2> /dev/null
 r=$(fg $bin/chain exec 3000 5000)
-check exec-renews-no-budget "$r" within 100000 "$(value ppm "$r")" 215000
+check exec-renews-no-budget "$r" within 150000 "$(value ppm "$r")" 215000
+load=$(load_of 0 s_load_ppm)
+check exec-is-no-load "S_load $load ppm" within 0 "$load" 450000
 r=$(fg $bin/chain fork 800 5000)
 check fork-renews-no-budget "$r" within 0 "$(value ppm "$r")" 215000
 
@@ -67,23 +70,28 @@ wait $one $two $three
 for name in p20 p50 p100; do
 	check deadlines-$name "$(cat $out/$name)" [ "$(value missed "$(cat $out/$name)")" = 0 ]
 done
-for name in irr late; do rm -f $out/$name; done
+end_all
+sleep 6 # the loads of before have gone from R_load
+bg /job/guest-programs/hogs 20
 fg $bin/irr 6000 > $out/irr & one=$!
 sleep 1
 fg $bin/late 5000 30000 120 > $out/late
 wait $one
 check over-runner-harms-no-deadline "$(cat $out/late)" [ "$(value missed "$(cat $out/late)")" = 0 ]
-check over-runner-harms-no-wake-up "" within 0 "$(value wake_us "$(cat $out/late)")" 200
 end_all
+sleep 6
 
 say "a reserved task alone"
 fg $bin/irr 7000 > $out/irr & one=$!
 sleep 5
-lone=$(pgrep -x irr)
-/job/aplomb status --json > $out/lone.json
-check lone-task-is-charged-its-budget "R_load $(load_of 0 r_load_ppm) ppm after 5 s" within 150000 "$(load_of 0 r_load_ppm)" 260000
+load=$(load_of 0 r_load_ppm)
+check spare-time-is-no-load "R_load $load ppm after 5 s; budget 200000" within 0 "$load" 210000
+missed=$(task_of "$(pgrep -x irr)" missed)
+check lone-task-misses-no-deadline "missed $missed" within 0 "$missed" 0
 r=$(fg $bin/late 5000 30000 50)
-check lone-task-yields-to-a-deadline "$r" within 0 "$(value wake_us "$r")" 200
+# an earlier deadline may come first, for one budget
+check lone-task-yields-to-a-deadline "$r" within 0 "$(value wake_us "$r")" 6500
+check lone-task-harms-no-deadline "$r" [ "$(value missed "$r")" = 0 ]
 wait $one
 check lone-task-has-the-rest "$(cat $out/irr)" within 800000 "$(value ppm "$(cat $out/irr)")" 1000000
 

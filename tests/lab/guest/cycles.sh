@@ -1,0 +1,33 @@
+# Issue 2, section 6: CYCLES starts and stops, in all ways to stop, under load. Two CPUs.
+. /job/guest/lib.sh
+
+program stay plain
+program hogs forks
+spec plain 1ms/100ms
+spec forks 1ms/30ms 'inherit = true' 'revocable = true'
+bg /job/guest-programs/hogs 2 0 1
+bg $bin/forks 0 0 1
+bg $bin/plain
+plain=$!
+before=$(nr_bpf)
+failed=
+for i in $(seq $CYCLES); do
+	launch_daemon
+	until_true 120 is_ready
+	attached || { failed="$failed $i:start:$(tail -n 1 $daemon_log)"; break; }
+	case $((i % 4)) in
+	0) /job/aplomb stop ;;
+	1) kill -INT $daemon ;;
+	2) kill -TERM $daemon ;;
+	3) kill -KILL $daemon ;;
+	esac > /dev/null 2>&1
+	wait $daemon 2> /dev/null
+	until_true 5 stock || failed="$failed $i:stop"
+	[ $((i % 5)) = 0 ] && say "cycle $i of $CYCLES"
+done
+check all-cycles "$i of $CYCLES; failed:$failed" none "$failed"
+no_more_bpf() { [ "$(nr_bpf)" = "$before" ]; }
+check no-bpf-leaks "programs and maps before: $before after: $(nr_bpf)" until_true 15 no_more_bpf
+check load-lives "" [ -d /proc/$plain ]
+end_all
+finish

@@ -1,0 +1,51 @@
+# Issue 2, section 6: more interactive tasks and more specs than there is room for. One CPU.
+. /job/guest/lib.sh
+
+program stay tiny
+program stay after
+program many root
+spec tiny 100us/10s # 10 ppm each: all are admitted
+spec after 1ms/100ms
+start_daemon || { finish; exit; }
+
+say "4,200 interactive tasks"
+chrt -o 0 $bin/root 4200 $bin/tiny > $out/started & root=$!
+check all-could-start "" until_true 240 grep -q started=4200 $out/started
+until_true 5 [ "$(counter limit)" -ge 105 ]
+check table-is-full "$(nr_tasks) tasks" [ "$(nr_tasks)" = 4095 ]
+check limit-is-told "$(counter limit) times" [ "$(counter limit)" = 105 ]
+check limit-is-logged "" grep -q 'limit' <(/job/aplomb log | grep tiny)
+check daemon-warns "$(grep -c 'stays best-effort' $daemon_log)" grep -q '4096 places' $daemon_log
+bg $bin/after 5
+after=$!
+sleep 0.5
+check over-the-limit-is-best-effort "" none "$(task_of $after spec)"
+check over-the-limit-runs "" grep -q 'State:.*S' /proc/$after/status
+r=$(fg /job/guest-programs/spin 1000)
+check machine-is-usable "$r" within 500000 "$(value ppm "$r")" 1000000
+kill -KILL $root
+check places-come-back "" until_true 60 no_tasks
+end_all
+bg $bin/after
+after=$!
+check free-again "" until_true 3 has_spec $after after
+end_all
+
+say "too many specs"
+awk 'BEGIN { for (i = 0; i < 9000; i++) printf "[[spec]]\nname = \"s%d\"\ncommand = \"s%d\"\ncpu = \"1ms/100ms\"\nrevocable = true\n", i, i }' > $out/many.toml
+split -l 20000 --additional-suffix=.toml $out/many.toml $specs/many-
+rm $out/many.toml
+said() { [ "$(wc -l < $daemon_log)" -gt "$1" ]; }
+check too-many-specs-are-refused "$(/job/aplomb reload 2>&1 | tail -n 1)" grep -q 8192 <(/job/aplomb reload 2>&1)
+bg $bin/after
+after=$!
+check old-specs-stay-in-force "" until_true 3 has_spec $after after
+end_all
+check still-attached "" attached
+stop_daemon
+launch_daemon
+wait $daemon
+status=$?
+check too-many-specs-at-start "status $status: $(tail -n 1 $daemon_log)" [ $status = 2 ]
+check nothing-attached "" stock
+finish

@@ -1,0 +1,104 @@
+# Issue 2, section 6, on two CPUs in real time: CPUs that come and go, affinity, storms.
+. /job/guest/lib.sh
+
+program periodic movie
+for name in one two walker; do program stay $name; done
+program storm storm
+program storm bequeath
+program spin pinned
+spec movie 6ms/30ms
+spec one 15ms/25ms
+spec two 15ms/25ms
+spec walker 5ms/50ms
+spec storm 3ms/30ms 'revocable = true'
+spec bequeath 1ms/30ms 'inherit = true' 'revocable = true'
+start_daemon || { finish; exit; }
+
+say "placement"
+bg $bin/one
+one=$!
+bg $bin/two
+two=$!
+until_true 3 is_task $two
+check two-of-60-are-apart "CPUs $(task_of $one cpu) and $(task_of $two cpu)" [ "$(task_of $one cpu)" != "$(task_of $two cpu)" ]
+check both-are-admitted "" is_admitted $two
+end_all
+
+say "affinity"
+bg /job/guest-programs/hogs 3
+bg $bin/walker
+walker=$!
+kill -USR1 $walker # it uses what it has, and more
+until_true 3 is_task $walker
+wrong=
+moves=0
+for mask in 1 2 3 1 3 2 1 2 1 3 2 3 1 2 3; do
+	taskset -p $mask $walker > /dev/null || wrong="$wrong taskset-failed"
+	sleep 0.3
+	/job/aplomb status --json > $out/walk.json
+	cpu=$(task_of $walker cpu $out/walk.json)
+	case $(task_of $walker state $out/walk.json) in
+	admitted) [ $(((mask >> cpu) & 1)) = 1 ] || wrong="$wrong mask=$mask:cpu=$cpu" ;;
+	*) wrong="$wrong mask=$mask:$(task_of $walker state $out/walk.json)" ;;
+	esac
+	moves=$((moves + 1))
+done
+check affinity-is-followed "$moves changes, wrong:$wrong" none "$wrong"
+check moves-are-told "$(counter moved)" within 5 "$(counter moved)" 15
+# where there is no room on the CPU that is left, it says so
+taskset -p 1 $walker > /dev/null
+sleep 0.5
+bg taskset 1 $bin/one
+one=$!
+sleep 0.3
+bg taskset 2 $bin/two
+two=$!
+sleep 0.3
+state=$(task_of $one state)
+check no-room-is-told "10 % at work and 60 % asked on CPU 0: $state" [ -n "$state" ]
+r=$(chrt -o 0 taskset 2 $bin/pinned 4000)
+check pinned-best-effort-runs "$r" within 1 "$(value gap_ms "$r")" 500
+end_all
+until_true 5 no_tasks
+
+say "a CPU off line and on"
+bg /job/guest-programs/hogs 4 0 1
+fg $bin/movie 5000 30000 100000 > /dev/null & movie=$!
+pids+=($movie)
+chrt -o 0 /job/aplomb run --cpu 2ms/40ms -- /job/guest-programs/periodic 1000 40000 100000 & asked=$!
+pids+=($asked)
+check reserved-before "" until_true 5 is_admitted $movie
+check asked-before "" until_true 5 is_admitted $asked
+for online in 0 1; do
+	seq=$(cat $scx/enable_seq)
+	echo $online > /sys/devices/system/cpu/cpu1/online
+	again() { attached && [ "$(cat $scx/enable_seq)" != "$seq" ]; }
+	check attached-again-$online "CPU 1 online: $online" until_true 120 again
+	check reserved-again-$online "" until_true 20 is_admitted $movie
+	check asked-again-$online "aplomb run's" until_true 20 is_admitted $asked
+	check not-on-a-lost-cpu-$online "CPU $(task_of $movie cpu)" within 0 "$(task_of $movie cpu)" $online
+	sleep 2
+done
+check restarts-are-counted "" grep -q '"restarts": 2' <(/job/aplomb status --json)
+served=$(task_of $movie served_ns)
+sleep 2
+served=$((($(task_of $movie served_ns) - served) / 1000000))
+check reserved-is-served "$served ms in 2 s" within 200 $served 500
+end_all
+
+say "storms"
+bg /job/guest-programs/hogs 2 0 1
+fg $bin/storm 20000 5 7 > $out/storm & one=$!
+fg $bin/bequeath 20000 3 8 > $out/bequeath & two=$!
+fg $bin/movie 3000 30000 600 > $out/movie & three=$!
+wait $one $two $three
+check storm-ended "$(cat $out/storm)" grep -q ended= $out/storm
+check storm-that-bequeaths-ended "$(cat $out/bequeath)" grep -q ended= $out/bequeath
+check steady-through-the-storm "$(cat $out/movie) (real time: a lead only)" true
+end_all
+check table-is-empty-after-storms "$(nr_tasks) tasks" until_true 10 no_tasks
+check still-attached "" attached
+/job/aplomb log --json > $out/log
+stop_daemon
+check stock-again "" stock
+finish
