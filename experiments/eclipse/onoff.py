@@ -4,11 +4,11 @@
 interactive program. Heuristics that tell interactive programs by their sleep fall for both.
 """
 from experiments.framework import Experiment
-from experiments.framework.movies import CLIPS, PROFILES, Load, Phases, as_sample, draw, forms_for, judge, steps, table
+from experiments.framework.movies import CLIPS, PROFILES, Load, Phases, as_sample, clips_for, draw, forms_for, judge, steps, table
 
 KINDS = {"8x11-5": (11000, 5000, 8), "16x11-5": (11000, 5000, 16), "32x11-5": (11000, 5000, 32), "40x2-3": (2000, 3000, 40)}
 TITLES = {name: f"{n} x ({on / 1000:g} ms on, {off / 1000:g} ms off)" for name, (on, off, n) in KINDS.items()}
-LENGTHS = Phases(1, 6, 1)
+LENGTHS = Phases(1, 5, 1)
 QUICK_LENGTHS = Phases(1, 4, 1)
 
 
@@ -21,7 +21,7 @@ LOADS = {kind: Load(kind, TITLES[kind], words(kind)) for kind in KINDS}
 
 def make(scheduler, quick):
     loads = [LOADS["40x2-3"]] if quick else list(LOADS.values())
-    return steps(scheduler, ["heavy"] if quick else list(CLIPS), ["sessions"] if quick else forms_for(scheduler), loads,
+    return steps(scheduler, ["heavy"] if quick else clips_for(scheduler), ["sessions"] if quick else forms_for(scheduler), loads,
                  QUICK_LENGTHS if quick else LENGTHS)
 
 

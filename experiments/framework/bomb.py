@@ -8,7 +8,7 @@ Under aplomb the bomb is best-effort, and then interactive by specification: 10:
 from __future__ import annotations
 
 from .experiment import Experiment, Profile
-from .movies import HEAVY_LINE, CLIPS, Clip, Load, Phases, as_sample, draw, forms_for, judge, steps, table
+from .movies import HEAVY_LINE, CLIPS, Clip, Load, Phases, as_sample, clips_for, draw, forms_for, judge, steps, table
 from .schedulers import Scheduler
 
 BOMB_LINE = "/job/bomb:iact:10:100:IR:-:-"
@@ -18,7 +18,7 @@ PROFILES = {
     "heavy-bomb": Profile((HEAVY_LINE, BOMB_LINE)),
 }
 TITLES = {"be": "bomb best-effort", "iact": "bomb interactive 10:100"}
-LENGTHS = {50: Phases(5, 20, 5), 2000: Phases(4, 12, 5)}
+LENGTHS = {50: Phases(4, 15, 5), 2000: Phases(3, 10, 4)}
 QUICK_LENGTHS = Phases(2, 6, 2)
 
 
@@ -39,7 +39,7 @@ def fork_bomb(tasks: int, figure: str) -> Experiment:
         loads = _loads(tasks, phases.during)
         # Only aplomb has a notion of interactive by specification; elsewhere the bomb is a bomb.
         chosen = list(loads.values()) if scheduler.name == "aplomb" else [loads["be"]]
-        return steps(scheduler, ["heavy"] if quick else list(CLIPS), ["sessions"] if quick else forms_for(scheduler), chosen, phases)
+        return steps(scheduler, ["heavy"] if quick else clips_for(scheduler), ["sessions"] if quick else forms_for(scheduler), chosen, phases)
     return Experiment(
         title=f"A movie through a fork bomb of {tasks} tasks", figure=figure,
         about=f"A player shows a movie of 25 frames a second; after {lengths.before} s a task forks {tasks} infinite loops, "

@@ -52,6 +52,11 @@ HEAVY_LINE = "/usr/bin/mplayer:iact:18:40:R:-:-"
 PROFILES = {"heavy": Profile((HEAVY_LINE,))}
 
 
+def clips_for(scheduler: Scheduler) -> list[str]:
+    """The clips that a scheduler plays: schedulers of the scx collection and nice 0 only the telling one, for time."""
+    return ["heavy"] if scheduler.name in ("scx_bpfland", "scx_lavd", "eevdf-nice-0") else list(CLIPS)
+
+
 @dataclass(frozen=True)
 class Load:
     """A load: its words for a form, and the profile of aplomb for a clip. name: in step names; title: for people."""

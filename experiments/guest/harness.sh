@@ -177,7 +177,6 @@ loaded() {
 	( in_form "$form" "${prefix[@]}" "${program[@]}" > "$out/stdout" 2> "$out/stderr" < /dev/null )
 	status=$?
 	end_load
-	[ -e $results/cyclictest.json ] && mv $results/cyclictest.json "$out/"
 	[ $status = 0 ] || fail "$name: ${program[*]} ended with status $status: $(head -c 300 "$out/stderr")"
 }
 

@@ -5,9 +5,9 @@ load lasts. The source is copied to a tmpfs, so that the disk plays no part. For
 from one terminal; "sessions": make in a session of its own.
 """
 from experiments.framework import Experiment
-from experiments.framework.movies import CLIPS, PROFILES, Load, Phases, as_sample, draw, forms_for, judge, steps, table
+from experiments.framework.movies import CLIPS, PROFILES, Load, Phases, as_sample, clips_for, draw, forms_for, judge, steps, table
 
-LENGTHS = Phases(4, 12, 4)
+LENGTHS = Phases(3, 8, 3)
 QUICK_LENGTHS = Phases(2, 6, 2)
 # mplayer at nice 0 is what a user has who sets nothing; the others give it what they can.
 SCHEDULERS = ("eevdf-nice-0", "eevdf", "deadline", "scx_bpfland", "scx_lavd", "aplomb")
@@ -16,7 +16,7 @@ TITLES = {"make": ""}
 
 
 def make(scheduler, quick):
-    return steps(scheduler, ["heavy"] if quick else list(CLIPS), ["one"] if quick else forms_for(scheduler), [LOAD],
+    return steps(scheduler, ["heavy"] if quick else clips_for(scheduler), ["one"] if quick else forms_for(scheduler), [LOAD],
                  QUICK_LENGTHS if quick else LENGTHS)
 
 
