@@ -268,9 +268,7 @@ impl ExitInfo {
     const ACT_RESTART: i64 = 1 << 48;
     /// `SCX_ECODE_RSN_HOTPLUG`.
     const RSN_HOTPLUG: i64 = 1 << 32;
-    /// `SCX_EXIT_UNREG`: this process took it off. Those from 1024 (`SCX_EXIT_ERROR`) on are errors.
-    const UNREG: i32 = 64;
-    /// `SCX_EXIT_ERROR`.
+    /// `SCX_EXIT_ERROR`: from here on it was an error.
     const ERROR: i32 = 1024;
 
     /// The kernel asks for a restart.
@@ -278,9 +276,9 @@ impl ExitInfo {
         self.kind < Self::ERROR && self.code & Self::ACT_RESTART != 0
     }
 
-    /// It was taken off on purpose.
-    pub fn is_own_wish(&self) -> bool {
-        self.kind == Self::UNREG && self.code == 0
+    /// Because a CPU came or went.
+    pub fn is_hotplug(&self) -> bool {
+        self.code & Self::RSN_HOTPLUG != 0
     }
 }
 
@@ -299,7 +297,7 @@ impl fmt::Display for ExitInfo {
         if self.code != 0 {
             write!(f, ", code {:#x}", self.code)?;
         }
-        if self.code & Self::RSN_HOTPLUG != 0 {
+        if self.is_hotplug() {
             write!(f, ", a CPU came or went")?;
         }
         write!(f, "]")

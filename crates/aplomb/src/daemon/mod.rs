@@ -18,6 +18,7 @@ use crate::exit::{Exit, Failure};
 use crate::protocol::{Answer, Code, Refusal};
 use crate::{say, systemd};
 
+mod boost;
 mod clients;
 mod history;
 mod library;
@@ -33,6 +34,7 @@ mod watch;
 
 pub use library::Sources;
 
+use boost::Boost;
 use clients::{Clients, Wish};
 use library::Library;
 use poll::{Interest, Poll, Source};
@@ -42,9 +44,13 @@ use state::State;
 const EVENTS_A_TURN: usize = 4096;
 /// After a change of files: time until the daemon looks, so that it looks once for a burst of changes.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Restarts that the kernel may ask for in [`RESTART_WINDOW`]; one more ends the daemon.
+/// Restarts that the kernel may ask for in [`RESTART_WINDOW`]; one more ends the daemon. Those because a CPU
+/// came or went do not count: somebody switches CPUs, and that ends by itself.
 const MAX_RESTARTS: usize = 3;
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
+/// CPUs often go in rows (a laptop parks cores). The first restart is at once; one that follows another
+/// within this time waits as long, so that a row costs few restarts.
+const HOTPLUG_PAUSE: Duration = Duration::from_secs(1);
 
 /// How to start.
 #[derive(Debug, Clone)]
@@ -78,6 +84,9 @@ struct Daemon {
     /// Files changed; look at them at this time.
     settle: Option<(Instant, watch::Changed)>,
     restarts: VecDeque<Instant>,
+    /// The last restart, and the next one if it has to wait.
+    restarted: Option<Instant>,
+    restart_at: Option<Instant>,
     // last: given up after everything else is gone
     _lock: lock::Lock,
 }
@@ -98,6 +107,7 @@ impl Daemon {
         let signals = Signals::new().context("signal handlers")?;
         let poll = Poll::new()?;
         let socket = lock::listen(&options.socket, &lock)?;
+        let boost = Boost::new();
         let kernel = load_patiently(&mut load, &config.kernel)?;
         let state = State {
             config,
@@ -124,6 +134,8 @@ impl Daemon {
             load,
             settle: None,
             restarts: VecDeque::new(),
+            restarted: None,
+            restart_at: None,
             _lock: lock,
         };
         daemon.watch_files();
@@ -134,6 +146,7 @@ impl Daemon {
             .resolve_again()
             .map_err(|e| usage(e.to_string()))?;
         daemon.attach()?;
+        drop(boost);
         let (specs, rows) = (daemon.state.library.len(), daemon.state.library.row_count());
         say::info(format!("{specs} specs, {rows} matchers"));
         say::info("ready: scheduler aplomb attached");
@@ -174,6 +187,9 @@ impl Daemon {
             }
             let now = Instant::now();
             self.clients.expire(now);
+            if self.restart_at.is_some_and(|at| at <= now) {
+                self.restart()?;
+            }
             if let Some((_, changed)) = self.settle.take_if(|(at, _)| *at <= now) {
                 self.files_changed(changed);
             }
@@ -276,24 +292,40 @@ impl Daemon {
     /// The kernel took the scheduler off.
     fn ended(&mut self, exit: &ExitInfo) -> Result<()> {
         self.state.attached = None;
-        let now = Instant::now();
-        self.restarts
-            .retain(|t| now.duration_since(*t) < RESTART_WINDOW);
-        if !exit.wants_restart() {
-            anyhow::bail!("the kernel ended the scheduler and runs its own: {exit}");
-        }
-        if self.restarts.len() >= MAX_RESTARTS {
-            anyhow::bail!("more than {MAX_RESTARTS} restarts within a minute; the kernel's own scheduler runs: {exit}");
-        }
-        self.restarts.push_back(now);
-        self.state.restarts += 1;
-        say::info(format!("restarting the scheduler: {exit}"));
         if let Some(fd) = self.state.kernel.event_fd() {
             self.poll.remove(fd);
         }
+        if !exit.wants_restart() {
+            anyhow::bail!("the kernel ended the scheduler and runs its own: {exit}");
+        }
+        let now = Instant::now();
+        if !exit.is_hotplug() {
+            self.restarts
+                .retain(|t| now.duration_since(*t) < RESTART_WINDOW);
+            if self.restarts.len() >= MAX_RESTARTS {
+                anyhow::bail!("more than {MAX_RESTARTS} restarts within a minute; the kernel's own scheduler runs: {exit}");
+            }
+            self.restarts.push_back(now);
+        }
+        say::info(format!("the kernel asks for a restart: {exit}"));
+        match self.restarted {
+            Some(last) if now.duration_since(last) < HOTPLUG_PAUSE => {
+                self.restart_at = Some(now + HOTPLUG_PAUSE);
+                Ok(())
+            }
+            _ => self.restart(),
+        }
+    }
+
+    /// Load and attach again, with what was in force.
+    fn restart(&mut self) -> Result<()> {
+        let _boost = Boost::new();
+        self.restart_at = None;
         self.state.kernel.detach();
         self.state.kernel = load_patiently(&mut self.load, &self.state.config.kernel)?;
         self.attach()?;
+        self.state.restarts += 1;
+        self.restarted = Some(Instant::now());
         let lost = self.state.reserve_again();
         if lost > 0 {
             say::warning(format!("{lost} reservations could not be made again"));
@@ -330,6 +362,9 @@ impl Daemon {
 
     /// Read the specs again; on error the old ones stay.
     fn reload(&mut self) -> Answer {
+        // whatever changed until now is read now
+        self.watch.read();
+        self.settle = None;
         let state = &mut self.state;
         let result = match state.library.reload() {
             Ok(()) => state

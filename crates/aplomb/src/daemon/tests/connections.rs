@@ -1,0 +1,345 @@
+//! Connections: their limits, and logs over them.
+
+use super::*;
+
+/// Connections over a state, without a listener: the peers are whoever the test says.
+struct Bench {
+    _root: Root,
+    state: State,
+    clients: Clients,
+    poll: Poll,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let (root, fake) = (Root::new(), Fake::new());
+        let state = root.state(&fake);
+        Self {
+            _root: root,
+            state,
+            clients: Clients::default(),
+            poll: Poll::new().unwrap(),
+        }
+    }
+
+    fn connect(&mut self, peer: Peer) -> BufReader<UnixStream> {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        self.clients.adopt(ours, peer, &self.poll);
+        theirs
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .unwrap();
+        BufReader::new(theirs)
+    }
+
+    /// Handle what is ready until nothing is.
+    fn turn(&mut self) -> Vec<crate::daemon::clients::Wish> {
+        let mut wishes = Vec::new();
+        loop {
+            let ready = self.poll.wait(Some(Instant::now())).unwrap();
+            if ready.is_empty() {
+                return wishes;
+            }
+            for source in ready {
+                let Source::Client(id) = source else {
+                    panic!("{source:?}")
+                };
+                wishes.extend(self.clients.ready(id, &self.poll, &mut self.state));
+            }
+        }
+    }
+
+    fn events(&mut self, times: std::ops::Range<u64>, pid: i32) {
+        for t in times {
+            self.state.history.push(event(t, pid));
+        }
+        self.clients.new_events(&self.poll, &mut self.state);
+    }
+}
+
+#[test]
+fn a_connection_answers_one_request_after_the_other() {
+    let mut bench = Bench::new();
+    let mut client = bench.connect(USER);
+    for _ in 0..3 {
+        send(&mut client, Ask::Status {});
+        send(&mut client, Ask::Specs {});
+        bench.turn();
+        assert!(matches!(answer(&mut client), Some(Answer::Status(_))));
+        // the second one came in the same piece
+        bench.turn();
+        assert!(matches!(answer(&mut client), Some(Answer::Specs(_))));
+    }
+}
+
+#[test]
+fn a_request_may_come_in_pieces() {
+    let mut bench = Bench::new();
+    let mut client = bench.connect(USER);
+    for byte in to_line(&Request {
+        v: VERSION,
+        ask: Ask::Status {},
+    }) {
+        client.get_mut().write_all(&[byte]).unwrap();
+        bench.turn();
+    }
+    assert!(matches!(answer(&mut client), Some(Answer::Status(_))));
+}
+
+#[test]
+fn a_line_too_long_is_refused_and_the_connection_closed() {
+    let mut bench = Bench::new();
+    let mut client = bench.connect(USER);
+    client.get_ref().set_nonblocking(true).unwrap();
+    let mut sent = 0;
+    while sent < 4 * MAX_REQUEST {
+        match client.get_mut().write(&[b' '; 4096]) {
+            Ok(n) => sent += n,
+            Err(_) => {
+                bench.turn();
+                if bench.clients.len() == 0 {
+                    break;
+                }
+            }
+        }
+    }
+    bench.turn();
+    assert_eq!(bench.clients.len(), 0, "closed after {sent} bytes");
+    client.get_ref().set_nonblocking(false).unwrap();
+    let Some(Answer::Refused(r)) = answer(&mut client) else {
+        panic!()
+    };
+    assert!(r.message.contains("65536"), "{r}");
+}
+
+#[test]
+fn nonsense_is_refused_and_the_connection_closed() {
+    let mut bench = Bench::new();
+    let mut client = bench.connect(USER);
+    client.get_mut().write_all(b"GET / HTTP/1.1\n").unwrap();
+    bench.turn();
+    assert_eq!(refusal(answer(&mut client).unwrap()), Code::Invalid);
+    assert_eq!(bench.clients.len(), 0);
+}
+
+#[test]
+fn a_user_and_all_users_have_so_many_connections() {
+    let mut bench = Bench::new();
+    let mut held = Vec::new();
+    for _ in 0..MAX_PER_USER {
+        held.push(bench.connect(USER));
+    }
+    assert_eq!(
+        refusal(answer(&mut bench.connect(USER)).unwrap()),
+        Code::Limit
+    );
+    let others = (1001..)
+        .take(MAX_CLIENTS)
+        .flat_map(|uid| [Peer { uid, pid: 1 }; 4]);
+    for peer in others.take(MAX_CLIENTS - ROOT_ONLY - MAX_PER_USER) {
+        held.push(bench.connect(peer));
+    }
+    assert_eq!(
+        refusal(answer(&mut bench.connect(Peer { uid: 5000, pid: 1 })).unwrap()),
+        Code::Limit
+    );
+    for _ in 0..ROOT_ONLY {
+        held.push(bench.connect(ROOT));
+    }
+    assert_eq!(bench.clients.len(), MAX_CLIENTS);
+    assert_eq!(
+        refusal(answer(&mut bench.connect(ROOT)).unwrap()),
+        Code::Limit
+    );
+    held.remove(0);
+    bench.turn();
+    held.push(bench.connect(ROOT));
+    assert_eq!(
+        bench.clients.len(),
+        MAX_CLIENTS,
+        "a place that is left is free again"
+    );
+}
+
+#[test]
+fn an_incomplete_request_has_thirty_seconds() {
+    let mut bench = Bench::new();
+    let mut client = bench.connect(USER);
+    client.get_mut().write_all(br#"{"v":1,"#).unwrap();
+    bench.turn();
+    let now = Instant::now();
+    let deadline = bench.clients.deadline().unwrap();
+    assert!(deadline <= now + PATIENCE);
+    bench.clients.expire(deadline - Duration::from_millis(1));
+    assert_eq!(bench.clients.len(), 1);
+    bench.clients.expire(deadline);
+    assert_eq!(bench.clients.len(), 0);
+    assert_eq!(client.read(&mut [0; 8]).unwrap(), 0, "closed");
+    assert!(
+        bench.clients.deadline().is_none(),
+        "nothing wakes the daemon now"
+    );
+}
+
+#[test]
+fn a_log_has_what_is_kept_and_an_end() {
+    let mut bench = Bench::new();
+    bench.events(0..5, 812);
+    bench.events(5..7, 900);
+    let mut client = bench.connect(USER);
+    send(
+        &mut client,
+        Ask::Log {
+            follow: false,
+            pid: Some(812),
+            since_ns: None,
+        },
+    );
+    bench.turn();
+    for _ in 0..5 {
+        let Some(Answer::Event(e)) = answer(&mut client) else {
+            panic!()
+        };
+        assert_eq!(
+            (e.pid, e.event, e.comm.as_str(), e.spec.as_str()),
+            (812, EventKind::Matched, "mplayer", "mplayer")
+        );
+    }
+    assert!(matches!(answer(&mut client), Some(Answer::Done(_))));
+}
+
+#[test]
+fn a_follower_gets_new_events_and_costs_nothing_in_between() {
+    let mut bench = Bench::new();
+    let mut client = bench.connect(USER);
+    send(
+        &mut client,
+        Ask::Log {
+            follow: true,
+            pid: None,
+            since_ns: None,
+        },
+    );
+    bench.turn();
+    assert!(
+        bench.clients.deadline().is_none(),
+        "no time-out while it has everything"
+    );
+    bench.events(0..3, 812);
+    for _ in 0..3 {
+        assert!(matches!(answer(&mut client), Some(Answer::Event(_))));
+    }
+    assert!(bench.clients.deadline().is_none());
+    drop(client);
+    bench.turn();
+    assert_eq!(bench.clients.len(), 0);
+}
+
+#[test]
+fn a_log_longer_than_the_sockets_buffer_comes_whole() {
+    let mut bench = Bench::new();
+    bench.events(0..20_000, 812);
+    let mut client = bench.connect(USER);
+    send(
+        &mut client,
+        Ask::Log {
+            follow: false,
+            pid: None,
+            since_ns: None,
+        },
+    );
+    bench.turn();
+    let reader = std::thread::spawn(move || {
+        let mut events = 0;
+        while let Some(Answer::Event(_)) = answer(&mut client) {
+            events += 1;
+        }
+        events
+    });
+    while bench.clients.len() > 0 && !reader.is_finished() {
+        bench.turn();
+    }
+    assert_eq!(reader.join().unwrap(), 20_000);
+}
+
+#[test]
+fn a_slow_follower_is_told_and_dropped() {
+    let mut bench = Bench::new();
+    let mut client = bench.connect(USER);
+    send(
+        &mut client,
+        Ask::Log {
+            follow: true,
+            pid: None,
+            since_ns: None,
+        },
+    );
+    bench.turn();
+    // more than the socket's buffer and the allowance hold, in bites, and nobody reads
+    let mut t = 0;
+    while bench.clients.len() > 0 && t < 50_000 {
+        bench.events(t..t + 100, 812);
+        t += 100;
+        bench.clients.expire(Instant::now());
+        if bench.clients.deadline().is_some() && t > 10_000 {
+            break;
+        }
+    }
+    let reader = std::thread::spawn(move || {
+        let mut last = None;
+        while let Some(a) = answer(&mut client) {
+            last = Some(a);
+        }
+        last
+    });
+    while bench.clients.len() > 0 {
+        bench.turn();
+    }
+    let Some(Answer::Notice(text)) = reader.join().unwrap() else {
+        panic!("no notice")
+    };
+    assert!(text.contains(&MAX_BEHIND.to_string()), "{text}");
+}
+
+#[test]
+fn lost_history_is_told() {
+    let mut bench = Bench::new();
+    bench.state.history = History::with_capacity(2000);
+    bench.events(0..2000, 812);
+    let mut client = bench.connect(USER);
+    send(
+        &mut client,
+        Ask::Log {
+            follow: false,
+            pid: None,
+            since_ns: None,
+        },
+    );
+    // until the socket is full; what is not sent yet is overwritten then
+    let ready = bench.poll.wait(Some(Instant::now())).unwrap();
+    let Source::Client(id) = ready[0] else {
+        panic!()
+    };
+    bench.clients.ready(id, &bench.poll, &mut bench.state);
+    for t in 2000..4000 {
+        bench.state.history.push(event(t, 812));
+    }
+    let reader = std::thread::spawn(move || {
+        let (mut events, mut notice) = (0, None);
+        loop {
+            match answer(&mut client) {
+                Some(Answer::Event(_)) => events += 1,
+                Some(Answer::Notice(text)) => notice = Some(text),
+                _ => return (events, notice),
+            }
+        }
+    });
+    while !reader.is_finished() {
+        bench.turn();
+    }
+    let (events, notice) = reader.join().unwrap();
+    assert!(events < 2000, "{events}");
+    assert_eq!(
+        notice,
+        Some(format!("{} older events are no longer kept", 2000 - events))
+    );
+}

@@ -1,0 +1,254 @@
+//! Starts, changes of files, restarts, ends.
+
+use super::*;
+
+fn start(root: &Root, fakes: Vec<Fake>) -> anyhow::Result<Daemon> {
+    let mut fakes = fakes.into_iter();
+    let load: Loader =
+        Box::new(move |_| Ok(Box::new(fakes.next().expect("no more loads")) as Box<dyn Kernel>));
+    let options = Options {
+        config: Some(root.path("aplomb.toml")),
+        socket: root.path("run/socket"),
+        sources: root.sources(),
+    };
+    if !root.path("aplomb.toml").exists() {
+        root.write("aplomb.toml", "");
+    }
+    Daemon::start(&options, load)
+}
+
+/// The inode that the kernel side has a matcher for.
+fn inode(fake: &Fake) -> Option<u64> {
+    let seen = fake.seen.borrow();
+    seen.rows
+        .iter()
+        .find(|(Matcher(w), _)| w[0] == 2)
+        .map(|(Matcher(w), _)| w[1])
+}
+
+/// Let the daemon handle what is ready, and what has settled.
+fn turn(daemon: &mut Daemon) -> Turn {
+    let ready = daemon.poll.wait(Some(Instant::now())).unwrap();
+    for source in ready {
+        if daemon.handle(source).unwrap() == Turn::Stop {
+            return Turn::Stop;
+        }
+    }
+    Turn::On
+}
+
+#[test]
+fn a_replaced_program_is_matched_by_its_new_inode() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let mut daemon = start(&root, vec![fake.clone()]).unwrap();
+    let program = root.path("usr/bin/mplayer");
+    let old = std::fs::metadata(&program).unwrap().ino();
+    assert_eq!(inode(&fake), Some(old));
+    assert!(fake.seen.borrow().attached);
+    let rematched = fake.seen.borrow().rematched;
+    root.write("usr/bin/mplayer.dpkg-new", "\x7fELF 2");
+    std::fs::rename(root.path("usr/bin/mplayer.dpkg-new"), &program).unwrap();
+    turn(&mut daemon);
+    let (_, changed) = daemon.settle.take().expect("it noticed");
+    assert!(changed.programs && !changed.specs);
+    daemon.files_changed(changed);
+    let new = std::fs::metadata(&program).unwrap().ino();
+    assert_ne!(new, old);
+    assert_eq!(inode(&fake), Some(new));
+    assert_eq!(
+        fake.seen.borrow().rematched,
+        rematched,
+        "running processes keep what they have"
+    );
+    // nothing is left that would wake it
+    turn(&mut daemon);
+    assert!(daemon.settle.is_none() && daemon.clients.deadline().is_none());
+}
+
+#[test]
+fn a_changed_spec_is_taken_over_and_a_wrong_one_is_not() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let mut daemon = start(&root, vec![fake.clone()]).unwrap();
+    let runtime = |fake: &Fake| fake.seen.borrow().rows[0].1.runtime_ns;
+    root.spec("mplayer", "7ms/30ms", "/usr/bin/mplayer");
+    turn(&mut daemon);
+    let (_, changed) = daemon.settle.take().unwrap();
+    assert!(changed.specs);
+    daemon.files_changed(changed);
+    assert_eq!(runtime(&fake), 7_000_000);
+    root.spec("mplayer", "70ms/30ms", "/usr/bin/mplayer");
+    let Answer::Refused(r) = daemon.reload() else {
+        panic!()
+    };
+    assert!(
+        r.message.contains("mplayer.toml") && r.message.contains("70ms"),
+        "{r}"
+    );
+    assert_eq!(runtime(&fake), 7_000_000, "the old one stays in force");
+}
+
+#[test]
+fn a_wrong_start_changes_nothing_and_says_which_exit_code() {
+    let (root, fake) = (Root::new(), Fake::new());
+    root.write("aplomb.toml", "r-low = \"5%\"");
+    let error = start(&root, vec![fake.clone()]).map(drop).unwrap_err();
+    assert_eq!(code_of(&error), Exit::Usage);
+    assert!(error.to_string().contains("aplomb.toml:1: "), "{error}");
+    root.write("aplomb.toml", "");
+    root.spec("bad", "40ms/30ms", "/usr/bin/mplayer");
+    let error = start(&root, vec![fake.clone()]).map(drop).unwrap_err();
+    assert_eq!(code_of(&error), Exit::Usage);
+    assert!(error.to_string().contains("bad.toml"), "{error}");
+    assert!(!fake.seen.borrow().attached);
+    assert!(!root.path("run/socket").exists());
+}
+
+#[test]
+fn a_second_daemon_is_refused() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let first = start(&root, vec![fake.clone()]).unwrap();
+    let error = start(&root, vec![fake.clone()]).map(drop).unwrap_err();
+    assert!(error.to_string().contains("already running"), "{error}");
+    assert!(
+        root.path("run/socket").exists(),
+        "the first one's socket stays"
+    );
+    drop(first);
+    start(&root, vec![fake]).unwrap();
+}
+
+#[test]
+fn it_stops_when_told_and_leaves_nothing() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let daemon = start(&root, vec![fake.clone()]).unwrap();
+    let mut client = BufReader::new(UnixStream::connect(root.path("run/socket")).unwrap());
+    send(&mut client, Ask::Stop {});
+    let privileged = rustix::process::getuid().is_root();
+    if !privileged {
+        return; // peer credentials are real here: only root gets further
+    }
+    daemon.serve().unwrap();
+    assert!(matches!(answer(&mut client), Some(Answer::Done(_))));
+    assert!(!fake.seen.borrow().attached);
+    assert!(!root.path("run/socket").exists());
+}
+
+fn hotplug() -> ExitInfo {
+    ExitInfo {
+        kind: 65,
+        code: 1 << 48 | 1 << 32,
+        reason: "hotplug".into(),
+        msg: String::new(),
+    }
+}
+
+#[test]
+fn a_restart_keeps_matchers_and_reservations() {
+    let (root, first, second) = (Root::new(), Fake::new(), Fake::new());
+    let mut daemon = start(&root, vec![first.clone(), second.clone()]).unwrap();
+    let outcome = daemon.state.handle(ROOT, reserve(Some(me().pid), 5, 30));
+    assert!(matches!(outcome, Outcome::Reserved(..)));
+    first.end(hotplug());
+    assert_eq!(turn(&mut daemon), Turn::On);
+    let seen = second.seen.borrow();
+    assert!(seen.attached && seen.rows.len() == 1 && seen.rematched > 0);
+    assert_eq!(seen.reserved.len(), 1);
+    assert_eq!(seen.reserved[0].0, me().pid);
+    assert_eq!(daemon.state.restarts, 1);
+    drop(seen);
+    second.happen(event(1, 812));
+    turn(&mut daemon);
+    assert_eq!(
+        daemon.state.history.end(),
+        1,
+        "events of the new one arrive"
+    );
+    assert_eq!(Rc::strong_count(&first.seen), 1, "the old one is gone");
+}
+
+#[test]
+fn restarts_without_end_end_the_daemon() {
+    let root = Root::new();
+    let fakes: Vec<Fake> = (0..4).map(|_| Fake::new()).collect();
+    let mut daemon = start(&root, fakes).unwrap();
+    let exit = ExitInfo {
+        code: 1 << 48,
+        ..hotplug()
+    };
+    for _ in 0..3 {
+        daemon.restarted = None;
+        daemon.ended(&exit).unwrap();
+    }
+    let error = daemon.ended(&exit).unwrap_err();
+    assert!(
+        error.to_string().contains("more than 3 restarts"),
+        "{error}"
+    );
+    assert_eq!(code_of(&error), Exit::Failure);
+}
+
+#[test]
+fn a_row_of_cpus_costs_few_restarts_and_no_daemon() {
+    let root = Root::new();
+    let fakes: Vec<Fake> = (0..3).map(|_| Fake::new()).collect();
+    let mut daemon = start(&root, fakes.clone()).unwrap();
+    daemon.ended(&hotplug()).unwrap();
+    assert!(fakes[1].seen.borrow().attached, "the first at once");
+    for _ in 0..10 {
+        daemon.ended(&hotplug()).unwrap();
+    }
+    assert!(daemon.restart_at.is_some() && daemon.state.attached.is_none());
+    assert!(
+        !fakes[2].seen.borrow().attached,
+        "the others together, later"
+    );
+    daemon.restart().unwrap();
+    assert!(fakes[2].seen.borrow().attached);
+    assert_eq!((daemon.state.restarts, daemon.restart_at), (2, None));
+}
+
+#[test]
+fn an_error_of_the_kernel_side_is_told_with_its_reason() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let mut daemon = start(&root, vec![fake.clone()]).unwrap();
+    fake.end(ExitInfo {
+        kind: 1026,
+        code: 0,
+        reason: "runnable task stall".into(),
+        msg: "x[1] failed to run for 30 s".into(),
+    });
+    let source = daemon.poll.wait(None).unwrap();
+    assert_eq!(source, [Source::Events]);
+    let error = daemon.handle(Source::Events).unwrap_err().to_string();
+    assert!(
+        error.contains("runnable task stall") && error.contains("failed to run"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_reservation_ends_with_its_process() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let mut daemon = start(&root, vec![fake]).unwrap();
+    let mut child = std::process::Command::new("sleep")
+        .arg("60")
+        .spawn()
+        .unwrap();
+    let pid = child.id() as i32;
+    let Outcome::Reserved(_, watched) = daemon.state.handle(ROOT, reserve(Some(pid), 5, 30)) else {
+        panic!()
+    };
+    daemon.watch_process(watched);
+    assert_eq!(turn(&mut daemon), Turn::On);
+    assert!(daemon.state.reservations.get(pid).is_some());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ready = daemon
+        .poll
+        .wait(Some(Instant::now() + Duration::from_secs(5)))
+        .unwrap();
+    assert_eq!(ready, [Source::Process(pid)]);
+    daemon.handle(ready[0]).unwrap();
+    assert!(daemon.state.reservations.get(pid).is_none());
+    assert_eq!(daemon.poll.wait(Some(Instant::now())).unwrap(), []);
+}

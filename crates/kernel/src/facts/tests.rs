@@ -1,0 +1,116 @@
+//! Machines made of files, good and bad.
+
+use super::*;
+
+/// A machine on which all is well, as files below a temporary folder.
+struct Made(tempfile::TempDir);
+
+impl Made {
+    fn new() -> Self {
+        let made = Self(tempfile::tempdir().unwrap());
+        made.write("proc/sys/kernel/osrelease", "7.3.4+deb13-cloud-amd64");
+        made.write("sys/kernel/btf/vmlinux", "");
+        made.write("sys/kernel/sched_ext/state", "disabled");
+        made.write("sys/devices/system/cpu/possible", "0-7");
+        made.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
+        made.write("sys/fs/cgroup/cgroup.controllers", "cpu");
+        made.write("proc/1/comm", "systemd");
+        made
+    }
+
+    fn write(&self, path: &str, text: &str) -> &Self {
+        let path = self.0.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{text}\n")).unwrap();
+        self
+    }
+
+    fn machine(&self) -> Machine {
+        Machine::at(self.0.path())
+    }
+
+    fn level(&self, name: &str) -> Level {
+        self.machine()
+            .facts()
+            .into_iter()
+            .find(|f| f.name == name)
+            .unwrap()
+            .level
+    }
+}
+
+#[test]
+fn a_good_machine_has_only_good_facts() {
+    let made = Made::new();
+    assert!(made.machine().require().is_ok());
+    for fact in made.machine().facts() {
+        assert_eq!(fact.level, Level::Ok, "{fact:?}");
+    }
+}
+
+#[test]
+fn every_complaint_says_why_and_what_to_do() {
+    let made = Made(tempfile::tempdir().unwrap());
+    made.write("sys/kernel/realtime", "1")
+        .write("sys/kernel/security/lockdown", "none [confidentiality]");
+    made.write("proc/sys/net/core/bpf_jit_enable", "0")
+        .write("proc/1/comm", "runit");
+    let bad: Vec<Fact> = made
+        .machine()
+        .facts()
+        .into_iter()
+        .filter(|f| f.level != Level::Ok)
+        .collect();
+    assert!(bad.len() >= 8, "{bad:?}");
+    for fact in bad {
+        assert!(!fact.why.is_empty() && !fact.change.is_empty(), "{fact:?}");
+    }
+}
+
+#[test]
+fn debian_6_12_is_refused_by_name() {
+    let made = Made::new();
+    made.write("proc/sys/kernel/osrelease", "6.12.48+deb13-amd64");
+    fs::remove_dir_all(made.0.path().join("sys/kernel/sched_ext")).unwrap();
+    let error = made.machine().require().unwrap_err();
+    assert!(matches!(error, LoadError::NoSchedExt { .. }));
+    assert!(error.to_string().contains("6.12.48+deb13-amd64"), "{error}");
+    assert_eq!(made.level("kernel"), Level::Warn);
+    assert_eq!(made.level("sched_ext"), Level::Fail);
+}
+
+#[test]
+fn refusals_name_what_is_missing() {
+    let made = Made::new();
+    made.write("proc/self/status", "CapEff:\t0000000000000000");
+    assert!(made
+        .machine()
+        .require()
+        .unwrap_err()
+        .to_string()
+        .contains("CAP_BPF"));
+    let made = Made::new();
+    made.write("sys/kernel/sched_ext/state", "enabled")
+        .write("sys/kernel/sched_ext/root/ops", "bpfland_1.1");
+    assert!(made
+        .machine()
+        .require()
+        .unwrap_err()
+        .to_string()
+        .contains("bpfland_1.1"));
+    assert_eq!(made.level("scheduler"), Level::Fail);
+    made.write("sys/kernel/sched_ext/root/ops", "aplomb");
+    assert_eq!(made.level("scheduler"), Level::Ok);
+    let made = Made::new();
+    made.write("sys/devices/system/cpu/possible", "0-1024");
+    assert!(matches!(
+        made.machine().require(),
+        Err(LoadError::TooManyCpus {
+            found: 1025,
+            limit: 1024
+        })
+    ));
+    let made = Made::new();
+    fs::remove_file(made.0.path().join("sys/kernel/btf/vmlinux")).unwrap();
+    assert!(matches!(made.machine().require(), Err(LoadError::NoBtf)));
+}
