@@ -35,8 +35,8 @@ end_all
 
 say "what users may ask"
 check user-may-query "" as_user /job/aplomb status
-as_user /job/aplomb run --cpu 1ms/20ms -- $bin/plain & mine=$!
-pids+=($mine)
+bg "${as_nobody[@]}" /job/aplomb run --cpu 1ms/20ms -- $bin/plain
+mine=$!
 check user-within-the-limit "" until_true 5 is_admitted $mine
 has_asked_for() { [ "$(task_of $mine runtime_ns)" = 1000000 ] && [ "$(task_of $mine period_ns)" = 20000000 ]; }
 check user-gets-what-he-asked "not the program's own spec" has_asked_for
@@ -64,13 +64,13 @@ check others-kept-theirs "" is_admitted $root_task
 end_all
 until_true 3 no_tasks
 for i in 1 2 3 4 5 6 7 8; do
-	as_user /job/aplomb run --cpu 100us/100ms -- $bin/plain & pids+=($!)
+	bg "${as_nobody[@]}" /job/aplomb run --cpu 100us/100ms -- $bin/plain
 done
 eight() { [ "$(nr_tasks)" = 8 ]; }
 check user-has-eight "$(nr_tasks)" until_true 5 eight
 user the-ninth 77 run --cpu 100us/100ms -- /bin/true
 end_all
-as_user /job/guest-programs/poke /run/aplomb/socket 300 100000 > $out/poke & pids+=($!)
+bg_to $out/poke "${as_nobody[@]}" /job/guest-programs/poke /run/aplomb/socket 300 100000
 sleep 1
 check daemon-answers-beside-a-flood "" timeout 10 /job/aplomb status
 wait ${pids[-1]}

@@ -100,10 +100,15 @@ spec() { # NAME C/T [LINE…]: of /opt/t/NAME, in a file of its own
 	{ printf '[[spec]]\nname = "%s"\npath = "%s/%s"\ncpu = "%s"\n' "$name" "$bin" "$name" "$cpu"
 		printf '%s\n' "$@"; } > "$specs/$name.toml"
 }
-bg() { # WORD…: an ordinary task; its process is $! and $pids
-	chrt -o 0 "$@" > /dev/null 2>&1 &
+# In the background: $! is the program's own process, also in $pids. (Not so for `function &`.)
+bg_to() { # FILE WORD…: an ordinary task
+	local file=$1
+	shift
+	chrt -o 0 "$@" > "$file" 2>&1 < /dev/null &
 	pids+=($!)
 }
+bg() { bg_to /dev/null "$@"; }
+as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 fg() { chrt -o 0 "$@"; } # prints what it prints
 value() { sed -n "s/.*\b$1=\([0-9]*\).*/\1/p" <<< "$2"; } # NAME TEXT: of name=number
 end_all() { # everything that bg started
@@ -111,6 +116,6 @@ end_all() { # everything that bg started
 	wait "${pids[@]}" 2> /dev/null
 	pids=()
 }
-as_user() { chrt -o 0 setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+as_user() { fg "${as_nobody[@]}" "$@"; }
 child_of() { cat /proc/"$1"/task/*/children | tr -d ' '; }
 nr_bpf() { bpftool prog show | grep -c '^[0-9]*:'; bpftool map show | grep -c '^[0-9]*:'; }

@@ -63,9 +63,12 @@ r=$(fg $bin/chain fork 800 5000)
 check fork-renews-no-budget "$r" within 0 "$(value ppm "$r")" 215000
 
 say "deadlines"
-fg $bin/p20 3500 20000 400 > $out/p20 & one=$!
-fg $bin/p50 9000 50000 160 > $out/p50 & two=$!
-fg $bin/p100 19000 100000 80 > $out/p100 & three=$!
+bg_to $out/p20 $bin/p20 3500 20000 400
+one=$!
+bg_to $out/p50 $bin/p50 9000 50000 160
+two=$!
+bg_to $out/p100 $bin/p100 19000 100000 80
+three=$!
 wait $one $two $three
 for name in p20 p50 p100; do
 	check deadlines-$name "$(cat $out/$name)" [ "$(value missed "$(cat $out/$name)")" = 0 ]
@@ -73,7 +76,8 @@ done
 end_all
 sleep 6 # the loads of before have gone from R_load
 bg /job/guest-programs/hogs 20
-fg $bin/irr 6000 > $out/irr & one=$!
+bg_to $out/irr $bin/irr 6000
+one=$!
 sleep 1
 fg $bin/late 5000 30000 120 > $out/late
 wait $one
@@ -82,7 +86,8 @@ end_all
 sleep 6
 
 say "a reserved task alone"
-fg $bin/irr 7000 > $out/irr & one=$!
+bg_to $out/irr $bin/irr 7000
+one=$!
 sleep 5
 load=$(load_of 0 r_load_ppm)
 check spare-time-is-no-load "R_load $load ppm after 5 s; budget 200000" within 0 "$load" 210000

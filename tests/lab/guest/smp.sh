@@ -63,10 +63,10 @@ until_true 5 no_tasks
 
 say "a CPU off line and on"
 bg /job/guest-programs/hogs 4 0 1
-fg $bin/movie 5000 30000 100000 > /dev/null & movie=$!
-pids+=($movie)
-chrt -o 0 /job/aplomb run --cpu 2ms/40ms -- /job/guest-programs/periodic 1000 40000 100000 & asked=$!
-pids+=($asked)
+bg $bin/movie 5000 30000 100000
+movie=$!
+bg /job/aplomb run --cpu 2ms/40ms -- /job/guest-programs/periodic 1000 40000 100000
+asked=$!
 check reserved-before "" until_true 5 is_admitted $movie
 check asked-before "" until_true 5 is_admitted $asked
 for online in 0 1; do
@@ -88,9 +88,12 @@ end_all
 
 say "storms"
 bg /job/guest-programs/hogs 2 0 1
-fg $bin/storm 20000 5 7 > $out/storm & one=$!
-fg $bin/bequeath 20000 3 8 > $out/bequeath & two=$!
-fg $bin/movie 3000 30000 600 > $out/movie & three=$!
+bg_to $out/storm $bin/storm 20000 5 7
+one=$!
+bg_to $out/bequeath $bin/bequeath 20000 3 8
+two=$!
+bg_to $out/movie $bin/movie 3000 30000 600
+three=$!
 wait $one $two $three
 check storm-ended "$(cat $out/storm)" grep -q ended= $out/storm
 check storm-that-bequeaths-ended "$(cat $out/bequeath)" grep -q ended= $out/bequeath
