@@ -12,6 +12,8 @@
 use std::os::fd::BorrowedFd;
 
 pub mod facts;
+#[cfg(target_feature = "crt-static")]
+mod libelf;
 mod scheduler;
 mod types;
 

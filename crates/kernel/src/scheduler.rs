@@ -84,6 +84,8 @@ impl Scheduler {
     /// way.
     pub fn load(settings: &Settings) -> Result<Self, LoadError> {
         Machine::here().require()?;
+        #[cfg(target_feature = "crt-static")]
+        crate::libelf::keep();
         // The skeleton borrows this for as long as it lives. A load leaks its few bytes; loads happen at
         // start and when the kernel asks for a restart.
         let place: &'static mut MaybeUninit<libbpf_rs::OpenObject> =
