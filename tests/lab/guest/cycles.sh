@@ -26,8 +26,7 @@ for i in $(seq $CYCLES); do
 	[ $((i % 5)) = 0 ] && say "cycle $i of $CYCLES"
 done
 check all-cycles "$i of $CYCLES; failed:$failed" none "$failed"
-no_more_bpf() { [ "$(nr_bpf)" = "$before" ]; }
-check no-bpf-leaks "programs and maps before: $before after: $(nr_bpf)" until_true 15 no_more_bpf
+check no-bpf-leaks "programs and maps before: $before after: $(nr_bpf)" until_true 15 bpf_is "$before"
 check load-lives "" [ -d /proc/$plain ]
 end_all
 finish

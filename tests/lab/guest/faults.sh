@@ -108,7 +108,7 @@ shown=$(($(frames) - shown))
 check movie-goes-on "$shown frames in the next 4 s, under the stock scheduler" within 5 $shown 120
 check player-lives "" [ -d /proc/$movie ]
 kill -KILL ${pids[-1]}
-check no-bpf-left "was $before" until_true 10 [ "$(nr_bpf)" = "$before" ]
+check no-bpf-left "was $before" until_true 10 bpf_is "$before"
 check nothing-pinned "$(find /sys/fs/bpf -mindepth 1)" none "$(find /sys/fs/bpf -mindepth 1)"
 check only-lock-and-socket-left "$(ls /run/aplomb)" [ "$(ls /run/aplomb | tr '\n' ' ')" = "lock socket " ]
 a status > /dev/null 2>&1

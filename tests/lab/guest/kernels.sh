@@ -15,7 +15,7 @@ if [ "$EXPECT" = refused ]; then
 	status=$?
 	check refused "status $status" [ $status = 3 ]
 	check says-why "$(cat $daemon_log)" grep -q "this kernel ($(uname -r)) has no sched_ext" $daemon_log
-	check nothing-loaded "" [ "$(nr_bpf)" = "$before" ]
+	check nothing-loaded "" bpf_is "$before"
 	check no-socket "" [ ! -e /run/aplomb/socket ]
 	/job/aplomb doctor > $out/doctor 2>&1
 	status=$?

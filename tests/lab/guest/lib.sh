@@ -68,7 +68,7 @@ refused() { # NAME STATUS PATTERN COMMAND…: a daemon must not start: exit stat
 	status=$?
 	check "$name-status" "$status, expected $expected" [ $status = "$expected" ]
 	check "$name-message" "$(tail -n 2 $out/refused.log)" grep -Eq "$pattern" $out/refused.log
-	check "$name-changes-nothing" "" until_true 5 [ "$(nr_bpf)" = "$before" ]
+	check "$name-changes-nothing" "" until_true 5 bpf_is "$before"
 }
 
 # --- its status: values of the pretty-printed JSON, one a line ---------------------------------------------
@@ -118,4 +118,5 @@ end_all() { # everything that bg started
 }
 as_user() { fg "${as_nobody[@]}" "$@"; }
 child_of() { cat /proc/"$1"/task/*/children | tr -d ' '; }
+bpf_is() { [ "$(nr_bpf)" = "$1" ]; }
 nr_bpf() { bpftool prog show | grep -c '^[0-9]*:'; bpftool map show | grep -c '^[0-9]*:'; }

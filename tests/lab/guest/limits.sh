@@ -11,7 +11,8 @@ start_daemon || { finish; exit; }
 say "4,200 interactive tasks"
 chrt -o 0 $bin/root 4200 $bin/tiny > $out/started & root=$!
 check all-could-start "" until_true 240 grep -q started=4200 $out/started
-until_true 5 [ "$(counter limit)" -ge 105 ]
+all_told() { [ "$(counter limit)" -ge 105 ]; }
+until_true 5 all_told
 check table-is-full "$(nr_tasks) tasks" [ "$(nr_tasks)" = 4095 ]
 check limit-is-told "$(counter limit) times" [ "$(counter limit)" = 105 ]
 check limit-is-logged "" grep -q '"event":"limit",.*"limit":4096' <(/job/aplomb log --json)
