@@ -18,7 +18,7 @@ PROFILES = {
     "heavy-bomb": Profile((HEAVY_LINE, BOMB_LINE)),
 }
 TITLES = {"be": "bomb best-effort", "iact": "bomb interactive 10:100"}
-LENGTHS = {50: Phases(4, 15, 5), 2000: Phases(3, 10, 4)}
+LENGTHS = {50: Phases(3, 10, 4), 2000: Phases(2, 8, 4)}
 QUICK_LENGTHS = Phases(2, 6, 2)
 
 

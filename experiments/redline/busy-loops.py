@@ -11,7 +11,7 @@ from experiments.framework.experiment import Profile
 
 TASKS = (1, 20, 200, 2000)
 QUICK_TASKS = (1, 200)
-LOOPS, QUICK_LOOPS = 1_000_000_000, 300_000_000
+LOOPS, QUICK_LOOPS = 600_000_000, 300_000_000
 REPEATS = 2
 PROFILES = {f"edf-{n}": Profile((f"/job/busyloops:iact:1:{period}:IR:-:-",)) for n, period in
             zip(TASKS, (3, 30, 300, 3000))}
@@ -24,7 +24,7 @@ def make(scheduler, quick):
         for n in QUICK_TASKS if quick else TASKS:
             for repeat in range(1 if quick else REPEATS):
                 steps.append(Step(f"{kind}-{n}-{repeat}",
-                                  ["alone", "/job/busyloops", str(n), str(QUICK_LOOPS if quick else LOOPS)], 3 if quick else 7,
+                                  ["alone", "/job/busyloops", str(n), str(QUICK_LOOPS if quick else LOOPS)], 3 if quick else 4,
                                   "shipped" if kind == "fair" else f"edf-{n}"))
     return steps
 

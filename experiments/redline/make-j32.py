@@ -7,7 +7,7 @@ from one terminal; "sessions": make in a session of its own.
 from experiments.framework import Experiment
 from experiments.framework.movies import CLIPS, PROFILES, Load, Phases, as_sample, clips_for, draw, forms_for, judge, steps, table
 
-LENGTHS = Phases(3, 8, 3)
+LENGTHS = Phases(2, 7, 2)
 QUICK_LENGTHS = Phases(2, 6, 2)
 # mplayer at nice 0 is what a user has who sets nothing; the others give it what they can.
 SCHEDULERS = ("eevdf-nice-0", "eevdf", "deadline", "scx_bpfland", "scx_lavd", "aplomb")
