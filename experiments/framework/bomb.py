@@ -22,7 +22,7 @@ LENGTHS = {50: Phases(3, 10, 4), 2000: Phases(2, 8, 4)}
 QUICK_LENGTHS = Phases(2, 6, 2)
 
 
-def _loads(tasks: int, lasts: int) -> dict[str, Load]:
+def bomb_loads(tasks: int, lasts: int) -> dict[str, Load]:
     def words(form: str) -> list[str]:
         return ["/job/bomb", str(tasks), str(lasts), *(["--sessions"] if form == "sessions" else [])]
 
@@ -36,7 +36,7 @@ def fork_bomb(tasks: int, figure: str) -> Experiment:
 
     def make(scheduler: Scheduler, quick: bool) -> list:
         phases = QUICK_LENGTHS if quick else lengths
-        loads = _loads(tasks, phases.during)
+        loads = bomb_loads(tasks, phases.during)
         # Only aplomb has a notion of interactive by specification; elsewhere the bomb is a bomb.
         chosen = list(loads.values()) if scheduler.name == "aplomb" else [loads["be"]]
         return steps(scheduler, ["heavy"] if quick else clips_for(scheduler), ["sessions"] if quick else forms_for(scheduler), chosen, phases)
