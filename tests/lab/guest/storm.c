@@ -103,6 +103,7 @@ int main(int count, char **words)
 	}
 	for (left = 0; wait(NULL) > 0;)
 		left++;
-	printf("ended=%d\n", left);
+	if (n)
+		printf("ended=%d\n", left);
 	return 0;
 }
