@@ -16,12 +16,12 @@ from .schedulers import all_schedulers  # noqa: E402
 
 STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
          "legend.frameon": False, "figure.constrained_layout.use": True, "axes.titlesize": 9}
+matplotlib.rcParams.update(STYLE)
 
 
 def grid(rows: int, columns: int, width: float = 4.2, height: float = 2.6, **options: object) -> tuple[Figure, list[Axes]]:
     """A figure of panels, in reading order."""
-    with pyplot.rc_context(STYLE):
-        figure, axes = pyplot.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False, **options)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False, **options)
     return figure, list(axes.flat)
 
 

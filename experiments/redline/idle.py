@@ -42,7 +42,8 @@ def draw(samples):
     from experiments.framework import plot
     found = rows(samples)
     figure, (axis,) = plot.grid(1, 1, 6.0, 2.8)
-    labels = [f"{scheduler}, {what}" if scheduler == "aplomb" else scheduler for what, scheduler, *_ in found]
+    labels = [f"{scheduler},\n{what}" if scheduler == "aplomb" else f"stock, run {number + 1}"
+              for number, (what, scheduler, *_) in enumerate(found)]
     series = (("daemon's wake-ups", 3), ("BPF timers", 4), ("all timers", 5), ("all switches", 6))
     for number, (name, at) in enumerate(series):
         axis.barh([i + 0.2 * (1.5 - number) for i in range(len(found))], [row[at] / row[2] for row in found], 0.18, label=name)
