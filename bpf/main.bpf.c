@@ -87,8 +87,10 @@ s32 OPS(aplomb_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 
 void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 {
-	struct task_ctx *t;
+	struct task_ctx *t = task_ctx_if_any(p);
 
+	if (t && reserved_enqueue(p, t, enq_flags))
+		return;
 	/*
 	 * A kernel thread of one CPU does that CPU's own business: it is never delayed when it wakes up.
 	 * If it used up a whole slice it queues like everybody, or it could stop the CPU.
@@ -97,9 +99,6 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
-	t = task_ctx_if_any(p);
-	if (t && reserved_enqueue(p, t, enq_flags))
-		return;
 	fair_enqueue(p, enq_flags);
 }
 
