@@ -127,7 +127,12 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct thread_info {
+	u32 cpu;
+};
+
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int flags;
 	int pid, tgid;
 	int nr_cpus_allowed;
@@ -138,6 +143,7 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
+	void *bpf_storage; /* task storage of all BPF programs, NULL: none */
 	char comm[TASK_COMM_LEN];
 };
 
@@ -175,6 +181,12 @@ struct bpf_iter__task {
 
 #pragma clang attribute pop
 
+/* The CPU whose run queue @p is on: scx_bpf_task_cpu() without the call. */
+static __always_inline s32 task_cpu(const struct task_struct *p)
+{
+	return p->thread_info.cpu;
+}
+
 /*
  * Layouts that the kernel must agree with are matched by name (struct_ops: libbpf copies the members
  * that both know) or are opaque.
@@ -207,7 +219,6 @@ struct sched_ext_ops {
 extern s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
 extern s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
-extern s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
 extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
 extern s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
 extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;

@@ -123,7 +123,11 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 		if (reserved_dispatch(cpu))
 			return;
 	}
-	if (fair_dispatch(cpu, c) || (nr_cpus > 1 && reserved_steal(cpu)))
+	if (fair_dispatch(cpu, c)) {
+		c->chosen = 1;
+		return;
+	}
+	if (nr_cpus > 1 && reserved_steal(cpu))
 		return;
 	if (prev && c->slot)
 		reserved_continue(prev, cpu);
@@ -131,7 +135,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 
 void OPS(aplomb_running, struct task_struct *p)
 {
-	u32 cpu = scx_bpf_task_cpu(p);
+	u32 cpu = task_cpu(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct task_ctx *t = task_ctx_if_any(p);
 
@@ -151,6 +155,7 @@ void OPS(aplomb_running, struct task_struct *p)
 			p->scx.dsq_vtime = t->fair_vtime;
 			if (s && right_on(t, cpu) && edf_eligible(&s->info.edf, bpf_ktime_get_ns())) {
 				c->turn = 0;
+				c->chosen = 0;
 				reserved_running(p, t, s, cpu);
 				return;
 			}
@@ -158,14 +163,15 @@ void OPS(aplomb_running, struct task_struct *p)
 	}
 	if (c->turn)
 		cpu_timer_start(cpu, c->background.owed > 0 ? c->background.owed : 1);
-	else if (reserved_on)
+	else if (reserved_on && !c->chosen)
 		yield_to_earlier(cpu, TIME_NEVER);
+	c->chosen = 0;
 	fair_running(p, c);
 }
 
 void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 {
-	u32 cpu = scx_bpf_task_cpu(p);
+	u32 cpu = task_cpu(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 ran = p->se.sum_exec_runtime - c->exec_start;
 
@@ -186,6 +192,8 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	if (reserved_on && !c->by_right)
 		background_charge(&c->background, ran);
 	if (c->turn) {
+		/* reserved tasks wanted this time: R_load shows it, or it could never exceed R_max */
+		__sync_fetch_and_add(&c->reserved_ns, ran);
 		c->turn = 0;
 		cpu_timer_cancel(cpu);
 	}
@@ -240,7 +248,6 @@ s32 OPS_SLEEPABLE(aplomb_init)
 		if (err || !slot)
 			break;
 		bpf_timer_init(&slot->timer, &cpu_timers, CLOCK_MONOTONIC);
-		bpf_timer_set_callback(&slot->timer, cpu_timer);
 	}
 	scx_bpf_put_cpumask(online);
 	if (err)

@@ -120,8 +120,8 @@ static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *
 	t->fair_vtime = p->scx.dsq_vtime;
 	t->by_right = 1;
 	c = cpu_ctx(cpu);
-	if ((enq_flags & SCX_ENQ_WAKEUP) && c->deadline == TIME_NEVER && !c->turn &&
-	    scx_bpf_task_cpu(p) == cpu && !scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
+	if ((enq_flags & SCX_ENQ_WAKEUP) && c->deadline == TIME_NEVER && !c->turn && task_cpu(p) == cpu &&
+	    !scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
 		c->deadline = deadline;
 		dsq_insert(p, SCX_DSQ_LOCAL, slice, enq_flags | SCX_ENQ_PREEMPT);
 		return true;
@@ -271,12 +271,21 @@ static __always_inline bool background_due(u32 cpu, struct cpu_ctx *c)
 	return !background_laxity(&c->background, now) && fair_waiting(cpu);
 }
 
+/* End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. */
+static int cpu_timer(void *map, u32 *cpu, struct timer_slot *slot)
+{
+	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
 static __always_inline void cpu_timer_start(u32 cpu, u64 ns)
 {
 	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
 
-	if (slot)
-		bpf_timer_start(&slot->timer, ns, BPF_F_TIMER_CPU_PIN);
+	if (!slot)
+		return;
+	bpf_timer_set_callback(&slot->timer, cpu_timer); /* before 7.x a cancel takes it away */
+	bpf_timer_start(&slot->timer, ns, BPF_F_TIMER_CPU_PIN);
 }
 
 static __always_inline void cpu_timer_cancel(u32 cpu)
@@ -285,13 +294,6 @@ static __always_inline void cpu_timer_cancel(u32 cpu)
 
 	if (slot)
 		bpf_timer_cancel(&slot->timer);
-}
-
-/* End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. */
-static int cpu_timer(void *map, u32 *cpu, struct timer_slot *slot)
-{
-	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
-	return 0;
 }
 
 static __always_inline u64 least(u64 a, u64 b)

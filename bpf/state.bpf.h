@@ -133,6 +133,7 @@ struct cpu_ctx {
 	u32 generation; /* of that slot */
 	u32 by_right;   /* it runs by right of that server */
 	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
+	u32 chosen;     /* dispatch has just sent a best-effort task: nothing reserved was waiting */
 	u32 turn;       /* best-effort work runs although reserved tasks wait (background.h) */
 	u32 online;
 } __attribute__((aligned(64)));
@@ -165,7 +166,8 @@ static __always_inline struct cpu_ctx *cpu_ctx(u32 cpu)
 
 static __always_inline struct task_ctx *task_ctx(struct task_struct *p)
 {
-	return bpf_task_storage_get(&tasks, p, 0, 0);
+	/* one load tells for nearly every task that it has none, and saves the call */
+	return p->bpf_storage ? bpf_task_storage_get(&tasks, p, 0, 0) : NULL;
 }
 
 /* The task's context if any task has a server at all: the plain case pays one load and one branch. */

@@ -18,7 +18,8 @@
  *
  * 4. Where we differ. The paper samples all CPU time of interactive tasks. Here they may also run on
  *    spare time without precedence; that displaces nobody's reservation and does not count, or a game
- *    alone on the machine would be revoked for using what nobody else wanted.
+ *    alone on the machine would be revoked for using what nobody else wanted. What background.h makes
+ *    them give up counts as theirs: they wanted it.
  */
 #ifndef APLOMB_POLICY_LOAD_H
 #define APLOMB_POLICY_LOAD_H
