@@ -4,6 +4,10 @@
 program periodic movie
 program spin over
 program stay plain
+program orphans orphan
+program storm storm
+spec orphan 1ms/100ms
+spec storm 3ms/30ms 'inherit = true' 'revocable = true'
 spec movie 6ms/30ms
 spec over 6ms/30ms
 spec plain 1ms/100ms
@@ -40,8 +44,10 @@ r=$(fg $bin/over 4000)
 check budget-is-exact "$r" within 199000 "$(value ppm "$r")" 210000
 r=$(fg /job/guest-programs/spin 2000)
 check best-effort-share "$r" within 50000 "$(value ppm "$r")" 150000
-r=$(fg /job/guest-programs/orphans 10 $bin/plain)
-fg /job/guest-programs/storm 3000 3 1 > /dev/null
+r=$(fg /job/guest-programs/orphans 10 $bin/orphan)
+check orphans-run "$r" within 1 "$(value worst_us "$r")" 300000
+r=$(fg $bin/storm 3000 3 1)
+check storm-ends "$r" [ -n "$r" ]
 end_all
 check table-is-empty "" until_true 3 no_tasks
 stop_daemon
