@@ -8,8 +8,10 @@ from experiments.framework.movies import CLIPS, PROFILES, Load, Phases, as_sampl
 
 KINDS = {"8x11-5": (11000, 5000, 8), "16x11-5": (11000, 5000, 16), "32x11-5": (11000, 5000, 32), "40x2-3": (2000, 3000, 40)}
 TITLES = {name: f"{n} x ({on / 1000:g} ms on, {off / 1000:g} ms off)" for name, (on, off, n) in KINDS.items()}
+SHORT = {name: f"{n} x\n{on / 1000:g}/{off / 1000:g} ms" for name, (on, off, n) in KINDS.items()}
 LENGTHS = Phases(1, 4, 1)
-QUICK_LENGTHS = Phases(1, 4, 1)
+QUICK_SHORT = {name: f"{n} x\n{on / 1000:g}/{off / 1000:g} ms" for name, (on, off, n) in KINDS.items()}
+LENGTHS = Phases(1, 4, 1)
 
 
 def words(kind):
@@ -37,18 +39,18 @@ def bars(samples):
         kinds = [kind for kind in KINDS if any(f"{clip}-{form}-{kind}" in movies for movies in samples.values())]
         width = 0.8 / len(samples)
         for number, (scheduler, movies) in enumerate(samples.items()):
-            shown = [movies.get(f"{clip}-{form}-{kind}") for kind in kinds]
-            places = [i + (number - (len(samples) - 1) / 2) * width for i in range(len(kinds))]
-            axis.bar(places, [m["mean_under_load"] if m else 0 for m in shown], width * 0.9, label=plot.title(scheduler),
+            shown = {i: movies[f"{clip}-{form}-{kind}"] for i, kind in enumerate(kinds) if f"{clip}-{form}-{kind}" in movies}
+            places = [i + (number - (len(samples) - 1) / 2) * width for i in shown]
+            axis.bar(places, [m["mean_under_load"] for m in shown.values()], width * 0.9, label=plot.title(scheduler),
                      color=plot.colour(scheduler))
-            axis.plot(places, [m["fewest"] if m else 0 for m in shown], "_", color="black", markersize=7,
+            axis.plot(places, [m["fewest"] for m in shown.values()], "_", color="black", markersize=7,
                       label="fewest in a second")
-        axis.set_xticks(range(len(kinds)), [TITLES[kind].replace(" (", "\n(") for kind in kinds], fontsize=7)
+        axis.set_xticks(range(len(kinds)), [SHORT[kind] for kind in kinds], fontsize=7)
         axis.set_title(f"{clip} clip, {FORMS[form]}")
         axis.set_ylabel("frames per second")
     for axis in axes[len(panels):]:
         axis.set_visible(False)
-    figure.suptitle("mplayer against on-off loads", fontsize=10)
+    figure.suptitle("mplayer against on-off loads (number x on/off; no bar: not measured)", fontsize=10)
     plot.one_legend(figure, axes, 3)
     return figure
 

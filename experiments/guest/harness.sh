@@ -108,13 +108,19 @@ in_form() { # FORM WORD…: run as an ordinary task, in the harness's session or
 with_load() { # FORM: start the load whose words are in $load, if any; its process is $load_pid
 	load_pid=
 	[ "${#load[@]}" = 0 ] && return
+	# A process group of its own (sessions: that comes with the session), so that one kill ends it.
+	[ "$1" = sessions ] || set -m
 	( in_form "$1" "${load[@]}" > "$out/load" 2>&1 ) &
 	load_pid=$!
+	set +m
 }
+# End the load while a movie still plays: one system call, since what the harness does at real-time priority counts as a
+# gap in the movie. Children in sessions of their own end with their parent.
+stop_load() { kill -KILL -- -$load_pid 2> /dev/null || kill -KILL $load_pid; }
 end_load() {
 	[ -n "$load_pid" ] || return 0
-	# A load may have a session of its own, and children that it did not end: everything that is not us.
-	kill -KILL $load_pid 2> /dev/null
+	# Be sure that nothing of it is left, whatever it was.
+	stop_load 2> /dev/null
 	wait $load_pid 2> /dev/null
 	local pid
 	for pid in $(pgrep -x 'hog|onoff|bomb|make|cc1|as|collect2|ld|gcc|sh'); do kill -KILL $pid 2> /dev/null; done
@@ -149,7 +155,7 @@ movie() {
 	with_load "$form"
 	sleep "$during"
 	echo "PHASE after" > $trace/trace_marker
-	[ "${load[0]}" = /job/bomb ] || end_load
+	[ "${load[0]}" = /job/bomb ] || stop_load
 	sleep "$after"
 	echo "PHASE end" > $trace/trace_marker
 	echo 0 > $trace/tracing_on
