@@ -4,3 +4,7 @@ from . import harness
 
 class Governor(harness.JobTest):
     job = "governor"
+
+
+class Starvation(harness.JobTest):
+    job = "starvation"

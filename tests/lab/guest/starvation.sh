@@ -1,0 +1,34 @@
+# Issue 2, section 6: no best-effort task starves. One CPU.
+. /job/guest/lib.sh
+
+for name in a b c d; do
+	program stay $name
+	spec $name 6ms/25ms # 24 % each, irrevocable
+done
+start_daemon || { finish; exit; }
+
+say "full reservation"
+for name in a b c d; do
+	bg $bin/$name
+	eval "$name=$!"
+	sleep 4
+done
+kill -USR1 $a $b $c $d
+sleep 3
+r=$(fg /job/guest-programs/spin 60000)
+check nobody-starves "one best-effort task beside four irrevocable that want 96 %: $r" \
+	within 95000 "$(value worst_second_ppm "$r")" 1000000
+check gaps-are-bounded "$r" within 0 "$(value gap_ms "$r")" 200
+check irrevocable-have-theirs "$(task_of $a use_ppm) ppm" within 205000 "$(task_of $a use_ppm)" 250000
+end_all
+
+say "a weak task among many"
+bg /job/guest-programs/hogs 400
+sleep 3
+r=$(fg /job/guest-programs/spin 20000 19)
+check weakest-task-runs "nice 19 among 400 of nice 0: $r" within 0 "$(value gap_ms "$r")" 20000
+end_all
+check still-attached "" attached
+/job/aplomb log --json > $out/log
+stop_daemon
+finish
