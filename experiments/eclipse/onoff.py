@@ -9,9 +9,9 @@ from experiments.framework.movies import CLIPS, PROFILES, Load, Phases, as_sampl
 KINDS = {"8x11-5": (11000, 5000, 8), "16x11-5": (11000, 5000, 16), "32x11-5": (11000, 5000, 32), "40x2-3": (2000, 3000, 40)}
 TITLES = {name: f"{n} x ({on / 1000:g} ms on, {off / 1000:g} ms off)" for name, (on, off, n) in KINDS.items()}
 SHORT = {name: f"{n} x\n{on / 1000:g}/{off / 1000:g} ms" for name, (on, off, n) in KINDS.items()}
-LENGTHS = Phases(1, 4, 1)
+LENGTHS = Phases(1, 3, 1)
 QUICK_SHORT = {name: f"{n} x\n{on / 1000:g}/{off / 1000:g} ms" for name, (on, off, n) in KINDS.items()}
-LENGTHS = Phases(1, 4, 1)
+LENGTHS = Phases(1, 3, 1)
 
 
 def words(kind):
