@@ -10,8 +10,7 @@ KINDS = {"8x11-5": (11000, 5000, 8), "16x11-5": (11000, 5000, 16), "32x11-5": (1
 TITLES = {name: f"{n} x ({on / 1000:g} ms on, {off / 1000:g} ms off)" for name, (on, off, n) in KINDS.items()}
 SHORT = {name: f"{n} x\n{on / 1000:g}/{off / 1000:g} ms" for name, (on, off, n) in KINDS.items()}
 LENGTHS = Phases(1, 3, 1)
-QUICK_SHORT = {name: f"{n} x\n{on / 1000:g}/{off / 1000:g} ms" for name, (on, off, n) in KINDS.items()}
-LENGTHS = Phases(1, 3, 1)
+QUICK_LENGTHS = Phases(1, 4, 1)
 
 
 def words(kind):
