@@ -39,6 +39,8 @@ def bars(samples):
         width = 0.8 / len(samples)
         for number, (scheduler, movies) in enumerate(samples.items()):
             shown = {i: movies[f"{clip}-{form}-{kind}"] for i, kind in enumerate(kinds) if f"{clip}-{form}-{kind}" in movies}
+            if not shown:
+                continue  # an empty one would spoil the legend
             places = [i + (number - (len(samples) - 1) / 2) * width for i in shown]
             axis.bar(places, [m["mean_under_load"] for m in shown.values()], width * 0.9, label=plot.title(scheduler),
                      color=plot.colour(scheduler))
