@@ -146,10 +146,14 @@ static __noinline struct server *pick_victim(u32 cpu, u64 *use)
 		bpf_spin_lock(&s->lock);
 		ppm = usage_ppm(&s->info.usage, sample_no);
 		bpf_spin_unlock(&s->lock);
-		/* an exhausted reservation outranks any use; bandwidths end far below 2^32 ppm */
+		/*
+		 * An exhausted reservation outranks any use; both are far below 2^32 ppm. Among exhausted ones
+		 * the part of the own reservation that was used counts: a busy loop uses all of it, a player
+		 * with a heavy frame now and then does not, though it may have used more in all.
+		 */
 		rank = ppm;
 		if (s->info.exhausted && second - s->exhausted_second < LOAD_SAMPLES)
-			rank |= 1ULL << 32;
+			rank = (1ULL << 32) | (ppm * PPM / (server_bandwidth(s) + 1));
 		if (ppm && rank > worst) {
 			worst = rank;
 			*use = ppm;

@@ -22,7 +22,8 @@ typedef long long s64;
 #define NSEC_PER_MSEC 1000000ULL
 #define NSEC_PER_SEC 1000000000ULL
 #define PPM 1000000ULL /* one whole CPU, in parts per million */
-#define TIME_NEVER (~0ULL)
+/* Later than any time: 146 years. Not ~0, which time_before() would take for just before 0. */
+#define TIME_NEVER (1ULL << 62)
 
 /* a is before b, on a clock that may wrap (virtual times do) */
 static inline bool time_before(u64 a, u64 b)

@@ -29,7 +29,7 @@ pub const SEC: u64 = 1_000_000_000;
 /// One whole CPU in parts per million (`PPM` of types.h).
 pub const PPM: u64 = 1_000_000;
 /// "Never" on the header's clock (`TIME_NEVER` of types.h).
-pub const TIME_NEVER: u64 = u64::MAX;
+pub const TIME_NEVER: u64 = 1 << 62;
 
 /// The layout of `$type` is that of the C struct: size, then the offset of each field in order.
 #[cfg(test)]
