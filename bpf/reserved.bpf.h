@@ -308,15 +308,22 @@ static __always_inline u64 least(u64 a, u64 b)
  */
 static __noinline void yield_to_earlier(u32 cpu, u64 deadline)
 {
+	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *head = NULL;
 
+	if (c->yielded) { /* never twice in a row: whoever is told to yield, somebody makes progress */
+		c->yielded = 0;
+		return;
+	}
 	if (!scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)))
 		return;
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
 		head = bpf_iter_scx_dsq_next(&it);
-	if (head && time_before(head->scx.dsq_vtime, deadline))
+	if (head && time_before(head->scx.dsq_vtime, deadline)) {
+		c->yielded = 1;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
 	bpf_iter_scx_dsq_destroy(&it);
 }
 

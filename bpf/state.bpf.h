@@ -134,6 +134,7 @@ struct cpu_ctx {
 	u32 by_right;   /* it runs by right of that server */
 	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
 	u32 chosen;     /* dispatch has just sent a best-effort task: nothing reserved was waiting */
+	u32 yielded;    /* the last task here was told to yield to an earlier deadline */
 	u32 turn;       /* best-effort work runs although reserved tasks wait (background.h) */
 	u32 online;
 } __attribute__((aligned(64)));
