@@ -143,6 +143,8 @@ void OPS(aplomb_running, struct task_struct *p)
 	c->deadline = TIME_NEVER;
 	c->slot = 0;
 	c->by_right = 0;
+	c->in_turn = c->turn;
+	c->turn = 0;
 	if (t) {
 		struct server *s = server_of(t);
 
@@ -154,14 +156,14 @@ void OPS(aplomb_running, struct task_struct *p)
 			t->by_right = 0;
 			p->scx.dsq_vtime = t->fair_vtime;
 			if (s && right_on(t, cpu) && edf_eligible(&s->info.edf, bpf_ktime_get_ns())) {
-				c->turn = 0;
+				c->in_turn = 0;
 				c->chosen = 0;
 				reserved_running(p, t, s, cpu);
 				return;
 			}
 		}
 	}
-	if (c->turn)
+	if (c->in_turn)
 		cpu_timer_start(cpu, c->background.owed > 0 ? c->background.owed : 1);
 	else if (reserved_on && !c->chosen)
 		yield_to_earlier(cpu, TIME_NEVER);
@@ -191,10 +193,10 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	}
 	if (reserved_on && !c->by_right)
 		background_charge(&c->background, ran);
-	if (c->turn) {
+	if (c->in_turn) {
 		/* reserved tasks wanted this time: R_load shows it, or it could never exceed R_max */
 		__sync_fetch_and_add(&c->reserved_ns, ran);
-		c->turn = 0;
+		c->in_turn = 0;
 		cpu_timer_cancel(cpu);
 	}
 	c->deadline = TIME_NEVER;

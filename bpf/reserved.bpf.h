@@ -62,12 +62,18 @@ static __always_inline void wait_for_period(struct server *s, s32 pid)
 	bpf_timer_start(&s->timer, start, BPF_F_TIMER_ABS);
 }
 
+/* Does best-effort work have its turn on this CPU, or is about to? */
+static __always_inline bool best_effort_turn(const struct cpu_ctx *c)
+{
+	return c->turn || c->in_turn;
+}
+
 /* Make @cpu choose again if @deadline is earlier than what it runs; else find an idle one to help. */
 static __always_inline void preempt(struct task_struct *p, s32 cpu, u64 deadline)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	if (time_before(deadline, c->deadline) && !c->turn) {
+	if (time_before(deadline, c->deadline) && !best_effort_turn(c)) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else if (nr_cpus > 1) {
 		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -120,8 +126,8 @@ static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *
 	t->fair_vtime = p->scx.dsq_vtime;
 	t->by_right = 1;
 	c = cpu_ctx(cpu);
-	if ((enq_flags & SCX_ENQ_WAKEUP) && c->deadline == TIME_NEVER && !c->turn && task_cpu(p) == cpu &&
-	    !scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
+	if ((enq_flags & SCX_ENQ_WAKEUP) && c->deadline == TIME_NEVER && !best_effort_turn(c) &&
+	    task_cpu(p) == cpu && !scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
 		c->deadline = deadline;
 		dsq_insert(p, SCX_DSQ_LOCAL, slice, enq_flags | SCX_ENQ_PREEMPT);
 		return true;

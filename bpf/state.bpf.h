@@ -135,7 +135,8 @@ struct cpu_ctx {
 	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
 	u32 chosen;     /* dispatch has just sent a best-effort task: nothing reserved was waiting */
 	u32 yielded;    /* the last task here was told to yield to an earlier deadline */
-	u32 turn;       /* best-effort work runs although reserved tasks wait (background.h) */
+	u32 turn;    /* dispatch has just sent best-effort work although reserved tasks wait (background.h) */
+	u32 in_turn; /* what runs was sent so; not the same: dispatch comes before stopping of the task before */
 	u32 online;
 } __attribute__((aligned(64)));
 
