@@ -122,7 +122,7 @@ impl Machine {
     }
 
     fn has_btf(&self) -> bool {
-        self.path("sys/kernel/btf/vmlinux").exists()
+        std::fs::metadata(self.path("sys/kernel/btf/vmlinux")).is_ok_and(|file| file.len() > 0)
     }
 
     fn has_sched_ext(&self) -> bool {

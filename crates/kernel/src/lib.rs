@@ -42,7 +42,7 @@ pub enum LoadError {
     #[error("this kernel ({release}) has no sched_ext: aplomb needs Linux 6.12 or later, built with CONFIG_SCHED_CLASS_EXT (Debian: 6.16 or later, from backports)")]
     NoSchedExt { release: String },
     /// The kernel does not describe its types.
-    #[error("this kernel has no BTF (/sys/kernel/btf/vmlinux is missing): it must be built with CONFIG_DEBUG_INFO_BTF")]
+    #[error("this kernel has no BTF (/sys/kernel/btf/vmlinux is missing or empty): it must be built with CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
     /// The caller lacks privileges.
     #[error("loading a scheduler needs {0}: run aplomb as root")]

@@ -16,7 +16,7 @@ use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use crate::config::{percent, UserLimit};
 use crate::protocol::{Code, Refusal};
 
-/// Reservations at a time, root's too (`MAX_PENDING` of bpf/intf.h is the kernel's for unclaimed ones).
+/// Reservations at a time, root's too.
 pub const MAX_RESERVATIONS: usize = 1024;
 
 /// One process that has a reservation by request.

@@ -111,6 +111,9 @@ fn refusals_name_what_is_missing() {
         })
     ));
     let made = Made::new();
-    fs::remove_file(made.0.path().join("sys/kernel/btf/vmlinux")).unwrap();
+    let btf = made.0.path().join("sys/kernel/btf/vmlinux");
+    fs::write(&btf, "").unwrap();
+    assert!(matches!(made.machine().require(), Err(LoadError::NoBtf)));
+    fs::remove_file(&btf).unwrap();
     assert!(matches!(made.machine().require(), Err(LoadError::NoBtf)));
 }
