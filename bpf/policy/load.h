@@ -11,7 +11,7 @@
  *
  * 2. Model. R_load is the mean of the last four one-second samples of the CPU time that interactive
  *    tasks took by right of their reservations. S_load is the expected load: a launch adds its C/T at
- *    once, and each second half of the distance to R_load goes.
+ *    once; what was launched before the second that ends loses half of its distance to R_load.
  *
  * 3. Control. Admit if max(R_load, S_load) + C/T < R_hi. Revoke while R_load > R_max, until the rest
  *    is below R_hi. Reactivate, one a window, where R_load < R_lo.
@@ -20,6 +20,10 @@
  *    spare time without precedence; that displaces nobody's reservation and does not count, or a game
  *    alone on the machine would be revoked for using what nobody else wanted. What background.h makes
  *    them give up counts as theirs: they wanted it.
+ *    S_load stays above the latest sample too, and does not discount a launch in its first, partial
+ *    second. In the paper it decays to R_load alone, which lags by seconds: tasks that use all they
+ *    reserved (an interactive fork bomb) look smaller than they are until the window has filled, and
+ *    more are let in each second, to 130 % of the CPU; then reservations miss their deadlines.
  */
 #ifndef APLOMB_POLICY_LOAD_H
 #define APLOMB_POLICY_LOAD_H
@@ -34,6 +38,7 @@ struct load {
 	u64 sample_ppm[LOAD_SAMPLES];
 	u64 r_ppm; /* R_load */
 	u64 s_ppm; /* S_load */
+	u64 fresh_ppm; /* what of S_load was launched since the latest sample; <= s_ppm */
 	u32 next;  /* slot of the next sample */
 	u32 pad;
 };
@@ -54,6 +59,7 @@ static inline bool load_fits(const struct load *l, u64 bw_ppm, u64 r_hi_ppm)
 static inline void load_launch(struct load *l, u64 bw_ppm)
 {
 	l->s_ppm += bw_ppm;
+	l->fresh_ppm += bw_ppm;
 }
 
 /*
@@ -66,26 +72,34 @@ static inline void load_leave(struct load *l, u64 bw_ppm, u64 age_s)
 	u64 floor = l->s_ppm < l->r_ppm ? l->s_ppm : l->r_ppm;
 
 	l->s_ppm = l->s_ppm > floor + part ? l->s_ppm - part : floor;
+	if (!age_s)
+		l->fresh_ppm = l->fresh_ppm > part ? l->fresh_ppm - part : 0;
+	if (l->fresh_ppm > l->s_ppm)
+		l->fresh_ppm = l->s_ppm;
 }
 
 /* One second's sample: interactive tasks took @used_ns of @interval_ns by right. */
 static inline void load_sample(struct load *l, u64 used_ns, u64 interval_ns)
 {
-	u64 sum = 0;
+	u64 sum = 0, latest, settled, floor;
 	u32 i;
 
 	if (!interval_ns)
 		return;
-	l->sample_ppm[l->next % LOAD_SAMPLES] = used_ns * PPM / interval_ns;
+	latest = used_ns * PPM / interval_ns;
+	l->sample_ppm[l->next % LOAD_SAMPLES] = latest;
 	l->next = (l->next + 1) % LOAD_SAMPLES;
 	for (i = 0; i < LOAD_SAMPLES; i++)
 		sum += l->sample_ppm[i];
 	l->r_ppm = sum / LOAD_SAMPLES;
+	floor = l->r_ppm > latest ? l->r_ppm : latest;
 	/* halving: after one window 94 % of a guess has been replaced by what was measured */
-	if (l->s_ppm > l->r_ppm)
-		l->s_ppm = l->r_ppm + (l->s_ppm - l->r_ppm) / 2;
-	else
-		l->s_ppm = l->r_ppm - (l->r_ppm - l->s_ppm) / 2;
+	settled = l->s_ppm - l->fresh_ppm;
+	if (settled > floor)
+		settled = floor + (settled - floor) / 2;
+	settled += l->fresh_ppm;
+	l->s_ppm = settled > floor ? settled : floor;
+	l->fresh_ppm = 0;
 }
 
 /*
@@ -103,6 +117,8 @@ static inline void load_forget(struct load *l, u64 use_ppm)
 	}
 	l->r_ppm = sum / LOAD_SAMPLES;
 	l->s_ppm -= use_ppm < l->s_ppm ? use_ppm : l->s_ppm;
+	if (l->fresh_ppm > l->s_ppm)
+		l->fresh_ppm = l->s_ppm;
 }
 
 /* CPU time of one server in each second of the window; old seconds fall out when time moves on. */

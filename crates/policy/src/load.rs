@@ -13,6 +13,8 @@ pub struct Load {
     pub r_ppm: u64,
     /// S_load: what is expected.
     pub s_ppm: u64,
+    /// The part of S_load that was launched since the latest sample.
+    pub fresh_ppm: u64,
     /// Slot of the next sample.
     pub next: u32,
     /// Unused.

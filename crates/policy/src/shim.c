@@ -57,7 +57,7 @@ u32 policy_edf_assign(struct edf_server *s, u64 now)
 
 /* load.h */
 const size_t policy_layout_load[] = {
-	sizeof(struct load), AT(load, sample_ppm), AT(load, r_ppm), AT(load, s_ppm), AT(load, next), AT(load, pad),
+	sizeof(struct load), AT(load, sample_ppm), AT(load, r_ppm), AT(load, s_ppm), AT(load, fresh_ppm), AT(load, next), AT(load, pad),
 };
 
 const size_t policy_layout_usage[] = {sizeof(struct usage), AT(usage, second), AT(usage, ns)};
