@@ -22,7 +22,23 @@
 /* Victims per CPU and second; more overload than that is dealt with in the next second. */
 #define MAX_VICTIMS 16
 
-extern const void vm_zone_stat __ksym __weak; /* [0] is NR_FREE_PAGES */
+/* Address of the kernel's vm_zone_stat, [0] of which is NR_FREE_PAGES; 0: unknown. */
+static u64 zone_stat;
+
+/*
+ * Run once by the daemon, before attach. An extern __ksym would have libbpf read all of /proc/kallsyms
+ * in user space, which took longer than the verifier.
+ */
+SEC("syscall")
+int find_symbols(void *unused)
+{
+	static const char name[] = "vm_zone_stat";
+	u64 address = 0;
+
+	if (!bpf_kallsyms_lookup_name(name, sizeof(name), 0, &address))
+		zone_stat = address;
+	return 0;
+}
 
 static __always_inline u64 server_bandwidth(const struct server *s)
 {
@@ -201,9 +217,9 @@ static __always_inline bool memory_is_there(struct task_struct *p)
 	struct mm_struct *mm = p->mm;
 	s64 resident, free;
 
-	if (!mm || !&vm_zone_stat)
+	if (!mm || !zone_stat)
 		return true;
-	if (bpf_probe_read_kernel(&free, sizeof(free), &vm_zone_stat))
+	if (bpf_probe_read_kernel(&free, sizeof(free), (void *)zone_stat))
 		return true;
 	/* file, anonymous, shared; constant indices, since only those are relocated */
 	resident = mm->rss_stat[0].count;

@@ -98,7 +98,9 @@ impl Scheduler {
                 rodata.r_max_ppm = settings.r_max_ppm;
                 rodata.fork_window_ns = settings.fork_window_ns;
             }
-            open.load()
+            let skel = open.load()?;
+            skel.progs.find_symbols.test_run(ProgramInput::default())?;
+            Ok(skel)
         })?;
         let inbox = Rc::new(RefCell::new(VecDeque::new()));
         let ring = quietly(|| {
@@ -273,12 +275,16 @@ impl Kernel for Scheduler {
     }
 
     fn servers(&self) -> Result<Vec<Server>, KernelError> {
-        let used = match self.skel.maps.bss_data.as_deref() {
-            // SAFETY: a valid place that the kernel writes, whole words.
-            Some(bss) => unsafe { std::ptr::read_volatile(&raw const bss.nr_slots) },
-            None => 0,
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else {
+            return Ok(Vec::new());
         };
-        let now = monotonic_ns();
+        // SAFETY: valid places that the kernel writes, whole words.
+        let (used, sample_no) = unsafe {
+            (
+                std::ptr::read_volatile(&raw const bss.nr_slots),
+                std::ptr::read_volatile(&raw const bss.sample_no),
+            )
+        };
         let mut servers = Vec::new();
         for slot in 1..used.min(limits::MAX_SERVERS) {
             let value = self
@@ -296,7 +302,7 @@ impl Kernel for Scheduler {
             // SAFETY: long enough, and every bit pattern is a valid `server_info` (integers only).
             let info =
                 unsafe { std::ptr::read_unaligned(value.as_ptr().cast::<raw::server_info>()) };
-            servers.extend(Server::from_raw(&info, now));
+            servers.extend(Server::from_raw(&info, u64::from(sample_no)));
         }
         Ok(servers)
     }
@@ -377,15 +383,4 @@ fn bytes_of(row: &raw::spec) -> &[u8] {
     unsafe {
         std::slice::from_raw_parts(std::ptr::from_ref(row).cast::<u8>(), size_of::<raw::spec>())
     }
-}
-
-/// CLOCK_MONOTONIC now.
-fn monotonic_ns() -> u64 {
-    let mut t = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: clock_gettime fills it in; it cannot fail for this clock.
-    let t = unsafe {
-        libc::clock_gettime(libc::CLOCK_MONOTONIC, t.as_mut_ptr());
-        t.assume_init()
-    };
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }

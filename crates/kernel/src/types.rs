@@ -142,7 +142,7 @@ pub struct Server {
     /// From the parent, not matched by itself.
     pub inherited: bool,
     pub threads: i32,
-    /// Mean use over the last four seconds, ppm of a CPU.
+    /// Mean use of the reservation over the last three full seconds, ppm of a CPU.
     pub use_ppm: u64,
     /// CPU time taken by right of the reservation, in all.
     pub served_ns: u64,
@@ -154,13 +154,14 @@ pub struct Server {
 }
 
 impl Server {
-    /// `now_ns`: CLOCK_MONOTONIC, to leave seconds of use that are past the window out.
-    pub(crate) fn from_raw(s: &raw::server_info, now_ns: u64) -> Option<Self> {
-        let window = s.usage.ns.len() as u64;
-        let age = (now_ns / 1_000_000_000).saturating_sub(s.usage.second);
-        let used: u64 = (0..window)
-            .filter(|back| age + back < window)
-            .map(|back| s.usage.ns[(s.usage.second.wrapping_sub(back) % window) as usize])
+    /// `sample_no`: the governor's second that runs now (`sample_no` of state.bpf.h). It is not over, so
+    /// the use is that of the full seconds which the ring still has.
+    pub(crate) fn from_raw(s: &raw::server_info, sample_no: u64) -> Option<Self> {
+        let seconds = s.usage.ns.len() as u64 - 1;
+        let used: u64 = (1..=seconds)
+            .filter_map(|back| sample_no.checked_sub(back))
+            .filter(|n| (s.usage.second.saturating_sub(seconds)..=s.usage.second).contains(n))
+            .map(|n| s.usage.ns[(n % (seconds + 1)) as usize])
             .sum();
         Some(Self {
             pid: s.tgid,
@@ -170,7 +171,7 @@ impl Server {
             cpu: s.cpu,
             inherited: s.inherited != 0,
             threads: s.threads,
-            use_ppm: used / (window * 1000),
+            use_ppm: used / (seconds * 1000),
             served_ns: s.served_ns,
             periods: s.periods,
             exhausted: s.exhausted,
@@ -365,14 +366,12 @@ mod tests {
         };
         s.usage.second = 10;
         s.usage.ns = [400_000_000; 4];
-        let at = |second: u64| {
-            Server::from_raw(&s, second * 1_000_000_000)
-                .unwrap()
-                .use_ppm
-        };
-        assert_eq!(at(10), 400_000);
-        assert_eq!(at(12), 200_000, "two seconds have left the window");
+        let at = |sample_no: u64| Server::from_raw(&s, sample_no).unwrap().use_ppm;
+        assert_eq!(at(10), 400_000, "seconds 7, 8, 9; 10 is not over");
+        assert_eq!(at(11), 400_000, "8, 9, 10");
+        assert_eq!(at(13), 133_333, "two seconds have left the window");
         assert_eq!(at(60), 0);
+        assert_eq!(at(0), 0);
     }
 
     #[test]

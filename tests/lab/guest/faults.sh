@@ -6,6 +6,7 @@ program periodic steady
 spec plain 1ms/100ms
 spec steady 6ms/30ms
 printf '[[spec]]\nname = "mplayer"\npath = "/usr/bin/mplayer"\ncpu = "5ms/30ms"\ninherit = true\nrevocable = true\n' > $specs/mplayer.toml
+clean=$(nr_bpf)
 daemon_words="/job/aplomb daemon --specs $specs"
 
 say "starts that are refused"
@@ -78,9 +79,9 @@ check flood-is-bounded "$(cat $out/poke)" [ "$(value answered "$(cat $out/poke)"
 check root-may-stop "" /job/aplomb stop
 wait $daemon
 check stock-after-stop "" stock
+check no-bpf-after-stop "was $clean, is $(nr_bpf)" until_true 10 bpf_is "$clean"
 
 say "killed in the middle of a bomb"
-before=$(nr_bpf)
 frames() { grep -c 'tracing_mark_write.*V:' $trace/trace; }
 echo 16384 > $trace/buffer_size_kb
 start_daemon || { finish; exit; }
@@ -108,7 +109,7 @@ shown=$(($(frames) - shown))
 check movie-goes-on "$shown frames in the next 4 s, under the stock scheduler" within 5 $shown 120
 check player-lives "" [ -d /proc/$movie ]
 kill -KILL ${pids[-1]}
-check no-bpf-left "was $before" until_true 10 bpf_is "$before"
+check no-bpf-left "was $clean, is $(nr_bpf)" until_true 10 bpf_is "$clean"
 check nothing-pinned "$(find /sys/fs/bpf -mindepth 1)" none "$(find /sys/fs/bpf -mindepth 1)"
 check only-lock-and-socket-left "$(ls /run/aplomb)" [ "$(ls /run/aplomb | tr '\n' ' ')" = "lock socket " ]
 a status > /dev/null 2>&1

@@ -63,8 +63,9 @@ any_revoked() { [ "$(counter revoked)" -gt "$revoked_before" ]; }
 revocation() { # NAME
 	revoked_before=$(counter revoked)
 	check overload-begins$1 "" overload
-	check overload-is-relieved$1 "within the window" until_true 8 any_revoked
-	sleep 2
+	# not asked in a loop: what we take at real-time priority is missing from R_load
+	sleep 10
+	check overload-is-relieved$1 "" any_revoked
 	/job/aplomb status --json > $out/overload$1.json
 	for name in a b quiet; do
 		pid=${!name}
