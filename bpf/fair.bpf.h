@@ -73,22 +73,6 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags)
 	}
 }
 
-/* Take the next task for @cpu. */
-static __always_inline bool fair_dispatch(u32 cpu, struct cpu_ctx *c)
-{
-	if (nr_cpus > 1 && scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu))) {
-		u32 member = 1;
-
-		if (scx_bpf_dsq_nr_queued(DSQ_FAIR))
-			member = fair_pair_pick(&c->pair);
-		if (member == 0 && dsq_move_to_local(DSQ_FAIR))
-			return true;
-		if (dsq_move_to_local(DSQ_PINNED(cpu)))
-			return true;
-	}
-	return dsq_move_to_local(DSQ_FAIR);
-}
-
 /* @p begins to run: the queue's virtual time follows. */
 static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *c)
 {
@@ -122,6 +106,55 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 		fair_pair_charge(&c->pair, 1, ran, waiting + 1);
 	else if (waiting)
 		fair_pair_charge(&c->pair, 0, ran, scx_bpf_dsq_nr_queued(DSQ_FAIR) / nr_cpus + 1);
+}
+
+/* What became of the CPU when the fair layer was asked for work. */
+enum fair_choice {
+	FAIR_NONE = 0,
+	FAIR_TAKEN = 1, /* a task from a queue is sent */
+	FAIR_KEPT = 2   /* the one that runs goes on */
+};
+
+/*
+ * @prev used up its slice and is in no queue while dispatch chooses. If it is still furthest behind it
+ * goes on; otherwise two tasks would take turns whatever their weights are. Not for one with a server,
+ * whose accounts are settled when it stops; nor between the two queues, where fair_pair decides.
+ */
+static __noinline bool fair_keeps(struct task_struct *prev, u32 cpu)
+{
+	u64 dsq = pinned(prev) ? DSQ_PINNED(cpu) : DSQ_FAIR;
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *head = NULL;
+	bool keep;
+
+	if (nr_cpus > 1 && scx_bpf_dsq_nr_queued(pinned(prev) ? DSQ_FAIR : DSQ_PINNED(cpu)))
+		return false;
+	if (!bpf_iter_scx_dsq_new(&it, dsq, 0))
+		head = bpf_iter_scx_dsq_next(&it);
+	keep = !head || time_before(prev->scx.dsq_vtime, head->scx.dsq_vtime);
+	bpf_iter_scx_dsq_destroy(&it);
+	return keep;
+}
+
+/* Choose the next task for @cpu; @prev runs still, and could go on, or is NULL. */
+static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev)
+{
+	if (prev && fair_keeps(prev, cpu)) {
+		prev->scx.slice = FAIR_SLICE_NS;
+		fair_running(prev, c);
+		return FAIR_KEPT;
+	}
+	if (nr_cpus > 1 && scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu))) {
+		u32 member = 1;
+
+		if (scx_bpf_dsq_nr_queued(DSQ_FAIR))
+			member = fair_pair_pick(&c->pair);
+		if (member == 0 && dsq_move_to_local(DSQ_FAIR))
+			return FAIR_TAKEN;
+		if (dsq_move_to_local(DSQ_PINNED(cpu)))
+			return FAIR_TAKEN;
+	}
+	return dsq_move_to_local(DSQ_FAIR) ? FAIR_TAKEN : FAIR_NONE;
 }
 
 #endif /* APLOMB_FAIR_BPF_H */

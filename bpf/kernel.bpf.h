@@ -68,6 +68,7 @@ enum {
 /* include/linux/sched/ext.h; values are the kernel's ABI towards schedulers */
 #define SCX_DSQ_FLAG_BUILTIN (1ULL << 63)
 #define SCX_DSQ_LOCAL (SCX_DSQ_FLAG_BUILTIN | 2)
+#define SCX_TASK_QUEUED 1 /* in scx.flags: runnable */
 #define SCX_ENQ_WAKEUP 1ULL
 #define SCX_ENQ_CPU_SELECTED (1ULL << 10)
 #define SCX_ENQ_PREEMPT (1ULL << 32)
@@ -82,6 +83,7 @@ typedef struct cpumask {
 
 struct sched_ext_entity {
 	u32 weight;
+	u32 flags;
 	u64 slice;
 	u64 dsq_vtime;
 };

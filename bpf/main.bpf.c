@@ -51,12 +51,15 @@ s32 OPS(aplomb_init_task, struct task_struct *p, struct scx_init_task_args *args
 	return 0;
 }
 
-/* A fork that failed after init_task never gets to on_exit. */
+/*
+ * A fork that failed after init_task never gets to on_exit; and the kernel leaves a tracing program out
+ * if its CPU is in the middle of the same one, which happens when thousands exit at once.
+ */
 void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task_ctx *t;
+	struct task_ctx *t = task_ctx_if_any(p);
 
-	if (args->cancelled && (t = task_ctx_if_any(p)))
+	if (t && t->slot)
 		task_leave(t);
 }
 
@@ -102,30 +105,64 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 	fair_enqueue(p, enq_flags);
 }
 
+/* @prev, which has no server, runs on @cpu and might go on: what it ran so far counts. */
+static __always_inline void settle(struct task_struct *prev, u32 cpu, struct cpu_ctx *c)
+{
+	u64 ran = prev->se.sum_exec_runtime - c->exec_start;
+
+	c->exec_start += ran;
+	fair_charge(prev, cpu, c, ran);
+	if (reserved_on)
+		background_ran(c, ran);
+}
+
+/* Best-effort work goes before reserved work now: it has waited for as long as it may. */
+static __always_inline bool turn_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *plain)
+{
+	if (!background_due(cpu, c, plain))
+		return false;
+	c->turn = 1;
+	switch (fair_dispatch(cpu, c, plain)) {
+	case FAIR_TAKEN:
+		return true;
+	case FAIR_KEPT:
+		c->turn = 0;
+		if (!c->in_turn)
+			turn_begin(cpu, c);
+		return true;
+	default:
+		c->turn = 0;
+		return false;
+	}
+}
+
 void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
+	struct task_struct *plain = NULL; /* prev, if it is best-effort and could go on */
 
+	if (prev && !c->slot && (prev->scx.flags & SCX_TASK_QUEUED)) {
+		settle(prev, cpu, c);
+		plain = prev;
+	}
 	if (!reserved_on) {
-		fair_dispatch(cpu, c);
+		fair_dispatch(cpu, c, plain);
 		return;
 	}
 	/* nothing runs and nothing was sent: what was, but never came to run, is forgotten here */
 	c->deadline = TIME_NEVER;
 	c->turn = 0;
-	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
-		if (background_due(cpu, c)) {
-			c->turn = 1;
-			if (fair_dispatch(cpu, c))
-				return;
-			c->turn = 0;
-		}
-		if (reserved_dispatch(cpu))
-			return;
-	}
-	if (fair_dispatch(cpu, c)) {
+	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) &&
+	    (turn_dispatch(cpu, c, plain) || reserved_dispatch(cpu)))
+		return;
+	switch (fair_dispatch(cpu, c, plain)) {
+	case FAIR_TAKEN:
 		c->chosen = 1;
 		return;
+	case FAIR_KEPT:
+		return;
+	default:
+		break;
 	}
 	if (nr_cpus > 1 && reserved_steal(cpu))
 		return;
@@ -164,7 +201,7 @@ void OPS(aplomb_running, struct task_struct *p)
 		}
 	}
 	if (c->in_turn)
-		cpu_timer_start(cpu, c->background.owed > 0 ? c->background.owed : 1);
+		turn_begin(cpu, c);
 	else if (reserved_on && !c->chosen)
 		yield_to_earlier(cpu, TIME_NEVER);
 	c->chosen = 0;
@@ -192,10 +229,8 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 		}
 	}
 	if (reserved_on && !c->by_right)
-		background_charge(&c->background, ran);
+		background_ran(c, ran);
 	if (c->in_turn) {
-		/* reserved tasks wanted this time: R_load shows it, or it could never exceed R_max */
-		__sync_fetch_and_add(&c->reserved_ns, ran);
 		c->in_turn = 0;
 		cpu_timer_cancel(cpu);
 	}

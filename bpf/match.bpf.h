@@ -186,8 +186,7 @@ static __noinline void task_apply(struct task_struct *p, struct task_ctx *t, con
 	server_create(p, t, spec, 0, launch);
 }
 
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(on_exec, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
+static __noinline void exec_match(struct task_struct *p, struct linux_binprm *bprm)
 {
 	struct task_ctx *t = task_ctx(p);
 	const struct spec *spec;
@@ -196,16 +195,41 @@ int BPF_PROG(on_exec, struct task_struct *p, s32 old_pid, struct linux_binprm *b
 	spec = match_program(p, bprm->file, true, &kind);
 	if (!t) {
 		if (!spec)
-			return 0; /* the plain case: no spec, no interactive parent */
+			return; /* the plain case: no spec, no interactive parent */
 		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (!t)
-			return 0;
+			return;
 	}
 	task_apply(p, t, spec, kind, true);
 	t->launched = 0; /* that the parent was interactive counts for the first exec only */
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
+{
+	exec_match(p, bprm);
+	cpu_ctx(bpf_get_smp_processor_id())->exec_seen = p->pid;
 	return 0;
 }
 
+/*
+ * Attached after on_exec, to the same point. Since 7.0 a task can be preempted in the middle of a tracing
+ * program, and the kernel leaves the same program out for whoever execs on that CPU meanwhile (the
+ * recursion misses of `bpftool prog`). It is another program, so it is not left out too. To match twice,
+ * after a migration between the two, does no harm.
+ */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec_again, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
+{
+	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
+
+	if (c->exec_seen != p->pid)
+		exec_match(p, bprm);
+	c->exec_seen = 0;
+	return 0;
+}
+
+/* What it leaves out in the same way, aplomb_exit_task finds. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *p)
 {

@@ -268,13 +268,13 @@ static __noinline bool reserved_steal(u32 cpu)
 	return false;
 }
 
-/* Is best-effort work due on @cpu before anything reserved? (background.h) */
-static __always_inline bool background_due(u32 cpu, struct cpu_ctx *c)
+/* Is best-effort work due on @cpu before anything reserved? (background.h) @runs: some runs now. */
+static __always_inline bool background_due(u32 cpu, struct cpu_ctx *c, bool runs)
 {
 	u64 now = bpf_ktime_get_ns();
 
 	background_roll(&c->background, now, PPM - r_max_ppm);
-	return !background_laxity(&c->background, now) && fair_waiting(cpu);
+	return !background_laxity(&c->background, now) && (runs || fair_waiting(cpu));
 }
 
 /* End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. */
@@ -300,6 +300,21 @@ static __always_inline void cpu_timer_cancel(u32 cpu)
 
 	if (slot)
 		bpf_timer_cancel(&slot->timer);
+}
+
+/* Best-effort work begins its turn on @cpu. */
+static __always_inline void turn_begin(u32 cpu, struct cpu_ctx *c)
+{
+	c->in_turn = 1;
+	cpu_timer_start(cpu, c->background.owed > 0 ? c->background.owed : 1);
+}
+
+/* A best-effort task ran for @ran ns, or a reserved one on spare time. */
+static __always_inline void background_ran(struct cpu_ctx *c, u64 ran)
+{
+	background_charge(&c->background, ran);
+	if (c->in_turn) /* reserved tasks wanted this time: R_load shows it, or it could never exceed R_max */
+		__sync_fetch_and_add(&c->reserved_ns, ran);
 }
 
 static __always_inline u64 least(u64 a, u64 b)

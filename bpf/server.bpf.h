@@ -105,8 +105,11 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 	struct edf_server before = {};
 	u32 slot = 0;
 
-	if (s && !t->window_ns)
+	if (s && !t->window_ns) {
 		before = s->info.edf;
+		/* what it used of its period goes on to count there (edf_succeed), so not in S_load as well */
+		s->info.edf.budget = before.runtime;
+	}
 	program_leave(t);
 	if ((parent || table_is_crowded()) && !governor_fits(p, bw, &load)) {
 		emit_task(EV_REJECTED, p, copy.id, load, r_hi_ppm, bw);

@@ -133,6 +133,7 @@ struct cpu_ctx {
 	u32 generation; /* of that slot */
 	u32 by_right;   /* it runs by right of that server */
 	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
+	s32 exec_seen;  /* thread whose exec on_exec has just looked at here */
 	u32 chosen;     /* dispatch has just sent a best-effort task: nothing reserved was waiting */
 	u32 yielded;    /* the last task here was told to yield to an earlier deadline */
 	u32 turn;    /* dispatch has just sent best-effort work although reserved tasks wait (background.h) */

@@ -47,11 +47,12 @@ static inline u64 fair_place(u64 v, u64 now)
 /*
  * The debt that is allowed in a queue with @waiting tasks. All of them must advance by it before the
  * debtor's turn, so with many the whole of FAIR_DEBT_NS would starve it (and have the kernel end the
- * scheduler after 30 s): the wait is kept below 10 s.
+ * scheduler after 30 s): for its debt it waits 5 s at most, and for two slices of each, which a tick
+ * may end a slice too late.
  */
 static inline u64 fair_debt(u64 waiting)
 {
-	u64 each = 10 * NSEC_PER_SEC / (waiting + 1);
+	u64 each = 5 * NSEC_PER_SEC / (waiting + 1);
 
 	return each < FAIR_DEBT_NS ? each : FAIR_DEBT_NS;
 }

@@ -145,6 +145,7 @@ impl Kernel for Scheduler {
         let tracing = quietly(|| {
             Ok(vec![
                 self.skel.progs.on_exec.attach()?,
+                self.skel.progs.on_exec_again.attach()?, // in this order
                 self.skel.progs.on_exit.attach()?,
             ])
         })?;

@@ -25,7 +25,8 @@ check over-the-limit-runs "" grep -q 'State:.*S' /proc/$after/status
 r=$(fg /job/guest-programs/spin 1000)
 check machine-is-usable "$r" within 500000 "$(value ppm "$r")" 1000000
 kill -KILL $root
-check places-come-back "" until_true 60 no_tasks
+until_true 60 no_tasks
+check places-come-back "$(nr_tasks) are not free; left out by the kernel: $(bpftool prog show | grep -o 'name on_.*misses.*')" no_tasks
 end_all
 bg $bin/after
 after=$!

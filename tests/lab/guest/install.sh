@@ -1,0 +1,60 @@
+# Issue 2, section 1: the commands of the README on a kernel with sched_ext. One CPU.
+. /job/guest/lib.sh
+
+clean=$(nr_bpf)
+cp -r /job/tree /tmp/tree
+mkdir /tmp/tree/target
+cp /job/aplomb /tmp/tree/target/aplomb
+as_before() { # NAME: the machine is as it was
+	check "$1-stock" "" until_true 5 stock
+	check "$1-no-bpf" "was $clean" until_true 10 bpf_is "$clean"
+}
+begin() { # WORD…: as start_daemon, for a daemon that is started some other way
+	: > $daemon_log
+	chrt -o 0 setsid "$@" > $daemon_log 2>&1 &
+	daemon=$!
+	until_true 120 is_ready
+	grep -q ready: $daemon_log
+}
+
+say "make run"
+check run-starts "" begin /tmp/tree/scripts/run
+check run-says-how-to-end "$(head -n 1 $daemon_log)" grep -q Ctrl-C $daemon_log
+check run-attaches "" attached
+check run-has-the-shipped-specs "" is_listed mplayer
+kill -INT $daemon
+wait $daemon
+check run-ends-cleanly "status $?" [ $? = 0 ]
+as_before run
+
+say "make install"
+/tmp/tree/scripts/install /tmp/tree/target/aplomb "" /usr > $out/installed
+check installs "$(wc -l < $out/installed) files" [ $? = 0 ]
+while read -r file; do
+	[ -s "$file" ] || missing="$missing $file"
+done < $out/installed
+check nothing-missing "$missing" none "$missing"
+check installed-starts "" begin /usr/bin/aplomb daemon
+check installed-attaches "" attached
+shipped=$(aplomb spec list --json | grep -c '"name"')
+check ships-specs "$shipped" within 100 "$shipped" 1000
+chrt -o 0 mplayer -noconfig all -nolirc -noconsolecontrols -nosound -vo null -loop 0 /lab/clips/light.mpg \
+	> /dev/null 2>&1 < /dev/null & movie=$!
+pids+=($movie)
+check player-is-reserved "by the shipped spec" until_true 5 is_admitted $movie
+
+say "an administrator's wishes"
+check remove-a-shipped-spec "$(aplomb spec remove mplayer 2>&1)" true
+no_more() { ! is_task $movie; }
+check removed-is-removed "$(aplomb spec show mplayer 2>&1 | head -n 2)" until_true 5 no_more
+kill -INT $daemon
+wait $daemon
+as_before installed
+check installed-starts-again "" begin /usr/bin/aplomb daemon
+sleep 1
+check removed-stays-removed "over a restart" no_more
+end_all
+kill -INT $daemon
+wait $daemon
+as_before end
+finish
