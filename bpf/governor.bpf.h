@@ -149,7 +149,7 @@ static __always_inline void governor_leave(struct server *s)
 static __noinline struct server *pick_victim(u32 cpu, u64 *use)
 {
 	struct server *victim = NULL;
-	u64 worst = 0, second = bpf_ktime_get_ns() / NSEC_PER_SEC;
+	u64 worst = 0, now = bpf_ktime_get_ns(), second = now / NSEC_PER_SEC;
 	u32 slot;
 
 	bpf_for(slot, 1, nr_slots) {
@@ -165,11 +165,12 @@ static __noinline struct server *pick_victim(u32 cpu, u64 *use)
 		/*
 		 * An exhausted reservation outranks any use; both are far below 2^32 ppm. Among exhausted ones
 		 * the part of the own reservation that was used counts: a busy loop uses all of it, a player
-		 * with a heavy frame now and then does not, though it may have used more in all.
+		 * with a heavy frame now and then does not, though it may have used more in all. And it counts
+		 * for as long as the server was there, or those who just came would always be spared.
 		 */
 		rank = ppm;
 		if (s->info.exhausted && second - s->exhausted_second < LOAD_SAMPLES)
-			rank = (1ULL << 32) | (ppm * PPM / (server_bandwidth(s) + 1));
+			rank = (1ULL << 32) | usage_part_ppm(ppm, server_bandwidth(s), now - s->info.admitted_ns);
 		if (ppm && rank > worst) {
 			worst = rank;
 			*use = ppm;

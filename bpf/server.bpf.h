@@ -92,6 +92,21 @@ static __always_inline bool table_is_crowded(void)
 }
 
 /*
+ * @p execs while it runs on the server that it had: what it ran since it was sent is charged, in whole,
+ * to the new one when it stops. Otherwise a program that execs itself would run for nothing.
+ */
+static __always_inline void run_goes_on(const struct task_struct *p, const struct task_ctx *t, u32 old_slot,
+					u32 old_generation)
+{
+	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
+
+	if (bpf_get_current_task_btf()->pid != p->pid || c->slot != old_slot || c->generation != old_generation)
+		return;
+	c->slot = t->slot;
+	c->generation = t->generation;
+}
+
+/*
  * @p becomes interactive under @spec: a slot, then the admission test. Whatever it had before is given
  * back. @parent: pid it inherits from, or 0. @launch: see governor_admit. False if the table is full
  * or, for those that may not wait in it, if admission says no (both told); else true.
@@ -103,9 +118,11 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 	u64 bw = edf_bandwidth(copy.runtime_ns, copy.period_ns), load = 0;
 	struct server *s = server_of(t);
 	struct edf_server before = {};
-	u32 slot = 0;
+	u32 slot = 0, old_slot = 0, old_generation = 0;
 
 	if (s && !t->window_ns) {
+		old_slot = t->slot;
+		old_generation = t->generation;
 		before = s->info.edf;
 		/* what it used of its period goes on to count there (edf_succeed), so not in S_load as well */
 		s->info.edf.budget = before.runtime;
@@ -137,6 +154,8 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 	s->info.state = SERVER_REJECTED;
 	slots_cover(slot);
 	task_join(t, slot, s, s->info.generation);
+	if (old_slot)
+		run_goes_on(p, t, old_slot, old_generation);
 	__sync_fetch_and_add(&nr_servers, 1);
 	governor_wake();
 	if (parent)

@@ -98,6 +98,8 @@ static inline void edf_succeed(struct edf_server *s, const struct edf_server *ol
 		/* it waited for its next period: it still does, for one of its new periods at most */
 		s->start = time_before(old->start, s->deadline) ? old->start : s->deadline;
 		s->deadline = s->start + s->period;
+	} else if (time_before(old->deadline, s->deadline)) {
+		s->deadline = old->deadline; /* or each exec would put its next budget off */
 	}
 }
 

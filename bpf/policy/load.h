@@ -157,4 +157,17 @@ static inline u64 usage_ppm(struct usage *u, u64 second)
 	return sum * PPM / (LOAD_SAMPLES * LOAD_SAMPLE_NS);
 }
 
+/*
+ * The part of its reservation of @bw_ppm, in ppm, that a server used which was admitted @age_ns ago and
+ * whose mean use over the whole window is @use_ppm.
+ */
+static inline u64 usage_part_ppm(u64 use_ppm, u64 bw_ppm, u64 age_ns)
+{
+	u64 window_ms = LOAD_SAMPLES * LOAD_SAMPLE_NS / NSEC_PER_MSEC, age_ms = age_ns / NSEC_PER_MSEC;
+
+	if (age_ms < window_ms)
+		use_ppm = use_ppm * window_ms / (age_ms ? age_ms : 1);
+	return use_ppm * PPM / (bw_ppm ? bw_ppm : 1);
+}
+
 #endif /* APLOMB_POLICY_LOAD_H */

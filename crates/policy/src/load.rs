@@ -40,6 +40,7 @@ extern "C" {
     fn policy_load_forget(l: *mut Load, use_ppm: u64);
     fn policy_usage_add(u: *mut Usage, second: u64, ns: u64);
     fn policy_usage_ppm(u: *mut Usage, second: u64) -> u64;
+    fn policy_usage_part_ppm(use_ppm: u64, bw_ppm: u64, age_ns: u64) -> u64;
 }
 
 // SAFETY, for all of these: the C functions touch nothing but `*l`, whose layout the tests compare.
@@ -86,6 +87,13 @@ impl Usage {
     pub fn ppm(&mut self, second: u64) -> u64 {
         unsafe { policy_usage_ppm(self, second) }
     }
+}
+
+/// The part of its reservation of `bw_ppm`, in ppm, that a server used which was admitted `age_ns` ago
+/// and whose mean use over the whole window is `use_ppm`.
+pub fn usage_part_ppm(use_ppm: u64, bw_ppm: u64, age_ns: u64) -> u64 {
+    // SAFETY: touches no memory
+    unsafe { policy_usage_part_ppm(use_ppm, bw_ppm, age_ns) }
 }
 
 #[cfg(test)]

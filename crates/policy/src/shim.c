@@ -105,6 +105,11 @@ u64 policy_usage_ppm(struct usage *u, u64 second)
 	return usage_ppm(u, second);
 }
 
+u64 policy_usage_part_ppm(u64 use_ppm, u64 bw_ppm, u64 age_ns)
+{
+	return usage_part_ppm(use_ppm, bw_ppm, age_ns);
+}
+
 /* fair.h */
 const size_t policy_layout_fair_pair[] = {sizeof(struct fair_pair), AT(fair_pair, tag), AT(fair_pair, now)};
 

@@ -21,7 +21,7 @@ say "make run"
 check run-starts "" begin /tmp/tree/scripts/run
 check run-says-how-to-end "$(head -n 1 $daemon_log)" grep -q Ctrl-C $daemon_log
 check run-attaches "" attached
-check run-has-the-shipped-specs "" is_listed mplayer
+check run-has-the-shipped-specs "" grep -q '"name": "mplayer"' <(/job/aplomb spec list --json)
 kill -INT $daemon
 wait $daemon
 check run-ends-cleanly "status $?" [ $? = 0 ]

@@ -142,6 +142,16 @@ fn old_seconds_fall_out_of_the_window() {
     assert_eq!(u.ppm(1_000_000), 0);
 }
 
+/// A busy loop that came a second ago, against a player that was there and uses 80 % of what it reserved.
+#[test]
+fn who_just_came_is_judged_by_the_time_it_was_there() {
+    let busy_for_one_second = usage_part_ppm(100_000 / 4, 100_000, SEC);
+    let player = usage_part_ppm(360_000, 450_000, 60 * SEC);
+    assert_eq!((busy_for_one_second, player), (PPM, 800_000));
+    assert_eq!(usage_part_ppm(50_000, 100_000, 4 * SEC), 500_000);
+    assert_eq!(usage_part_ppm(0, 0, 0), 0);
+}
+
 /// The governor takes its second before it looks at the servers; one may have run into the next.
 #[test]
 fn asking_for_the_second_before_forgets_nothing() {
