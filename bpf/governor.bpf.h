@@ -163,14 +163,15 @@ static __noinline struct server *pick_victim(u32 cpu, u64 *use)
 		ppm = usage_ppm(&s->info.usage, sample_no);
 		bpf_spin_unlock(&s->lock);
 		/*
-		 * An exhausted reservation outranks any use; both are far below 2^32 ppm. Among exhausted ones
+		 * An exhausted reservation outranks any use, which is far below 2^32 ppm. Among exhausted ones
 		 * the part of the own reservation that was used counts: a busy loop uses all of it, a player
 		 * with a heavy frame now and then does not, though it may have used more in all. And it counts
 		 * for as long as the server was there, or those who just came would always be spared.
 		 */
 		rank = ppm;
 		if (s->info.exhausted && second - s->exhausted_second < LOAD_SAMPLES)
-			rank = (1ULL << 32) | usage_part_ppm(ppm, server_bandwidth(s), now - s->info.admitted_ns);
+			rank = (1ULL << 32) +
+			       usage_part_ppm(ppm, server_bandwidth(s), now - s->info.admitted_ns);
 		if (ppm && rank > worst) {
 			worst = rank;
 			*use = ppm;

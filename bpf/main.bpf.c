@@ -152,8 +152,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	/* nothing runs and nothing was sent: what was, but never came to run, is forgotten here */
 	c->deadline = TIME_NEVER;
 	c->turn = 0;
-	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) &&
-	    (turn_dispatch(cpu, c, plain) || reserved_dispatch(cpu)))
+	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) && (turn_dispatch(cpu, c, plain) || reserved_dispatch(cpu)))
 		return;
 	switch (fair_dispatch(cpu, c, plain)) {
 	case FAIR_TAKEN:

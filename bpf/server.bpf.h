@@ -100,7 +100,8 @@ static __always_inline void run_goes_on(const struct task_struct *p, const struc
 {
 	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
 
-	if (bpf_get_current_task_btf()->pid != p->pid || c->slot != old_slot || c->generation != old_generation)
+	if (bpf_get_current_task_btf()->pid != p->pid || c->slot != old_slot ||
+	    c->generation != old_generation)
 		return;
 	c->slot = t->slot;
 	c->generation = t->generation;

@@ -36,10 +36,10 @@
 
 struct load {
 	u64 sample_ppm[LOAD_SAMPLES];
-	u64 r_ppm; /* R_load */
-	u64 s_ppm; /* S_load */
+	u64 r_ppm;     /* R_load */
+	u64 s_ppm;     /* S_load */
 	u64 fresh_ppm; /* what of S_load was launched since the latest sample; <= s_ppm */
-	u32 next;  /* slot of the next sample */
+	u32 next;      /* slot of the next sample */
 	u32 pad;
 };
 

@@ -42,7 +42,7 @@ int main(int count, char **words)
 	close(gate[1]);
 	while (wait(NULL) > 0)
 		;
-	printf("{\"tasks\": %lld, \"loops\": %lld, \"seconds\": %.6f}\n", (long long)n, (long long)(loops * n),
-	       (now_ns() - start) / 1e9);
+	printf("{\"tasks\": %lld, \"loops\": %lld, \"seconds\": %.6f}\n", (long long)n,
+	       (long long)(loops * n), (now_ns() - start) / 1e9);
 	return 0;
 }

@@ -57,9 +57,10 @@ int main(int count, char **words)
 	pid_t parent = getpid();
 	int n = (int)number("PROCESSES", words[1], 2, 400);
 	int64_t rounds = number("SWITCHES", words[2], n, 1000000000) / n;
-	int (*pipes)[2] = calloc(n, sizeof(*pipes));
+	int(*pipes)[2] = calloc(n, sizeof(*pipes));
 
-	words_in_set = (count > 3 ? number("WORKING_SET_KB", words[3], 0, 65536) : 0) * 1024 / sizeof(uint64_t);
+	words_in_set =
+		(count > 3 ? number("WORKING_SET_KB", words[3], 0, 65536) : 0) * 1024 / sizeof(uint64_t);
 	set = calloc(words_in_set + 1, sizeof(uint64_t));
 	if (!pipes || !set)
 		fail("calloc");

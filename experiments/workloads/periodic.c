@@ -35,8 +35,8 @@ static void print_distribution(const char *name, int64_t *values, int64_t n)
 		sum += values[i];
 	}
 	qsort(values, n, sizeof(*values), compare);
-	printf(", \"%s_us\": {\"mean\": %.1f, \"p50\": %.1f, \"p99\": %.1f, \"max\": %.1f, \"below_us\": {", name,
-	       sum / 1e3 / n, values[n / 2] / 1e3, values[n * 99 / 100] / 1e3, values[n - 1] / 1e3);
+	printf(", \"%s_us\": {\"mean\": %.1f, \"p50\": %.1f, \"p99\": %.1f, \"max\": %.1f, \"below_us\": {",
+	       name, sum / 1e3 / n, values[n / 2] / 1e3, values[n * 99 / 100] / 1e3, values[n - 1] / 1e3);
 	for (int k = 0; k <= last; k++)
 		printf("%s\"%lld\": %lld", k ? ", " : "", 1LL << k, (long long)buckets[k]);
 	printf("}}");
@@ -50,8 +50,8 @@ static void overrun(int64_t length)
 		burn_ns(NS_PER_US * 100);
 	int64_t ran = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu, passed = now_ns() - start;
 
-	printf("{\"mode\": \"over\", \"cpu_s\": %.6f, \"wall_s\": %.6f, \"share_percent\": %.3f}\n", ran / 1e9,
-	       passed / 1e9, 100.0 * ran / passed);
+	printf("{\"mode\": \"over\", \"cpu_s\": %.6f, \"wall_s\": %.6f, \"share_percent\": %.3f}\n",
+	       ran / 1e9, passed / 1e9, 100.0 * ran / passed);
 }
 
 int main(int count, char **words)
@@ -99,10 +99,11 @@ int main(int count, char **words)
 		skipped += passed;
 		release += (passed + 1) * period;
 	}
-	printf("{\"mode\": \"periodic\", \"runtime_us\": %lld, \"period_us\": %lld, \"periods\": %lld, \"jobs\": %lld, "
+	printf("{\"mode\": \"periodic\", \"runtime_us\": %lld, \"period_us\": %lld, \"periods\": %lld, "
+	       "\"jobs\": %lld, "
 	       "\"late\": %lld, \"skipped\": %lld, \"misses\": %lld",
-	       (long long)(runtime / NS_PER_US), (long long)(period / NS_PER_US), (long long)n, (long long)jobs,
-	       (long long)late, (long long)skipped, (long long)(late + skipped));
+	       (long long)(runtime / NS_PER_US), (long long)(period / NS_PER_US), (long long)n,
+	       (long long)jobs, (long long)late, (long long)skipped, (long long)(late + skipped));
 	print_distribution("wakeup", latency, jobs);
 	print_distribution("response", response, jobs);
 	printf("}\n");

@@ -17,7 +17,7 @@
 /* edf.h */
 const size_t policy_layout_edf_server[] = {
 	sizeof(struct edf_server), AT(edf_server, runtime), AT(edf_server, period), AT(edf_server, start),
-	AT(edf_server, deadline), AT(edf_server, budget), AT(edf_server, slept), AT(edf_server, late),
+	AT(edf_server, deadline),  AT(edf_server, budget),  AT(edf_server, slept),  AT(edf_server, late),
 };
 
 u64 policy_edf_bandwidth(u64 runtime, u64 period)
@@ -57,10 +57,11 @@ u32 policy_edf_assign(struct edf_server *s, u64 now)
 
 /* load.h */
 const size_t policy_layout_load[] = {
-	sizeof(struct load), AT(load, sample_ppm), AT(load, r_ppm), AT(load, s_ppm), AT(load, fresh_ppm), AT(load, next), AT(load, pad),
+	sizeof(struct load), AT(load, sample_ppm), AT(load, r_ppm), AT(load, s_ppm),
+	AT(load, fresh_ppm), AT(load, next),       AT(load, pad),
 };
 
-const size_t policy_layout_usage[] = {sizeof(struct usage), AT(usage, second), AT(usage, ns)};
+const size_t policy_layout_usage[] = { sizeof(struct usage), AT(usage, second), AT(usage, ns) };
 
 const u64 policy_load_samples = LOAD_SAMPLES;
 const u64 policy_load_sample_ns = LOAD_SAMPLE_NS;
@@ -111,7 +112,7 @@ u64 policy_usage_part_ppm(u64 use_ppm, u64 bw_ppm, u64 age_ns)
 }
 
 /* fair.h */
-const size_t policy_layout_fair_pair[] = {sizeof(struct fair_pair), AT(fair_pair, tag), AT(fair_pair, now)};
+const size_t policy_layout_fair_pair[] = { sizeof(struct fair_pair), AT(fair_pair, tag), AT(fair_pair, now) };
 
 const u64 policy_fair_weight = FAIR_WEIGHT;
 const u64 policy_fair_slice_ns = FAIR_SLICE_NS;
@@ -150,7 +151,9 @@ void policy_fair_pair_charge(struct fair_pair *f, u32 m, u64 ran_ns, u32 nr)
 
 /* background.h */
 const size_t policy_layout_background[] = {
-	sizeof(struct background), AT(background, window_end), AT(background, owed),
+	sizeof(struct background),
+	AT(background, window_end),
+	AT(background, owed),
 };
 
 const u64 policy_background_window_ns = BACKGROUND_WINDOW_NS;

@@ -14,7 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LONGEST_US = 1 << 20 }; // latencies are counted by the microsecond up to here; longer ones count as this
+enum {
+	LONGEST_US = 1 << 20
+}; // latencies are counted by the microsecond up to here; longer ones count as this
 
 struct worker {
 	_Atomic uint32_t woken;
@@ -89,12 +91,23 @@ int main(int count, char **words)
 	int messengers = 1, seconds = 10, option;
 	while ((option = getopt(count, words, "m:t:c:s:r:")) != -1) {
 		switch (option) {
-		case 'm': messengers = atoi(optarg); break;
-		case 't': workers_each = atoi(optarg); break;
-		case 'c': work_us = atol(optarg); break;
-		case 's': sleep_us = atol(optarg); break;
-		case 'r': seconds = atoi(optarg); break;
-		default: return 2;
+		case 'm':
+			messengers = atoi(optarg);
+			break;
+		case 't':
+			workers_each = atoi(optarg);
+			break;
+		case 'c':
+			work_us = atol(optarg);
+			break;
+		case 's':
+			sleep_us = atol(optarg);
+			break;
+		case 'r':
+			seconds = atoi(optarg);
+			break;
+		default:
+			return 2;
 		}
 	}
 	int total = messengers * workers_each;
@@ -124,9 +137,9 @@ int main(int count, char **words)
 			samples += workers[i].histogram[j];
 		}
 	}
-	printf("requests/s %.1f latency_us p50 %ld p90 %ld p99 %ld p99.9 %ld max %ld\n", (double)requests / seconds,
-	       percentile(histogram, samples, 0.5), percentile(histogram, samples, 0.9),
-	       percentile(histogram, samples, 0.99), percentile(histogram, samples, 0.999),
-	       percentile(histogram, samples, 1.0));
+	printf("requests/s %.1f latency_us p50 %ld p90 %ld p99 %ld p99.9 %ld max %ld\n",
+	       (double)requests / seconds, percentile(histogram, samples, 0.5),
+	       percentile(histogram, samples, 0.9), percentile(histogram, samples, 0.99),
+	       percentile(histogram, samples, 0.999), percentile(histogram, samples, 1.0));
 	return 0;
 }

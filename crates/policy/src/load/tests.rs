@@ -114,7 +114,10 @@ fn a_bomb_of_tasks_that_use_all_they_reserve_never_gets_more_than_r_hi() {
                 used = 0;
             }
         }
-        assert_eq!(admitted, 7, "7 of 10 % fit below 80 %; the first came after {start_ms} ms");
+        assert_eq!(
+            admitted, 7,
+            "7 of 10 % fit below 80 %; the first came after {start_ms} ms"
+        );
     }
 }
 
