@@ -37,9 +37,18 @@ struct bpf_timer {
 	u64 __opaque[2];
 } __attribute__((aligned(8)));
 
+#ifdef APLOMB_HOST /* the simulator: crates/sim */
+#include "host.h"
+#define CPUMASK_WORDS 16
+#else
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
+#define CPUMASK_WORDS 1 /* only passed on, never looked into */
+#define SETTING const volatile
+#define OPS(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
+#define OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
+#endif
 
 /* Constants of include/uapi/linux/bpf.h; part of the kernel's stable interface */
 enum {
@@ -75,10 +84,12 @@ enum {
 #define SCX_KICK_IDLE 1ULL
 #define SCX_KICK_PREEMPT 2ULL
 
+#ifndef APLOMB_HOST
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#endif
 
 typedef struct cpumask {
-	unsigned long bits[1];
+	unsigned long bits[CPUMASK_WORDS];
 } cpumask_t;
 
 struct sched_ext_entity {
@@ -181,7 +192,9 @@ struct bpf_iter__task {
 	struct task_struct *task;
 };
 
+#ifndef APLOMB_HOST
 #pragma clang attribute pop
+#endif
 
 /* The CPU whose run queue @p is on: scx_bpf_task_cpu() without the call. */
 static __always_inline s32 task_cpu(const struct task_struct *p)
@@ -283,8 +296,5 @@ static __always_inline bool dsq_move_to_local(u64 dsq)
 		return scx_bpf_dsq_move_to_local___v2___k(dsq, 0);
 	return scx_bpf_dsq_move_to_local___v1(dsq);
 }
-
-#define OPS(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
-#define OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
 
 #endif /* APLOMB_KERNEL_BPF_H */

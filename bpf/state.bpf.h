@@ -20,11 +20,11 @@
  * 1 - r_max is what best-effort work keeps of each CPU; r_lo well below r_hi keeps a task from
  * being reactivated into the overload that revoked it.
  */
-const volatile u64 r_lo_ppm = 600000;
-const volatile u64 r_hi_ppm = 800000;
-const volatile u64 r_max_ppm = 900000;
+SETTING u64 r_lo_ppm = 600000;
+SETTING u64 r_hi_ppm = 800000;
+SETTING u64 r_max_ppm = 900000;
 /* Redline section 3: CPU time a forked child has, on its parent's budget, to exec. */
-const volatile u64 fork_window_ns = NSEC_PER_MSEC;
+SETTING u64 fork_window_ns = NSEC_PER_MSEC;
 
 /* Dispatch queues */
 #define DSQ_FAIR 1ULL                        /* the machine's: by virtual time */

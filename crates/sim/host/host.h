@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * host.h - what bpf/kernel.bpf.h takes from the kernel and libbpf, for the simulator.
+ *
+ * bpf/main.bpf.c compiles unchanged on the host: this header gives the BPF helpers, maps and timers, the
+ * Rust side (src/kernel.rs) the scheduler's kernel functions. All runs in one thread at a time, so
+ * locks and RCU are nothing.
+ */
+#ifndef APLOMB_SIM_HOST_H
+#define APLOMB_SIM_HOST_H
+
+typedef unsigned long size_t;
+
+#define SETTING volatile
+#define SEC(name)
+#define __ksym
+#define __weak __attribute__((weak))
+#define __hidden
+#define __noinline
+#define __always_inline inline
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) typeof(val) *name
+#define BPF_PROG(name, args...) name(args)
+#define OPS(name, args...) name(args)
+#define OPS_SLEEPABLE(name, args...) name(args)
+#define bpf_ksym_exists(sym) 1
+#define bpf_for(i, from, to) for ((i) = (from); (i) < (to); (i)++)
+#define BPF_CORE_READ(p, a, b, c, d) ((p)->a->b->c->d)
+#define NULL ((void *)0)
+
+struct task_struct;
+struct bpf_timer;
+
+/* --- time and place: src/kernel.rs ------------------------------------------------------------------- */
+u64 sim_now(void);
+u32 sim_cpu(void);
+struct task_struct *sim_current(void);
+void sim_timer_start(struct bpf_timer *timer, u64 at_ns);
+void sim_timer_cancel(struct bpf_timer *timer);
+void sim_event(const void *event);
+
+#define bpf_ktime_get_ns() sim_now()
+#define bpf_get_smp_processor_id() sim_cpu()
+#define bpf_get_current_task_btf() sim_current()
+#define bpf_spin_lock(lock) ((void)(lock))
+#define bpf_spin_unlock(lock) ((void)(lock))
+
+/* --- maps: host.c. The map's address is its identity; its declaration has the sizes. -------------------- */
+struct host_shape {
+	const void *map;
+	u32 type, key_size, value_size, max_entries;
+};
+#define HOST_LENGTH(map, member) ((u32)(sizeof(*(map)->member) / sizeof(int)))
+#define HOST_SHAPE(m)                                                                                        \
+	((struct host_shape){ (m), HOST_LENGTH(m, type), sizeof(*(m)->key), sizeof(*(m)->value),             \
+			      HOST_LENGTH(m, max_entries) })
+#define HOST_STACK(m)                                                                                        \
+	((struct host_shape){ (m), HOST_LENGTH(m, type), 0, sizeof(*(m)->value),                             \
+			      HOST_LENGTH(m, max_entries) })
+
+void *host_lookup(struct host_shape shape, const void *key);
+int host_update(struct host_shape shape, const void *key, const void *value);
+long host_push(struct host_shape shape, const void *value);
+long host_pop(struct host_shape shape, void *value);
+void *host_task_storage(struct task_struct *p, size_t size, u64 flags);
+
+#define bpf_map_lookup_elem(map, key) ((typeof((map)->value))host_lookup(HOST_SHAPE(map), (key)))
+#define bpf_map_push_elem(map, val, flags) host_push(HOST_STACK(map), (val))
+#define bpf_map_pop_elem(map, val) host_pop(HOST_STACK(map), (val))
+#define bpf_task_storage_get(map, p, init, flags)                                                            \
+	((typeof((map)->value))host_task_storage((p), sizeof(*(map)->value), (flags)))
+
+/* --- timers --------------------------------------------------------------------------------------------- */
+void host_timer_init(struct bpf_timer *timer, struct host_shape shape);
+void host_timer_callback(struct bpf_timer *timer, void *callback);
+long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
+#define bpf_timer_init(timer, map, clock) host_timer_init((timer), HOST_SHAPE(map))
+#define bpf_timer_set_callback(timer, callback) host_timer_callback((timer), (void *)(callback))
+#define bpf_timer_start(timer, ns, flags) host_timer_start((timer), (ns), (flags))
+#define bpf_timer_cancel(timer) sim_timer_cancel(timer)
+
+/* --- memory, events --------------------------------------------------------------------------------------- */
+long host_copy(void *to, u32 size, const void *from);
+long host_copy_string(void *to, u32 size, const void *from);
+#define bpf_probe_read_kernel(to, size, from) host_copy((to), (size), (from))
+#define bpf_probe_read_user(to, size, from) host_copy((to), (size), (from))
+#define bpf_probe_read_kernel_str(to, size, from) host_copy_string((to), (size), (from))
+#define bpf_kallsyms_lookup_name(name, size, flags, address) ((void)(name), -1)
+
+void *host_event_reserve(u32 size);
+#define bpf_ringbuf_reserve(map, size, flags) host_event_reserve(size)
+#define bpf_ringbuf_submit(event, flags) sim_event(event)
+
+#endif /* APLOMB_SIM_HOST_H */

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * scheduler.c - the scheduler's own source on the host, its maps and timers, and doors for the Rust side.
+ *
+ * All variables of this unit lie in two sections of their own, so that host_reset() can put back every
+ * one of them, those inside functions too: a simulation begins as a freshly loaded scheduler does.
+ */
+#define APLOMB_HOST 1
+#pragma clang section bss = "aplomb_bss" data = "aplomb_data"
+#include "main.bpf.c"
+
+/* --- maps: values in one pool; hash maps are looked through (specs are few in a simulation) -------------- */
+#define HOST_MAPS 16
+#define HOST_POOL (4 << 20)
+#define HOST_HASH_USED 256 /* rows of one hash map that a simulation may fill */
+
+struct host_map {
+	const void *map;
+	u8 *values, *keys;
+	u32 used; /* of a stack or a hash map */
+};
+static struct host_map host_maps[HOST_MAPS];
+static u8 host_pool[HOST_POOL] __attribute__((aligned(64)));
+static size_t host_pool_used;
+static u8 host_event[sizeof(struct event)] __attribute__((aligned(8)));
+
+static void *host_allocate(size_t size)
+{
+	void *at = host_pool + host_pool_used;
+
+	host_pool_used += (size + 63) / 64 * 64;
+	if (host_pool_used > HOST_POOL)
+		__builtin_trap(); /* a map was added: enlarge HOST_POOL */
+	return at;
+}
+
+static struct host_map *host_map_of(struct host_shape shape)
+{
+	u32 i, rows = shape.type == BPF_MAP_TYPE_HASH ? HOST_HASH_USED : shape.max_entries;
+
+	for (i = 0; i < HOST_MAPS; i++) {
+		struct host_map *m = &host_maps[i];
+
+		if (m->map == shape.map)
+			return m;
+		if (m->map)
+			continue;
+		m->map = shape.map;
+		m->values = host_allocate((size_t)rows * shape.value_size);
+		if (shape.type == BPF_MAP_TYPE_HASH)
+			m->keys = host_allocate((size_t)rows * shape.key_size);
+		return m;
+	}
+	__builtin_trap(); /* a map was added: enlarge HOST_MAPS */
+}
+
+void *host_lookup(struct host_shape shape, const void *key)
+{
+	struct host_map *m = host_map_of(shape);
+	u32 i;
+
+	if (shape.type != BPF_MAP_TYPE_HASH) {
+		i = *(const u32 *)key;
+		return i < shape.max_entries ? m->values + (size_t)i * shape.value_size : NULL;
+	}
+	for (i = 0; i < m->used; i++)
+		if (!__builtin_memcmp(m->keys + (size_t)i * shape.key_size, key, shape.key_size))
+			return m->values + (size_t)i * shape.value_size;
+	return NULL;
+}
+
+int host_update(struct host_shape shape, const void *key, const void *value)
+{
+	struct host_map *m = host_map_of(shape);
+	void *at = host_lookup(shape, key);
+
+	if (!at) {
+		if (m->used == HOST_HASH_USED)
+			return -ENOSPC;
+		__builtin_memcpy(m->keys + (size_t)m->used * shape.key_size, key, shape.key_size);
+		at = m->values + (size_t)m->used++ * shape.value_size;
+	}
+	__builtin_memcpy(at, value, shape.value_size);
+	return 0;
+}
+
+long host_push(struct host_shape shape, const void *value)
+{
+	struct host_map *m = host_map_of(shape);
+
+	if (m->used == shape.max_entries)
+		return -1;
+	__builtin_memcpy(m->values + (size_t)m->used++ * shape.value_size, value, shape.value_size);
+	return 0;
+}
+
+long host_pop(struct host_shape shape, void *value)
+{
+	struct host_map *m = host_map_of(shape);
+
+	if (!m->used)
+		return -1;
+	__builtin_memcpy(value, m->values + (size_t)--m->used * shape.value_size, shape.value_size);
+	return 0;
+}
+
+void *sim_storage(struct task_struct *p, size_t size);
+void *host_task_storage(struct task_struct *p, size_t size, u64 flags)
+{
+	if (!p->bpf_storage && (flags & BPF_LOCAL_STORAGE_GET_F_CREATE))
+		p->bpf_storage = sim_storage(p, size);
+	return p->bpf_storage;
+}
+
+/* --- timers: a bpf_timer's opaque words are its callback and the start of its map's values --------------- */
+struct host_timer {
+	void *callback;
+	struct host_map *map; /* NULL: not initialised */
+};
+
+struct host_timer_home {
+	u32 value_size;
+	const void *map;
+};
+static struct host_timer_home host_homes[HOST_MAPS];
+
+void host_timer_init(struct bpf_timer *timer, struct host_shape shape)
+{
+	struct host_timer *t = (struct host_timer *)timer;
+
+	t->map = host_map_of(shape);
+	host_homes[t->map - host_maps] = (struct host_timer_home){ shape.value_size, shape.map };
+}
+
+void host_timer_callback(struct bpf_timer *timer, void *callback)
+{
+	((struct host_timer *)timer)->callback = callback;
+}
+
+long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
+{
+	struct host_timer *t = (struct host_timer *)timer;
+
+	if (!t->map || !t->callback)
+		return -EINVAL;
+	sim_timer_start(timer, flags & BPF_F_TIMER_ABS ? ns : sim_now() + ns);
+	return 0;
+}
+
+/* The timer has expired. */
+void host_timer_fire(struct bpf_timer *timer)
+{
+	struct host_timer *t = (struct host_timer *)timer;
+	struct host_timer_home *home = &host_homes[t->map - host_maps];
+	u32 row = ((u8 *)timer - t->map->values) / home->value_size;
+	int (*callback)(void *, u32 *, void *) = t->callback;
+
+	callback((void *)home->map, &row, t->map->values + (size_t)row * home->value_size);
+}
+
+/* --- memory, events ------------------------------------------------------------------------------------ */
+long host_copy(void *to, u32 size, const void *from)
+{
+	__builtin_memcpy(to, from, size);
+	return 0;
+}
+
+long host_copy_string(void *to, u32 size, const void *from)
+{
+	const char *c = from;
+	char *d = to;
+	u32 i = 0;
+
+	while (i + 1 < size && c[i]) {
+		d[i] = c[i];
+		i++;
+	}
+	d[i] = 0;
+	return i + 1;
+}
+
+void *host_event_reserve(u32 size)
+{
+	__builtin_memset(host_event, 0, size);
+	return host_event;
+}
+
+/* --- doors --------------------------------------------------------------------------------------------- */
+extern char __start_aplomb_bss[], __stop_aplomb_bss[], __start_aplomb_data[], __stop_aplomb_data[];
+
+/* As loaded: @saved is the data section as it was at the program's start, of host_data_size() bytes. */
+size_t host_data_size(void)
+{
+	return __stop_aplomb_data - __start_aplomb_data;
+}
+
+void host_data_save(void *saved)
+{
+	__builtin_memcpy(saved, __start_aplomb_data, host_data_size());
+}
+
+void host_reset(const void *saved)
+{
+	__builtin_memset(__start_aplomb_bss, 0, __stop_aplomb_bss - __start_aplomb_bss);
+	__builtin_memcpy(__start_aplomb_data, saved, host_data_size());
+}
+
+void host_settings(u64 lo_ppm, u64 hi_ppm, u64 max_ppm)
+{
+	r_lo_ppm = lo_ppm;
+	r_hi_ppm = hi_ppm;
+	r_max_ppm = max_ppm;
+}
+
+/* A spec for the program with inode @ino on device 1. */
+int host_spec(u64 ino, const struct spec *spec)
+{
+	struct match_key key = { .kind = MATCH_FILE, .a = ino, .b = 1 };
+
+	nr_matchers[MATCH_FILE]++;
+	return host_update(HOST_SHAPE(&matchers), &key, spec);
+}
+
+void host_exec(struct task_struct *p, struct linux_binprm *bprm)
+{
+	on_exec(p, 0, bprm);
+	on_exec_again(p, 0, bprm);
+}
+
+void host_exit(struct task_struct *p)
+{
+	on_exit(p);
+}
+
+/* The server that @p runs on, by right or not; NULL: none. */
+const struct server_info *host_server(struct task_struct *p)
+{
+	struct server *s = server_owned(task_ctx(p));
+
+	return s ? &s->info : NULL;
+}
+
+s32 host_reserve(struct reserve_args *args)
+{
+	reserve(args);
+	return args->result;
+}
+
+u64 host_load_ppm(u32 cpu)
+{
+	return cpu_ctx(cpu)->load.r_ppm;
+}
+
+const size_t host_layout[] = {
+	sizeof(struct task_struct),
+	__builtin_offsetof(struct task_struct, flags),
+	__builtin_offsetof(struct task_struct, pid),
+	__builtin_offsetof(struct task_struct, nr_cpus_allowed),
+	__builtin_offsetof(struct task_struct, cpus_ptr),
+	__builtin_offsetof(struct task_struct, mm),
+	__builtin_offsetof(struct task_struct, cgroups),
+	__builtin_offsetof(struct task_struct, se),
+	__builtin_offsetof(struct task_struct, scx),
+	__builtin_offsetof(struct task_struct, bpf_storage),
+	__builtin_offsetof(struct task_struct, comm),
+	sizeof(struct server_info),
+	__builtin_offsetof(struct server_info, served_ns),
+	__builtin_offsetof(struct server_info, state),
+	sizeof(struct event),
+};

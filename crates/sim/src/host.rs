@@ -1,0 +1,174 @@
+//! The doors of host/scheduler.c.
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::OnceLock;
+
+use crate::task::TaskStruct;
+
+/// `struct scx_init_task_args`
+#[repr(C)]
+pub(crate) struct InitArgs {
+    pub fork: bool,
+}
+
+/// `struct scx_exit_task_args`
+#[repr(C)]
+pub(crate) struct ExitArgs {
+    pub cancelled: bool,
+}
+
+/// `struct super_block`, `inode` and `file` of a program.
+#[repr(C)]
+pub(crate) struct Program {
+    device: u32,
+    ino: u64,
+    links: u32,
+    super_block: *const u32,
+    inode: *const u64,
+}
+
+impl Program {
+    pub fn new(ino: u64) -> Self {
+        Self {
+            device: 1,
+            ino,
+            links: 1,
+            super_block: ptr::null(),
+            inode: ptr::null(),
+        }
+    }
+}
+
+/// `struct linux_binprm`
+#[repr(C)]
+pub(crate) struct Binprm {
+    file: *const *const u64,
+}
+
+impl Binprm {
+    /// `program` must not move while this is used.
+    pub fn new(program: &mut Program) -> Self {
+        program.super_block = &program.device;
+        program.inode = &program.ino;
+        Self {
+            file: &program.inode,
+        }
+    }
+}
+
+/// `struct spec`
+#[repr(C)]
+struct Spec {
+    runtime_ns: u64,
+    period_ns: u64,
+    id: u32,
+    flags: u32,
+    protect_s: u32,
+    io_priority: u32,
+}
+const INTERACTIVE: u32 = 1;
+const INHERIT: u32 = 2;
+const REVOCABLE: u32 = 4;
+
+extern "C" {
+    pub(crate) fn aplomb_init() -> i32;
+    pub(crate) fn aplomb_init_task(p: *mut TaskStruct, args: *mut InitArgs) -> i32;
+    pub(crate) fn aplomb_exit_task(p: *mut TaskStruct, args: *mut ExitArgs);
+    pub(crate) fn aplomb_enable(p: *mut TaskStruct);
+    pub(crate) fn aplomb_select_cpu(p: *mut TaskStruct, prev_cpu: i32, wake_flags: u64) -> i32;
+    pub(crate) fn aplomb_enqueue(p: *mut TaskStruct, flags: u64);
+    pub(crate) fn aplomb_dispatch(cpu: i32, prev: *mut TaskStruct);
+    pub(crate) fn aplomb_running(p: *mut TaskStruct);
+    pub(crate) fn aplomb_stopping(p: *mut TaskStruct, runnable: bool);
+    pub(crate) fn host_timer_fire(timer: usize);
+    pub(crate) fn host_exec(p: *mut TaskStruct, binprm: *mut Binprm);
+    pub(crate) fn host_exit(p: *mut TaskStruct);
+    fn host_data_size() -> usize;
+    fn host_data_save(saved: *mut u8);
+    fn host_reset(saved: *const u8);
+    fn host_settings(lo_ppm: u64, hi_ppm: u64, max_ppm: u64);
+    fn host_spec(ino: u64, spec: *const Spec) -> i32;
+    fn host_server(p: *mut TaskStruct) -> *const c_void;
+    fn host_load_ppm(cpu: u32) -> u64;
+    static host_layout: [usize; 15];
+}
+
+/// All of the scheduler's variables as they are when it is loaded.
+pub(crate) fn reset() {
+    static LOADED: OnceLock<Vec<u8>> = OnceLock::new();
+    // SAFETY: one simulation at a time (its guard), so nobody uses the variables; the buffer is that long
+    unsafe {
+        let loaded = LOADED.get_or_init(|| {
+            let mut saved = vec![0; host_data_size()];
+            host_data_save(saved.as_mut_ptr());
+            saved
+        });
+        host_reset(loaded.as_ptr());
+    }
+}
+
+pub(crate) fn settings(lo: u64, hi: u64, max: u64) {
+    // SAFETY: sets three variables
+    unsafe { host_settings(lo, hi, max) }
+}
+
+pub(crate) fn spec(ino: u64, runtime_ns: u64, period_ns: u64, inherit: bool, revocable: bool) {
+    let flags =
+        INTERACTIVE | if inherit { INHERIT } else { 0 } | if revocable { REVOCABLE } else { 0 };
+    let spec = Spec {
+        runtime_ns,
+        period_ns,
+        id: ino as u32,
+        flags,
+        protect_s: 0,
+        io_priority: 0,
+    };
+    // SAFETY: copies it
+    let status = unsafe { host_spec(ino, &spec) };
+    assert_eq!(status, 0, "too many specs for a simulation");
+}
+
+/// State of a task's server and ns served by right.
+pub(crate) fn server(p: *mut TaskStruct) -> Option<(u32, u64)> {
+    // SAFETY: a live task; what is returned is a `struct server_info`, and the offsets are its own
+    unsafe {
+        let info = host_server(p).cast::<u8>();
+        (!info.is_null()).then(|| {
+            let served = info.add(host_layout[12]).cast::<u64>().read_unaligned();
+            let state = info.add(host_layout[13]).cast::<u32>().read_unaligned();
+            (state, served)
+        })
+    }
+}
+
+pub(crate) fn load_ppm(cpu: usize) -> u64 {
+    // SAFETY: reads a variable
+    unsafe { host_load_ppm(cpu as u32) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::{offset_of, size_of};
+
+    #[test]
+    fn layouts_are_the_headers() {
+        // SAFETY: a constant
+        let theirs = unsafe { host_layout };
+        let ours = [
+            size_of::<TaskStruct>(),
+            offset_of!(TaskStruct, flags),
+            offset_of!(TaskStruct, pid),
+            offset_of!(TaskStruct, nr_cpus_allowed),
+            offset_of!(TaskStruct, cpus_ptr),
+            offset_of!(TaskStruct, mm),
+            offset_of!(TaskStruct, cgroups),
+            offset_of!(TaskStruct, sum_exec_runtime),
+            offset_of!(TaskStruct, scx),
+            offset_of!(TaskStruct, bpf_storage),
+            offset_of!(TaskStruct, comm),
+        ];
+        assert_eq!(theirs[..ours.len()], ours);
+    }
+}

@@ -1,0 +1,330 @@
+//! The scheduler's kernel functions and the doors that host/ needs, by their C names, over [`State`].
+
+use std::cell::Cell;
+use std::ptr;
+
+use crate::state::{Happening, Sent, State};
+use crate::task::{CpuMask, Place, TaskStruct};
+
+const KICK_IDLE: u64 = 1;
+const KICK_PREEMPT: u64 = 2;
+const ENOENT: i32 = -2;
+const EEXIST: i32 = -17;
+const EBUSY: i32 = -16;
+
+thread_local! {
+    static HERE: Cell<*const State> = const { Cell::new(ptr::null()) };
+}
+
+/// The simulation that this thread plays, for the functions below.
+pub(crate) fn enter(state: *const State) {
+    HERE.with(|here| here.set(state));
+}
+
+fn with<R>(f: impl FnOnce(&State) -> R) -> R {
+    HERE.with(|here| {
+        // SAFETY: set by Simulation::new to a box that it owns, and to null when it is dropped; the scheduler
+        // is called by a simulation only.
+        let state = unsafe { here.get().as_ref() };
+        f(state.expect("the scheduler was called without a simulation"))
+    })
+}
+
+fn cpu_number(cpu: i32) -> Option<usize> {
+    let cpu = usize::try_from(cpu).ok()?;
+    with(|s| (cpu < s.cpus.borrow().len()).then_some(cpu))
+}
+
+#[no_mangle]
+extern "C" fn sim_now() -> u64 {
+    with(|s| s.now.get())
+}
+
+#[no_mangle]
+extern "C" fn sim_cpu() -> u32 {
+    with(|s| s.cpu.get() as u32)
+}
+
+#[no_mangle]
+extern "C" fn sim_current() -> *mut TaskStruct {
+    with(|s| s.current.get())
+}
+
+#[no_mangle]
+extern "C" fn sim_timer_start(timer: usize, at: u64) {
+    with(|s| {
+        let mut timers = s.timers.borrow_mut();
+        let armed = timers.entry(timer).or_insert((0, 0));
+        *armed = (armed.0 + 1, s.cpu.get());
+        s.plan(
+            at.max(s.now.get()) + s.timer_late_ns,
+            Happening::Timer(timer, armed.0),
+        );
+    })
+}
+
+#[no_mangle]
+extern "C" fn sim_timer_cancel(timer: usize) {
+    with(|s| {
+        if let Some(armed) = s.timers.borrow_mut().get_mut(&timer) {
+            armed.0 += 1;
+        }
+    })
+}
+
+/// Of a `struct event` the simulator counts the type (its second word).
+#[no_mangle]
+extern "C" fn sim_event(event: *const u32) {
+    // SAFETY: host_event_reserve() made it, longer than that
+    let kind = unsafe { *event.add(2) } as usize;
+    with(|s| s.events.borrow_mut()[kind] += 1)
+}
+
+#[no_mangle]
+extern "C" fn sim_storage(p: *mut TaskStruct, size: usize) -> *mut u64 {
+    with(|s| {
+        let mut tasks = s.tasks.borrow_mut();
+        let t = &mut tasks[State::id(p)];
+        t.storage = vec![0; size.div_ceil(8)].into_boxed_slice();
+        t.storage.as_mut_ptr()
+    })
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_create_dsq(id: u64, _node: i32) -> i32 {
+    with(|s| {
+        if s.queues.borrow_mut().create(id) {
+            0
+        } else {
+            EEXIST
+        }
+    })
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_dsq_nr_queued(id: u64) -> i32 {
+    with(|s| s.queues.borrow().len(id).map_or(ENOENT, |n| n as i32))
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_kick_cpu(cpu: i32, flags: u64) {
+    let Some(cpu) = cpu_number(cpu) else { return };
+    with(|s| {
+        let idle = s.cpus.borrow()[cpu].curr.is_none();
+        if flags & KICK_IDLE == 0 || idle {
+            let preempt = flags & KICK_PREEMPT != 0;
+            s.plan(s.now.get() + s.kick_ns, Happening::Kick(cpu, preempt));
+        }
+    })
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_select_cpu_dfl(
+    p: *mut TaskStruct,
+    prev: i32,
+    _flags: u64,
+    idle: *mut bool,
+) -> i32 {
+    with(|s| {
+        let allowed = s.tasks.borrow()[State::id(p)].allowed;
+        let found = s.claim_idle(&allowed, usize::try_from(prev).ok());
+        // SAFETY: the caller's variable
+        unsafe { *idle = found.is_some() };
+        found.map_or(prev, |cpu| cpu as i32)
+    })
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuMask, _flags: u64) -> i32 {
+    // SAFETY: a task's cpus_ptr
+    let allowed = unsafe { &*allowed };
+    with(|s| s.claim_idle(allowed, None).map_or(EBUSY, |cpu| cpu as i32))
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_nr_cpu_ids() -> u32 {
+    with(|s| s.cpus.borrow().len() as u32)
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_get_online_cpumask() -> *const CpuMask {
+    with(|s| &s.online as *const CpuMask)
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_put_cpumask(_mask: *const CpuMask) {}
+
+#[no_mangle]
+extern "C" fn bpf_cpumask_test_cpu(cpu: u32, mask: *const CpuMask) -> bool {
+    // SAFETY: a mask that the simulator gave out
+    unsafe { (*mask).has(cpu as usize) }
+}
+
+#[no_mangle]
+extern "C" fn bpf_rcu_read_lock() {}
+
+#[no_mangle]
+extern "C" fn bpf_rcu_read_unlock() {}
+
+#[no_mangle]
+extern "C" fn bpf_task_from_pid(pid: i32) -> *mut TaskStruct {
+    with(|s| {
+        let mut tasks = s.tasks.borrow_mut();
+        let id = usize::try_from(pid - 1).unwrap_or(usize::MAX);
+        match tasks.get_mut(id) {
+            Some(t) if t.place != Place::Gone => &mut t.kernel,
+            _ => ptr::null_mut(),
+        }
+    })
+}
+
+#[no_mangle]
+extern "C" fn bpf_task_release(_p: *mut TaskStruct) {}
+
+fn send(sent: Sent) -> bool {
+    with(|s| s.sent.replace(Some(sent)).is_none())
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_dsq_insert___v2___k(
+    _p: *mut TaskStruct,
+    queue: u64,
+    slice: u64,
+    flags: u64,
+) -> bool {
+    send(Sent {
+        queue,
+        slice,
+        vtime: 0,
+        flags,
+        ordered: false,
+    })
+}
+
+/// `struct scx_bpf_dsq_insert_vtime_args`
+#[repr(C)]
+struct InsertArgs {
+    queue: u64,
+    slice: u64,
+    vtime: u64,
+    flags: u64,
+}
+
+#[no_mangle]
+extern "C" fn __scx_bpf_dsq_insert_vtime(_p: *mut TaskStruct, args: *const InsertArgs) -> bool {
+    // SAFETY: the caller's variable
+    let InsertArgs {
+        queue,
+        slice,
+        vtime,
+        flags,
+    } = unsafe { args.read() };
+    send(Sent {
+        queue,
+        slice,
+        vtime,
+        flags,
+        ordered: true,
+    })
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_dsq_move_to_local___v2___k(queue: u64, _flags: u64) -> bool {
+    with(|s| {
+        let taken = s.take(queue, s.cpu.get());
+        s.moved.set(s.moved.get() + u32::from(taken));
+        taken
+    })
+}
+
+/// `struct bpf_iter_scx_dsq`, as we use its words.
+#[repr(C)]
+pub(crate) struct Iter {
+    queue: u64,
+    at: (u64, u64),
+    begun: u64,
+    slice: u64,
+    vtime: u64,
+}
+
+#[no_mangle]
+extern "C" fn bpf_iter_scx_dsq_new(it: *mut Iter, queue: u64, _flags: u64) -> i32 {
+    // SAFETY: the caller's variable, six words long
+    unsafe {
+        it.write(Iter {
+            queue,
+            at: (0, 0),
+            begun: 0,
+            slice: u64::MAX,
+            vtime: u64::MAX,
+        })
+    };
+    with(|s| s.queues.borrow().len(queue).map_or(ENOENT, |_| 0))
+}
+
+#[no_mangle]
+extern "C" fn bpf_iter_scx_dsq_next(it: *mut Iter) -> *mut TaskStruct {
+    // SAFETY: made by bpf_iter_scx_dsq_new()
+    let it = unsafe { &mut *it };
+    with(|s| {
+        let after = (it.begun != 0).then_some(it.at);
+        let found = s.queues.borrow().next(it.queue, after);
+        found.map_or(ptr::null_mut(), |(at, id)| {
+            (it.at, it.begun) = (at, 1);
+            s.pointer(id)
+        })
+    })
+}
+
+#[no_mangle]
+extern "C" fn bpf_iter_scx_dsq_destroy(_it: *mut Iter) {}
+
+#[no_mangle]
+extern "C" fn scx_bpf_dsq_move_set_slice(it: *mut Iter, slice: u64) {
+    // SAFETY: made by bpf_iter_scx_dsq_new()
+    unsafe { (*it).slice = slice }
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_dsq_move_set_vtime(it: *mut Iter, vtime: u64) {
+    // SAFETY: as above
+    unsafe { (*it).vtime = vtime }
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_dsq_move_vtime(
+    it: *mut Iter,
+    p: *mut TaskStruct,
+    queue: u64,
+    flags: u64,
+) -> bool {
+    // SAFETY: as above
+    let it = unsafe { &*it };
+    let id = State::id(p);
+    with(|s| {
+        let Place::Queue(from, at) = s.tasks.borrow()[id].place else {
+            return false; // it runs, or sleeps
+        };
+        if from != it.queue {
+            return false;
+        }
+        s.queues.borrow_mut().remove(from, at);
+        let (slice, vtime) = {
+            let t = &s.tasks.borrow()[id].kernel.scx;
+            let or = |new, old| if new == u64::MAX { old } else { new };
+            (or(it.slice, t.slice), or(it.vtime, t.dsq_vtime))
+        };
+        s.deliver(
+            id,
+            s.cpu.get(),
+            Sent {
+                queue,
+                slice,
+                vtime,
+                flags,
+                ordered: true,
+            },
+        );
+        true
+    })
+}

@@ -1,0 +1,34 @@
+//! The simulator: plays the kernel's part, in virtual time, for the scheduler's own source.
+//!
+//! bpf/main.bpf.c and all that it includes is compiled for the host (host/), its kernel functions are
+//! `kfuncs.rs`, and `engine.rs` calls its callbacks in the kernel's order. The same workload gives the same
+//! trace, event by event.
+//!
+//! | file | what |
+//! |---|---|
+//! | `engine.rs` | which callback when: wake-ups, choices, ticks, kicks, timers |
+//! | `state.rs` | CPUs, tasks, the agenda of what will happen |
+//! | `kfuncs.rs` | the kernel functions that the scheduler calls |
+//! | `queue.rs` | dispatch queues |
+//! | `task.rs` | tasks, and what a workload is |
+//! | `workload.rs` | workloads |
+//! | `invariants.rs` | what must hold after every event |
+//! | `host/` | BPF helpers, maps and timers for the host's compiler |
+
+mod engine;
+mod host;
+mod invariants;
+mod kfuncs;
+mod queue;
+mod state;
+mod task;
+pub mod workload;
+
+pub use engine::{Settings, Simulation, Switch};
+pub use task::{CpuMask, Ends, Place, Program, Step, TaskId, MAX_CPUS, PF_KTHREAD};
+
+/// A CPU may be idle for so long although a task waits that may run there, ns: the way of a kick, and back.
+pub const IDLE_BOUND_NS: u64 = 100_000;
+
+#[cfg(test)]
+mod tests;
