@@ -24,6 +24,9 @@
  *    second. In the paper it decays to R_load alone, which lags by seconds: tasks that use all they
  *    reserved (an interactive fork bomb) look smaller than they are until the window has filled, and
  *    more are let in each second, to 130 % of the CPU; then reservations miss their deadlines.
+ *
+ * 5. Limit. What real-time tasks and interrupts take of the CPU is nobody's load here. If they take more
+ *    than 1 - R_max, reserved tasks can be short of time without R_load ever exceeding R_max.
  */
 #ifndef APLOMB_POLICY_LOAD_H
 #define APLOMB_POLICY_LOAD_H
