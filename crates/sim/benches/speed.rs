@@ -29,8 +29,17 @@ fn cost(tasks: u64, cpus: u64) -> f64 {
 }
 
 fn main() {
-    println!("{:>8} {:>6} {:>14} {:>16}", "tasks", "CPUs", "ns an event", "events a second");
-    for (tasks, cpus) in [(100, 4), (1_000, 4), (10_000, 4), (100_000, 4), (10_000, 64)] {
+    println!(
+        "{:>8} {:>6} {:>14} {:>16}",
+        "tasks", "CPUs", "ns an event", "events a second"
+    );
+    for (tasks, cpus) in [
+        (100, 4),
+        (1_000, 4),
+        (10_000, 4),
+        (100_000, 4),
+        (10_000, 64),
+    ] {
         let ns = cost(tasks, cpus);
         println!("{tasks:>8} {cpus:>6} {ns:>14.0} {:>16.0}", 1e9 / ns);
     }

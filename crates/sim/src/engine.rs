@@ -257,17 +257,13 @@ impl Simulation {
                 }
                 s.resched(cpu);
             }
-            Happening::Tick(cpu, run) => {
-                if s.cpus.borrow()[cpu].run != run {
-                    return;
-                }
-                s.count_run(cpu);
-                s.plan(
-                    s.now.get() + self.settings.tick_ns,
-                    Happening::Tick(cpu, run),
-                );
+            Happening::Tick(cpu) => {
                 let curr = s.cpus.borrow()[cpu].curr;
-                if curr.is_some_and(|id| s.tasks.borrow()[id].kernel.scx.slice == 0) {
+                s.cpus.borrow_mut()[cpu].ticks = curr.is_some();
+                let Some(id) = curr else { return };
+                s.count_run(cpu);
+                self.plan_tick(cpu);
+                if s.tasks.borrow()[id].kernel.scx.slice == 0 {
                     s.resched(cpu);
                 }
             }
@@ -487,7 +483,16 @@ impl Simulation {
         // SAFETY: a live task
         unsafe { host::aplomb_running(s.pointer(id)) };
         s.plan(now + left, Happening::Done(cpu, run));
-        s.plan(now + self.settings.tick_ns, Happening::Tick(cpu, run));
+        if !std::mem::replace(&mut s.cpus.borrow_mut()[cpu].ticks, true) {
+            self.plan_tick(cpu);
+        }
+    }
+
+    /// Ticks are at multiples of their length, for all CPUs.
+    fn plan_tick(&self, cpu: usize) {
+        let length = self.settings.tick_ns;
+        self.state
+            .plan((self.now() / length + 1) * length, Happening::Tick(cpu));
     }
 
     /// The running task has done its step: the next ones, up to one that takes time.

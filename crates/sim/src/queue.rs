@@ -1,8 +1,35 @@
 //! Dispatch queues: by virtual time (a tree), or first in, first out (the same with a counter for a key).
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::task::TaskId;
+
+/// A map by small numbers or addresses, which nobody hostile chooses; asked for several times an event.
+pub(crate) type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
+
+/// Multiplies by an odd constant (2^64 over the golden ratio) and folds the upper half down.
+#[derive(Default)]
+pub(crate) struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&b| self.write_u64(u64::from(b)));
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        let product = (self.0 ^ n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ product >> 32;
+    }
+
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(n as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
 
 /// Virtual times wrap; around the time that queues are at they order like this.
 fn key(vtime: u64) -> u64 {
@@ -18,7 +45,7 @@ pub(crate) struct Queue {
 /// All that the scheduler made.
 #[derive(Default)]
 pub(crate) struct Queues {
-    by_id: HashMap<u64, Queue>,
+    by_id: Numbered<u64, Queue>,
     entered: u64,
 }
 

@@ -6,10 +6,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, VecDeque};
 use std::ptr;
 
-use crate::queue::Queues;
+use crate::queue::{Numbered, Queues};
 use crate::task::{CpuMask, Place, Task, TaskId, TaskStruct};
 
 pub(crate) const LOCAL: u64 = 1 << 63 | 2; // SCX_DSQ_LOCAL
@@ -24,8 +24,8 @@ pub(crate) enum Happening {
     Kick(usize, bool),
     /// The current step of the task that runs there is done. The number is that of its run.
     Done(usize, u64),
-    /// The tick, likewise.
-    Tick(usize, u64),
+    /// The tick.
+    Tick(usize),
     /// A BPF timer, by address, armed the so-manieth time.
     Timer(usize, u64),
     /// A sleep of a task ends; its number.
@@ -40,6 +40,8 @@ pub(crate) struct Cpu {
     /// Numbers what runs, so that ticks and ends of the one before are void.
     pub run: u64,
     pub resched: bool,
+    /// It ticks; an idle one does not.
+    pub ticks: bool,
     /// ns in which it was idle, and since when it is.
     pub idle_ns: u64,
     pub idle_since: Option<u64>,
@@ -68,7 +70,7 @@ pub(crate) struct State {
     pub online: CpuMask,
     pub agenda: RefCell<BinaryHeap<Reverse<(u64, u64, Happening)>>>,
     pub said: Cell<u64>,
-    pub timers: RefCell<HashMap<usize, (u64, usize)>>,
+    pub timers: RefCell<Numbered<usize, (u64, usize)>>,
     pub sent: Cell<Option<Sent>>,
     /// Tasks that dispatch has moved to the local queue.
     pub moved: Cell<u32>,
@@ -85,6 +87,7 @@ impl State {
             counted_to: 0,
             run: 0,
             resched: false,
+            ticks: false,
             idle_ns: 0,
             idle_since: Some(0),
         };
