@@ -16,7 +16,7 @@ fn cost(tasks: u64, cpus: u64) -> f64 {
     });
     for i in 0..tasks {
         let on = 100_000 + i % 97 * 10_000;
-        sim.start(on_off(on, on * tasks / cpus / 2));
+        sim.start(on_off(0, on, on * tasks / cpus / 2));
     }
     let mut end = 100_000_000;
     sim.run_until(end);

@@ -12,6 +12,7 @@
 //! | `queue.rs` | dispatch queues |
 //! | `task.rs` | tasks, and what a workload is |
 //! | `workload.rs` | workloads |
+//! | `scenario.rs`, `report.rs` | files that describe a machine and its tasks; table and picture of what happened |
 //! | `invariants.rs` | what must hold after every event |
 //! | `host/` | BPF helpers, maps and timers for the host's compiler |
 
@@ -20,6 +21,8 @@ mod host;
 mod invariants;
 mod kfuncs;
 mod queue;
+pub mod report;
+pub mod scenario;
 mod state;
 mod task;
 pub mod workload;

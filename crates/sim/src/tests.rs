@@ -78,7 +78,7 @@ fn a_reserved_task_misses_no_deadline_among_on_off_loads() {
     let mut sim = machine(1);
     sim.spec(7, 6 * MS, 30 * MS, false, false);
     for _ in 0..16 {
-        sim.start(on_off(11 * MS, 5 * MS));
+        sim.start(on_off(0, 11 * MS, 5 * MS));
     }
     let (task, jobs) = Periodic::new(7, 5 * MS, 30 * MS, SEC);
     sim.start(task);
@@ -138,7 +138,7 @@ fn the_same_workload_gives_the_same_trace() {
         let mut sim = machine(3);
         sim.spec(7, 6 * MS, 30 * MS, true, true);
         for _ in 0..5 {
-            sim.start(on_off(3 * MS, 2 * MS));
+            sim.start(on_off(0, 3 * MS, 2 * MS));
             sim.start(hog(7));
         }
         let (task, jobs) = Periodic::new(7, 4 * MS, 20 * MS, MS);

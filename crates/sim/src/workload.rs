@@ -77,10 +77,14 @@ pub fn hog(ino: u64) -> impl Program {
     }
 }
 
-/// Runs for `on` ns, sleeps for `off` ns.
-pub fn on_off(on: u64, off: u64) -> impl Program {
+/// Runs for `on` ns, sleeps for `off` ns; executes the program `ino` first (0: none).
+pub fn on_off(ino: u64, on: u64, off: u64) -> impl Program {
+    let mut begun = ino == 0;
     let mut sleeps = true;
     move |now: u64, _ran: u64| {
+        if !std::mem::replace(&mut begun, true) {
+            return Step::Exec(ino);
+        }
         sleeps = !sleeps;
         if sleeps {
             Step::SleepUntil(now + off)

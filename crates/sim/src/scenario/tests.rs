@@ -1,0 +1,110 @@
+//! Scenario files: what they mean, and what is refused with which words.
+
+use super::*;
+
+fn parse(text: &str) -> Result<Scenario, String> {
+    Scenario::parse(Path::new("a.toml"), text).map_err(|e| e.to_string())
+}
+
+const MOVIE: &str = r#"
+length = "4s"
+[[task]]
+name = "movie"
+work = "5ms"
+period = "40ms"
+reserve = "6ms/40ms"
+[[task]]
+name = "bomb"
+count = 10
+start = "1s"
+"#;
+
+#[test]
+fn a_movie_plays_through_a_bomb() {
+    let mut told = Vec::new();
+    let report = parse(MOVIE).unwrap().play(true, |ns| told.push(ns));
+    assert_eq!(told.last(), Some(&4_000_000_000));
+    let (movie, bomb) = (&report.tasks[0], &report.tasks[1]);
+    assert_eq!((movie.jobs, movie.missed, movie.admitted), (100, 0, 1));
+    assert!((124_000..126_000).contains(&movie.share_ppm), "{movie:?}");
+    assert!(
+        (655_000..657_000).contains(&bomb.share_ppm),
+        "3 of 4 s, and the movie's eighth off: {bomb:?}"
+    );
+    let table = report.table();
+    assert!(
+        table.lines().nth(1).unwrap().starts_with("movie"),
+        "{table}"
+    );
+    let svg = report.svg();
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n") && svg.contains(">bomb<"));
+}
+
+#[test]
+fn without_a_reservation_it_does_not() {
+    let report = parse(&MOVIE.replace("reserve = \"6ms/40ms\"", ""))
+        .unwrap()
+        .play(false, |_| {});
+    assert!(report.tasks[0].missed > 0, "{}", report.table());
+}
+
+#[test]
+fn mistakes_are_named() {
+    for (text, words) in [
+        ("length = \"1s\"", "no [[task]]"),
+        ("length = \"1s\"\nspeed = 3\n", "line 2"),
+        ("length = \"soon\"\n", "line 1"),
+        (
+            "cpus = 2000\nlength = \"1s\"\n[[task]]\nname = \"a\"",
+            "1 to 1024",
+        ),
+        ("length = \"0s\"\n[[task]]\nname = \"a\"", "length"),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\nwork = \"1ms\"",
+            "task \"a\": give work and period",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\nnice = 20",
+            "-20 to 19",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\ncpus = [1]",
+            "no CPU 1",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\nreserve = \"5ms\"",
+            "C/T",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\nreserve = \"5ms/1ms\"",
+            "at most T",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\ncount = 200000",
+            "at most 100000",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\nwork = \"2ms\"\nperiod = \"1ms\"",
+            "more than period",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\non = \"0ms\"\noff = \"1ms\"",
+            "more than 0",
+        ),
+    ] {
+        let error = parse(text).unwrap_err();
+        assert!(
+            error.starts_with("a.toml: ") && error.contains(words),
+            "{text:?}: {error}"
+        );
+    }
+    assert!(matches!(
+        Scenario::read(Path::new("/nowhere")),
+        Err(ScenarioError::Read(..))
+    ));
+}
+
+#[test]
+fn weights_are_the_kernels() {
+    assert_eq!([-20, 0, 5, 19].map(weight_of), [8668, 100, 33, 1]);
+}
