@@ -54,6 +54,11 @@ pub enum Command {
         after_help = "Needs neither the daemon nor root. Exits with 3 if aplomb cannot run here."
     )]
     Doctor(JsonArgs),
+    /// Play a scenario with the scheduler's own source, in virtual time; needs neither root nor the kernel side
+    #[command(
+        after_help = "Examples:\n  aplomb sim scenarios/bomb.toml                    a table of what each task got\n  aplomb sim scenarios/bomb.toml --svg bomb.svg     and who ran when, as a picture\n  aplomb sim scenarios/bomb.toml --cpus 4 --json"
+    )]
+    Sim(SimArgs),
     /// Read the specs again (root); a daemon that watches them does it by itself
     Reload,
     /// End the daemon (root): the kernel's own scheduler goes on
@@ -69,6 +74,22 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
+}
+
+#[derive(Debug, Args)]
+pub struct SimArgs {
+    /// The scenario (TOML): cpus, length, and a [[task]] for each kind of task
+    #[arg(value_name = "SCENARIO")]
+    pub file: PathBuf,
+    /// CPUs, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<usize>,
+    /// Draw who ran when
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -180,6 +180,18 @@ impl Scenario {
         }
     }
 
+    /// The same on another number of CPUs.
+    ///
+    /// # Errors
+    /// [`ScenarioError::Value`], naming `path`, if that makes no sense.
+    pub fn with_cpus(self, path: &Path, cpus: usize) -> Result<Self, ScenarioError> {
+        let scenario = Self { cpus, ..self };
+        match scenario.wrong() {
+            Some(what) => Err(ScenarioError::Value(path.into(), what)),
+            None => Ok(scenario),
+        }
+    }
+
     fn wrong(&self) -> Option<String> {
         if !(1..=MAX_CPUS).contains(&self.cpus) {
             return Some(format!("cpus = {}: 1 to {MAX_CPUS}", self.cpus));

@@ -17,6 +17,7 @@ mod docs;
 mod doctor;
 mod log;
 mod run;
+mod sim;
 mod spec;
 mod status;
 mod table;
@@ -39,6 +40,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Spec(SpecCommand::Remove { name }) => spec::remove(socket, &name),
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),
+        Command::Sim(args) => sim::sim(&args),
         Command::Reload => tell(socket, Ask::Reload {}),
         Command::Stop => tell(socket, Ask::Stop {}),
         Command::Completions { shell } => docs::completions(shell),
