@@ -355,7 +355,6 @@ impl Simulation {
             let mut tasks = s.tasks.borrow_mut();
             let t = &mut tasks[id];
             t.kernel.scx.flags |= QUEUED;
-            t.runnable_since = s.now.get();
             (t.kernel.cpu as usize, t.kernel.nr_cpus_allowed > 1)
         };
         let mut cpu = previous;

@@ -47,9 +47,39 @@ pub(crate) fn check(s: &State) {
         }
     }
     no_idle_cpu_is_wanted(s);
+    nobody_starves(s);
 }
 
-/// Work conservation. A CPU on which a choice, or a kick, is under way is not idle for long.
+/// Two slices of every task that may be before it, a debt, and the kernel's own patience (its watchdog: 30 s).
+fn nobody_starves(s: &State) {
+    let tasks = s.tasks.borrow();
+    let waiting = tasks
+        .iter()
+        .filter(|t| !matches!(t.place, Place::Asleep | Place::Gone))
+        .count() as u64;
+    // best-effort work may have a tenth of the CPU only
+    let bound = (5_000_000_000 + waiting * 2 * 8_000_000) * 10;
+    for (id, t) in tasks.iter().enumerate() {
+        if let Place::Queue(..) | Place::Local(_) = t.place {
+            let waits = s.now.get() - t.waits_since;
+            assert!(
+                waits < bound,
+                "{} ns: task {id} has waited for {waits} ns in {:?}",
+                s.now.get(),
+                t.place
+            );
+        }
+    }
+}
+
+/// The machine's fair queue, DSQ_FAIR of bpf/state.bpf.h.
+const FAIR: u64 = 1;
+
+/// Work conservation, of the machine's fair queue. A CPU on which a choice is under way is not idle for long.
+///
+/// Not of the EDF queues yet: a reserved task that is preempted waits for its own CPU, and no idle one is
+/// kicked for it (`reserved_enqueue`, while `putting`); nor of local queues, which the kernel lets nobody
+/// else serve. Both waits end with the budget of who is before them.
 fn no_idle_cpu_is_wanted(s: &State) {
     let tasks = s.tasks.borrow();
     for (cpu, c) in s.cpus.borrow().iter().enumerate() {
@@ -57,9 +87,9 @@ fn no_idle_cpu_is_wanted(s: &State) {
             continue;
         }
         let waits = |t: &crate::task::Task| {
-            matches!(t.place, Place::Queue(..) | Place::Local(_))
+            matches!(t.place, Place::Queue(FAIR, _))
                 && t.allowed.has(cpu)
-                && s.now.get() - t.runnable_since > crate::IDLE_BOUND_NS
+                && s.now.get() - t.waits_since > crate::IDLE_BOUND_NS
                 && s.now.get() - c.idle_since.unwrap_or(s.now.get()) > crate::IDLE_BOUND_NS
         };
         if let Some(id) = tasks.iter().position(|t| waits(t)) {

@@ -188,7 +188,11 @@ impl State {
 
     /// Do what the scheduler asked for with a task that it enqueued; `cpu` is the one it was enqueued on.
     pub fn deliver(&self, id: TaskId, cpu: usize, sent: Sent) {
-        self.tasks.borrow_mut()[id].kernel.scx.slice = sent.slice;
+        {
+            let t = &mut self.tasks.borrow_mut()[id];
+            t.kernel.scx.slice = sent.slice;
+            t.waits_since = self.now.get();
+        }
         if sent.queue == LOCAL {
             self.insert_local(cpu, id, sent.flags);
             return;

@@ -172,8 +172,8 @@ pub(crate) struct Task {
     pub storage: Box<[u64]>,
     /// Numbers its sleeps: a wake-up meant for an earlier one is void.
     pub naps: u64,
-    /// When it last became runnable, ns.
-    pub runnable_since: u64,
+    /// Since when it waits, if it does, ns.
+    pub waits_since: u64,
     pub migrations: u64,
 }
 
@@ -207,7 +207,7 @@ impl Task {
             program: Some(program),
             storage: Box::default(),
             naps: 0,
-            runnable_since: 0,
+            waits_since: 0,
             migrations: 0,
         });
         task.kernel.cpus_ptr = &task.allowed;

@@ -148,3 +148,5 @@ fn the_same_workload_gives_the_same_trace() {
     };
     assert!(play() == play());
 }
+
+mod chaos;
