@@ -6,6 +6,7 @@ harness stops at once if it is not, and here the records of what ran before and 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -51,6 +52,22 @@ class Outcome:
 
 class SchedulerMismatch(ExperimentError):
     """The kernel ran another scheduler than the one that a measurement names."""
+
+
+class PeerEnded(ExperimentError):
+    """The kernel ended a peer in the middle of a measurement (its watchdog): a finding about the peer, not a failure."""
+
+
+# The kernel's own words, for any reason but that the scheduler took its leave.
+ENDED = re.compile(r'sched_ext: BPF scheduler "[^"]*" disabled \((?!unregistered)(.*)\)\s*\n(?:.*sched_ext: [^:]*: (.*))?')
+
+
+def check_peer(scheduler: Scheduler, failure: str, log: str) -> None:
+    """Raise PeerEnded if the failure of a run was that the kernel had ended the peer, by the kernel's log."""
+    ended = ENDED.search(log)
+    if ended and scheduler.name.startswith("scx_"):
+        raise PeerEnded(f"{scheduler.name}: the kernel ended it: {', '.join(part for part in ended.groups() if part)} "
+                        f"({failure})")
 
 
 def divide(scheduler: Scheduler, steps: Sequence[Step]) -> list[Boot]:
@@ -144,6 +161,8 @@ def read_boot(experiment: Experiment, boot: Boot, folder: Path, status: dict[str
     scheduler = boot.scheduler
     failure = folder / "failure"
     if failure.exists():
+        log = folder / "dmesg"
+        check_peer(scheduler, failure.read_text().strip(), log.read_text(errors="replace") if log.exists() else "")
         raise ExperimentError(f"{scheduler.name}: {failure.read_text().strip()} (guest's output: {folder})")
     if status["reason"] != "exited" or status["exit_status"]:
         raise ExperimentError(f"{scheduler.name}: the guest ended with {status['reason']}, exit status "

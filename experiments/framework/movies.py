@@ -83,7 +83,7 @@ def steps(scheduler: Scheduler, clips: Sequence[str], forms: Sequence[str], load
             for form in forms:
                 words = ["movie", clip.file, form, STARTUP_S, phases.before, phases.during, phases.after,
                          *scheduler.prefix(clip.reservation), "--", *load.words(form)]
-                length = STARTUP_S + phases.before + phases.during + phases.after + 3
+                length = STARTUP_S + phases.before + phases.during + phases.after + 9
                 made.append(Step(f"{clip.name}-{form}-{load.name}", [str(word) for word in words], length,
                                  load.profile(clip)))
     return made

@@ -12,7 +12,7 @@ from typing import Any
 from . import guest, results
 from .errors import ExperimentError
 from .experiment import Experiment
-from .guest import Boot, Outcome
+from .guest import Boot, Outcome, PeerEnded
 from .marks import Mark
 from .schedulers import Scheduler, all_schedulers
 
@@ -36,8 +36,11 @@ def choose(experiment: Experiment, asked: list[str] | None, quick: bool) -> tupl
 
 
 def measure(experiment: Experiment, schedulers: list[Scheduler], quick: bool, jobs: int, keep: Path,
-            quiet: bool = False) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Samples by scheduler and step, and the lab's status of one guest. Raises ExperimentError at the first failure."""
+            quiet: bool = False) -> tuple[dict[str, dict[str, Any]], dict[str, Any], dict[str, str]]:
+    """Samples by scheduler and step, the lab's status of one guest, and the peers that the kernel ended, with its reasons.
+
+    Raises ExperimentError at the first failure. A peer that was ended has no samples: half of them would be no comparison.
+    """
     boots = [boot for scheduler in schedulers for boot in guest.divide(scheduler, list(experiment.steps(scheduler, quick)))]
     boots.sort(key=lambda boot: -boot.seconds)  # the longest first, so that the last ones end together
     seconds = sum(boot.seconds for boot in boots)
@@ -50,19 +53,26 @@ def measure(experiment: Experiment, schedulers: list[Scheduler], quick: bool, jo
         running[pool.submit(guest.run_boot, experiment, boot, place, quiet)] = boot
     samples: dict[str, dict[str, Any]] = {scheduler.name: {} for scheduler in schedulers}
     status: dict[str, Any] = {}
+    ended: dict[str, str] = {}
     try:
         while running:
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                outcome = future.result()
-                samples[running.pop(future).scheduler.name].update(outcome.samples)
+                name = running.pop(future).scheduler.name
+                try:
+                    outcome = future.result()
+                except PeerEnded as end:
+                    ended[name] = str(end)
+                    continue
+                samples[name].update(outcome.samples)
                 status = outcome.status
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         raise
     pool.shutdown()
-    ordered = {s.name: {step.name: samples[s.name][step.name] for step in experiment.steps(s, quick)} for s in schedulers}
-    return ordered, status
+    ordered = {s.name: {step.name: samples[s.name][step.name] for step in experiment.steps(s, quick)}
+               for s in schedulers if s.name not in ended}
+    return ordered, status, ended
 
 
 def run(experiment: Experiment, asked: list[str] | None, quick: bool, jobs: int, out: Path, command: str,
@@ -76,7 +86,10 @@ def run(experiment: Experiment, asked: list[str] | None, quick: bool, jobs: int,
     source = results.source_version()
     began = time.monotonic()
     keep = Path(tempfile.mkdtemp(prefix="aplomb-guests-"))  # kept when something fails: the error names it
-    samples, status = measure(experiment, schedulers, quick, jobs, keep, quiet)
+    samples, status, ended = measure(experiment, schedulers, quick, jobs, keep, quiet)
+    for reason in ended.values():
+        print(f"left out: {reason}", file=sys.stderr)
+    skipped |= ended
     if keep_output:
         print(f"the guests' output: {keep}", file=sys.stderr)
     else:

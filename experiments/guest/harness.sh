@@ -130,12 +130,15 @@ end_load() {
 
 # movie CLIP FORM STARTUP BEFORE DURING AFTER PREFIX… -- LOAD…
 # The player's status line goes to trace_marker, so the kernel stamps every frame, and no reader can starve.
+# It starts on a machine that was quiet for longer than admission looks back (R_load: 4 s): what the step before
+# left would have it rejected.
 movie() {
 	local clip=$1 form=$2 startup=$3 before=$4 during=$5 after=$6 prefix=() player i
 	shift 6
 	while [ "$1" != -- ]; do prefix+=("$1"); shift; done
 	shift
 	load=("$@")
+	sleep 6
 	echo 0 > $trace/tracing_on
 	echo mono > $trace/trace_clock
 	echo 8192 > $trace/buffer_size_kb

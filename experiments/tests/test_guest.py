@@ -5,7 +5,7 @@ from pathlib import Path
 
 from experiments.framework import Experiment, Step
 from experiments.framework.errors import ExperimentError
-from experiments.framework.guest import Boot, SchedulerMismatch, check_read_back, divide, read_boot
+from experiments.framework.guest import Boot, PeerEnded, SchedulerMismatch, check_peer, check_read_back, divide, read_boot
 from experiments.framework.schedulers import Reservation, all_schedulers
 
 SCHEDULERS = all_schedulers()
@@ -13,6 +13,15 @@ APLOMB, EEVDF, LAVD = SCHEDULERS["aplomb"], SCHEDULERS["eevdf"], SCHEDULERS["scx
 
 
 class ReadBack(unittest.TestCase):
+    def test_a_peer_that_the_kernel_ended_is_a_finding(self) -> None:
+        log = ('[   47.5] sched_ext: BPF scheduler "bpfland_1.1.4" disabled (runnable task stall)\n'
+               "[   47.6] sched_ext: bpfland_1.1.4: khugepaged[36] failed to run for 5.632s\n")
+        with self.assertRaisesRegex(PeerEnded, "runnable task stall, khugepaged.*5.632s"):
+            check_peer(all_schedulers()["scx_bpfland"], "the kernel runs stock", log)
+        check_peer(all_schedulers()["aplomb"], "the kernel runs stock", log)  # ours may not be ended
+        left = log.replace("runnable task stall", "unregistered from user space")
+        check_peer(all_schedulers()["scx_bpfland"], "the kernel runs stock", left)
+
     def test_the_right_one(self):
         check_read_back(APLOMB, "s", "enabled aplomb 1 0", "enabled aplomb 1 0")
         check_read_back(LAVD, "s", "enabled lavd_1.1.4_x86_64 3 0", "enabled lavd_1.1.4_x86_64 3 0")
