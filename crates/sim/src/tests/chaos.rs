@@ -87,12 +87,12 @@ fn play(seed: u64, cpus: usize, kick_ns: u64, timer_late_ns: u64) -> (u64, Vec<c
         let life = Life::new(chance.below(u64::MAX), &born);
         sim.start_with(weight, allowed, Box::new(life));
     }
-    sim.run_until(4_000_000_000);
+    sim.run_until(8_000_000_000);
     (sim.events(), sim.trace().to_vec())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     /// Whatever they do, the invariants hold (checked after every event), timers late or not.
     #[test]
