@@ -77,9 +77,10 @@ const FAIR: u64 = 1;
 
 /// Work conservation, of the machine's fair queue. A CPU on which a choice is under way is not idle for long.
 ///
-/// Not of the EDF queues yet: a reserved task that is preempted waits for its own CPU, and no idle one is
-/// kicked for it (`reserved_enqueue`, while `putting`); nor of local queues, which the kernel lets nobody
-/// else serve. Both waits end with the budget of who is before them.
+/// Best-effort tasks only, for now: a reserved task that is preempted waits for its own CPU, and one that is
+/// moved to the fair queue (`head_is_eligible`) waits for whoever chooses next; in neither case is an idle CPU
+/// kicked. Nor of local queues, which the kernel lets nobody else serve. These waits end with the budget, or
+/// the slice, of who is before them.
 fn no_idle_cpu_is_wanted(s: &State) {
     let tasks = s.tasks.borrow();
     for (cpu, c) in s.cpus.borrow().iter().enumerate() {
@@ -88,6 +89,7 @@ fn no_idle_cpu_is_wanted(s: &State) {
         }
         let waits = |t: &crate::task::Task| {
             matches!(t.place, Place::Queue(FAIR, _))
+                && t.kernel.bpf_storage.is_null()
                 && t.allowed.has(cpu)
                 && s.now.get() - t.waits_since > crate::IDLE_BOUND_NS
                 && s.now.get() - c.idle_since.unwrap_or(s.now.get()) > crate::IDLE_BOUND_NS

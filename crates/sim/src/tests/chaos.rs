@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use crate::{CpuMask, Program, Settings, Simulation, Step};
 
@@ -92,9 +93,9 @@ fn play(seed: u64, cpus: usize, kick_ns: u64, timer_late_ns: u64) -> (u64, Vec<c
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-    /// Whatever they do, the invariants hold (checked after every event), timers late or not.
+    /// (The same lives each time: more with another seed.) Whatever they do, the invariants hold (checked after every event), timers late or not.
     #[test]
     fn chaos_keeps_the_invariants(seed: u64, cpus in 1usize..5, kick_us in 0u64..20, late_us in prop_oneof![Just(0u64), 0u64..2000]) {
         let (events, _) = play(seed, cpus, kick_us * 1000, late_us * 1000);
