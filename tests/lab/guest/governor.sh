@@ -64,8 +64,9 @@ revocation() { # NAME
 	revoked_before=$(counter revoked)
 	check overload-begins$1 "" overload
 	# not asked in a loop: what we take at real-time priority is missing from R_load
-	sleep 10
-	check overload-is-relieved$1 "" any_revoked
+	sleep 8
+	check overload-is-relieved$1 "within two windows" any_revoked
+	sleep 2
 	/job/aplomb status --json > $out/overload$1.json
 	for name in a b quiet; do
 		pid=${!name}
