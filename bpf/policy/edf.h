@@ -37,20 +37,39 @@
  *    sleeper leaves unused adds up without end (a player that needs 1 of 5 ms could hold the CPU for a
  *    minute after an hour), and an overrun is forgiven. We take min: nothing is carried over, and an
  *    overrun is paid back. crates/policy/src/edf.rs has the counter-example as a test.
+ *
+ * 5. Policies. What becomes of a task whose budget is used up (the rest is common to all):
+ *
+ *        redline    waits for its next period; until then it has spare time, like any best-effort task
+ *        fcbs       the same, and it may use what others leave of their budgets (fcbs.h)
+ *        cbs-hard   waits, and runs not at all: C in T and never more (Abeni and Buttazzo's hard reservation)
+ *        cbs-soft   has its next budget at once, for a deadline one period later (their soft one): at least
+ *                   C in T, and before best-effort work for as long as it does not sleep
  */
 #ifndef APLOMB_POLICY_EDF_H
 #define APLOMB_POLICY_EDF_H
 
 #include "types.h"
 
+enum server_policy {
+	POLICY_DEFAULT = 0, /* in a spec: what is set for all */
+	POLICY_REDLINE = 1,
+	POLICY_CBS_HARD = 2,
+	POLICY_CBS_SOFT = 3,
+	POLICY_FCBS = 4,
+	NR_POLICIES = 5
+};
+
 struct edf_server {
 	u64 runtime;  /* C, ns */
 	u64 period;   /* T, ns, >= runtime */
 	u64 start;    /* of the current period, ns on the caller's clock */
-	u64 deadline; /* its end: start + period */
+	u64 deadline; /* its end: start + period (cbs-soft: or later) */
 	s64 budget;   /* ns left of C; below 0 after an overrun */
 	u32 slept;    /* the task slept voluntarily in this period (Listing 1, line 7) */
 	u32 late;     /* this period's deadline passed with work left: reported once */
+	u32 policy;   /* enum server_policy, not the default */
+	u32 pad;
 };
 
 enum edf_change {
@@ -150,6 +169,7 @@ static inline enum edf_change edf_assign(struct edf_server *s, u64 now)
 {
 	bool had_budget = s->budget > 0;
 	s64 budget;
+	u64 next;
 
 	if (had_budget && time_before(now, s->deadline))
 		return EDF_KEPT;
@@ -166,7 +186,10 @@ static inline enum edf_change edf_assign(struct edf_server *s, u64 now)
 		budget = (s64)s->runtime;
 	if (budget <= 0)
 		budget = 1;
-	edf_renew(s, time_before(now, s->deadline) ? s->deadline : now, budget);
+	next = time_before(now, s->deadline) ? s->deadline : now;
+	edf_renew(s, next, budget);
+	if (!had_budget && s->policy == POLICY_CBS_SOFT)
+		s->start = now; /* the deadline alone is postponed */
 	return had_budget ? EDF_RENEWED : EDF_EXHAUSTED;
 }
 

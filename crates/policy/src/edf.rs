@@ -35,6 +35,10 @@ pub struct Server {
     pub slept: u32,
     /// 1: the deadline passed with work left, and that was reported.
     pub late: u32,
+    /// `enum server_policy`: what becomes of it when its budget is used up.
+    pub policy: u32,
+    /// Nothing.
+    pub pad: u32,
 }
 
 extern "C" {

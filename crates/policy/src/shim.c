@@ -18,6 +18,7 @@
 const size_t policy_layout_edf_server[] = {
 	sizeof(struct edf_server), AT(edf_server, runtime), AT(edf_server, period), AT(edf_server, start),
 	AT(edf_server, deadline),  AT(edf_server, budget),  AT(edf_server, slept),  AT(edf_server, late),
+	AT(edf_server, policy),    AT(edf_server, pad),
 };
 
 u64 policy_edf_bandwidth(u64 runtime, u64 period)

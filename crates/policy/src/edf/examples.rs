@@ -30,7 +30,9 @@ fn layout_is_the_headers() {
         deadline,
         budget,
         slept,
-        late
+        late,
+        policy,
+        pad
     );
 }
 

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * wmr.h - EDF-WMR: a reservation that fits on no single CPU is split over several, in windows.
+ *
+ * Source: Kato, Ishikawa and Rajkumar, section 5 and Fig. 5 (EDF-WM: Kato, Yamasaki, Ishikawa 2009).
+ *
+ * 1. Why. Three movies of 61 % do not fit on two CPUs if each stays on one: 1.22 > 1. Run by global EDF, a
+ *    few long jobs let short ones miss at a total of little more than one CPU (Dhall and Liu). So most
+ *    reservations stay on one CPU, where EDF is perfect, and only those that fit nowhere migrate, at set
+ *    times, so that each CPU can be checked by itself.
+ *
+ * 2. Model. A period of P is cut into n windows of P/n. In window x the server is on its x-th CPU, with a
+ *    budget Q'_x and the window's end for a deadline. To that CPU it is a sporadic task that needs Q'_x
+ *    within P/n, once in P; to itself it has Q'_1 + .. + Q'_n = Q in each P, never at two places at once.
+ *
+ *        CPU 0   |== Q'_1 ==......|                               |== Q'_1 ==
+ *        CPU 1                    |...== Q'_2 ==..|
+ *        CPU 2                                    |== Q'_3 ==.....|
+ *                release         P/3            2P/3          release + P
+ *
+ *    A budget that is used up early does not migrate early ("strict postponement"): the server waits for
+ *    its next window, on this CPU, where it may use what others leave (fcbs.h).
+ *
+ * 3. Control: wmr_wake, wmr_assign in place of edf_wake, edf_assign. A server that sleeps within its window
+ *    keeps nothing for later: sleeping counts as running there (else its work comes in a bunch before the
+ *    window's end, which no other task on that CPU was checked against); and its next period begins no
+ *    earlier than P after the last, at a wake-up.
+ *
+ * 4. Admission. dbf(L), what tasks can demand in any L ns, must not exceed L (Baruah et al.). The paper
+ *    checks L at deadlines only, with the staircase floor((L - D)/P) + 1; between its steps that lets in
+ *    sets that miss (crates/policy/src/wmr has one). Here the staircase is replaced by the straight line
+ *    on top of it (Fisher, Baker and Baruah 2006):
+ *
+ *        dbf*(L) = Q' (1 + (L - D)/P) for L >= D, else 0
+ *
+ *    Then what is free, L - sum dbf*(L), falls at deadlines only and rises in between while the bandwidths
+ *    add up to no more than the CPU: checking each D once is enough. For tasks with D = P it is
+ *    the exact test, sum Q/P <= 1. Worst-fit, as in the paper: a task goes where most is free.
+ *
+ * Rounded against the newcomer throughout, so that sums of roundings admit nobody.
+ */
+#ifndef APLOMB_POLICY_WMR_H
+#define APLOMB_POLICY_WMR_H
+
+#include "edf.h"
+
+/* CPUs that one reservation may be split over: with more, windows become shorter than their overhead. */
+#define WMR_PARTS 8
+/* Guaranteed reservations, or parts of them, on one CPU; one more is refused there. */
+#define WMR_MEMBERS 32
+/* A part below this is not worth its migration, ns. */
+#define WMR_LEAST_NS (200 * NSEC_PER_USEC)
+
+/* A reservation over several CPUs; beside its edf_server, whose start, deadline and budget are the window's. */
+struct wmr_split {
+	u64 runtime[WMR_PARTS]; /* Q'_x, ns */
+	s32 cpu[WMR_PARTS];
+	u64 release;  /* the period's start, ns */
+	u64 slept_at; /* when its task last went to sleep, ns */
+	s64 kept;     /* the budget then, ns */
+	u32 parts;    /* n; 0: not split */
+	u32 window;   /* number of the current one */
+};
+
+/* What a CPU has promised: Q' within D, once in P. */
+struct wmr_member {
+	u64 runtime; /* Q', ns */
+	u64 window;  /* D, ns: P/n; P if it is not split */
+	u64 period;  /* P, ns, >= 1 ms */
+	u64 slot;    /* whose it is */
+};
+
+struct wmr_roster {
+	struct wmr_member member[WMR_MEMBERS];
+	u32 members;
+	u32 version; /* changes with each change */
+};
+
+/* --- run time ---------------------------------------------------------------------------------------- */
+
+/* Window @x of the period that began at @w->release. */
+static inline void wmr_enter(struct wmr_split *w, struct edf_server *s, u32 x)
+{
+	u64 length = w->parts ? s->period / w->parts : s->period;
+
+	if (x >= WMR_PARTS)
+		x = 0;
+	w->window = x;
+	s->start = w->release + x * length;
+	s->deadline = x + 1 < w->parts ? s->start + length : w->release + s->period;
+	s->budget = (s64)w->runtime[x];
+	s->slept = 0;
+	s->late = 0;
+}
+
+/* A period begins now, with a full budget. */
+static inline void wmr_release(struct wmr_split *w, struct edf_server *s, u64 now)
+{
+	w->release = now;
+	wmr_enter(w, s, 0);
+}
+
+/* The window of the current period that @now, before its end, is in. */
+static inline u32 wmr_window_at(const struct wmr_split *w, const struct edf_server *s, u64 now)
+{
+	u64 length = w->parts ? s->period / w->parts : s->period;
+	u64 x = length ? (now - w->release) / length : 0;
+
+	return x < w->parts ? (u32)x : w->parts - 1;
+}
+
+/* The task goes to sleep; after edf_charge(). */
+static inline void wmr_sleep(struct wmr_split *w, const struct edf_server *s, u64 now)
+{
+	w->slept_at = now;
+	w->kept = s->budget;
+}
+
+/* The task wakes up; followed by wmr_assign(). */
+static inline void wmr_wake(struct wmr_split *w, struct edf_server *s, u64 now)
+{
+	u64 from = time_before(w->slept_at, s->start) ? s->start : w->slept_at;
+	s64 left;
+
+	if (!time_before(now, w->release + s->period)) {
+		wmr_release(w, s, now);
+	} else if (!time_before(now, s->deadline)) {
+		wmr_enter(w, s, wmr_window_at(w, s, now));
+		s->budget -= (s64)(now - s->start);
+	} else if (time_before(from, now)) { /* else it waits for its next window as before */
+		left = w->kept - (s64)(now - from);
+		if (left < s->budget)
+			s->budget = left > 0 ? left : 0; /* asleep is no debt */
+	}
+	s->slept = 1;
+}
+
+/* In place of edf_assign(): the next window, or period, if the current one is over by budget or by time. */
+static inline enum edf_change wmr_assign(struct wmr_split *w, struct edf_server *s, u64 now)
+{
+	bool had_budget = s->budget > 0, missed = had_budget && !s->slept;
+	s64 debt = s->budget < 0 ? s->budget : 0;
+	u64 end = w->release + s->period;
+
+	if (had_budget && time_before(now, s->deadline))
+		return EDF_KEPT;
+	if (time_before(now, s->deadline) && w->window + 1 < w->parts) {
+		wmr_enter(w, s, w->window + 1);
+	} else if (time_before(now, end) && !time_before(now, s->deadline)) {
+		wmr_enter(w, s, wmr_window_at(w, s, now));
+	} else {
+		w->release = time_before(now, end + s->period) ? end : now;
+		if (s->slept && time_before(w->release, now))
+			w->release = now;
+		wmr_enter(w, s, 0);
+	}
+	s->budget += debt;
+	if (s->budget <= 0)
+		s->budget = 1;
+	if (missed)
+		return EDF_MISSED;
+	return had_budget ? EDF_RENEWED : EDF_EXHAUSTED;
+}
+
+/* --- admission --------------------------------------------------------------------------------------- */
+
+/* dbf*(@length) of one member, ns, rounded up. In units of us where 64 bits would not hold the product. */
+static inline u64 wmr_demand(const struct wmr_member *m, u64 length)
+{
+	u64 beyond_us;
+
+	if (length < m->window)
+		return 0;
+	if (length == m->window)
+		return m->runtime;
+	beyond_us = (length - m->window) / 1000 + 1;
+	return m->runtime + beyond_us * m->runtime / (m->period / 1000) + 1;
+}
+
+/* What is free at @length for a newcomer with @period and @window: the most Q' with dbf*(length) in it, ns. */
+static inline u64 wmr_room_at(const struct wmr_roster *r, u64 length, u64 period, u64 window,
+			      u64 capacity_ppm)
+{
+	u64 room = length / 1000 * capacity_ppm / 1000, taken = 0;
+	u32 i;
+
+	for (i = 0; i < WMR_MEMBERS; i++)
+		if (i < r->members)
+			taken += wmr_demand(&r->member[i], length);
+	if (taken >= room)
+		return 0;
+	room -= taken;
+	if (length > window)
+		room = room * (period / 1000) / ((period + length - window) / 1000 + 1);
+	return room;
+}
+
+/* Bandwidth of one member, ppm, rounded up. */
+static inline u64 wmr_bandwidth(u64 runtime, u64 period)
+{
+	return (runtime * PPM + period - 1) / period;
+}
+
+/* Bandwidth that is promised on this CPU, ppm. */
+static inline u64 wmr_promised(const struct wmr_roster *r)
+{
+	u64 sum = 0;
+	u32 i;
+
+	for (i = 0; i < WMR_MEMBERS; i++)
+		if (i < r->members)
+			sum += wmr_bandwidth(r->member[i].runtime, r->member[i].period);
+	return sum;
+}
+
+/*
+ * The most that a newcomer may have here of @window ns, once in @period, ns; 0: nothing. @capacity_ppm: the
+ * part of the CPU that may be promised.
+ */
+static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 capacity_ppm)
+{
+	u64 promised = wmr_promised(r), room, at;
+	u32 i;
+
+	if (promised >= capacity_ppm || r->members >= WMR_MEMBERS)
+		return 0;
+	room = period / 1000 * (capacity_ppm - promised) / 1000;
+	at = wmr_room_at(r, window, period, window, capacity_ppm);
+	if (at < room)
+		room = at;
+	for (i = 0; i < WMR_MEMBERS; i++) {
+		if (i >= r->members || r->member[i].window <= window)
+			continue;
+		at = wmr_room_at(r, r->member[i].window, period, window, capacity_ppm);
+		if (at < room)
+			room = at;
+	}
+	return room;
+}
+
+/* CPU @cpu has @room for a part: keep the @n largest, the largest first. */
+static inline void wmr_offer(struct wmr_split *w, u32 n, s32 cpu, u64 room)
+{
+	u32 i;
+
+	if (room < WMR_LEAST_NS)
+		return;
+	for (i = 0; i < WMR_PARTS; i++) {
+		u64 other_room = w->runtime[i];
+		s32 other = w->cpu[i];
+
+		if (i >= n)
+			break;
+		if (i < w->parts && other_room >= room)
+			continue;
+		w->runtime[i] = room;
+		w->cpu[i] = cpu;
+		if (i >= w->parts) {
+			w->parts = i + 1;
+			break;
+		}
+		room = other_room;
+		cpu = other;
+	}
+}
+
+/* Are the offers enough for @runtime in @n windows? Then the last part is cut to what is needed. */
+static inline bool wmr_complete(struct wmr_split *w, u32 n, u64 runtime)
+{
+	u32 i;
+
+	if (w->parts != n)
+		return false;
+	for (i = 0; i < WMR_PARTS; i++) {
+		if (i >= n)
+			break;
+		if (w->runtime[i] > runtime)
+			w->runtime[i] = runtime;
+		runtime -= w->runtime[i];
+	}
+	return !runtime;
+}
+
+static inline void wmr_join(struct wmr_roster *r, u64 slot, u64 runtime, u64 window, u64 period)
+{
+	if (r->members >= WMR_MEMBERS)
+		return; /* wmr_room() had nothing for it */
+	r->member[r->members] =
+		(struct wmr_member){ .runtime = runtime, .window = window, .period = period, .slot = slot };
+	r->members++;
+	r->version++;
+}
+
+static inline void wmr_leave(struct wmr_roster *r, u64 slot)
+{
+	u32 i, kept = 0;
+
+	for (i = 0; i < WMR_MEMBERS; i++) {
+		if (i >= r->members)
+			break;
+		if (r->member[i].slot == slot)
+			continue;
+		if (kept < WMR_MEMBERS)
+			r->member[kept] = r->member[i];
+		kept++;
+	}
+	r->members = kept;
+	r->version++;
+}
+
+#endif /* APLOMB_POLICY_WMR_H */
