@@ -11,13 +11,14 @@
  *          +---> REJECTED ---+     R_load < R_lo, fits, its memory is there: one a window
  *
  * Where we differ: placement takes the CPU with the least max(R_load, S_load), since several programs
- * launched within a second would all see the same R_load. Rejected tasks may be reactivated like
+ * launched within a second would all see the same R_load. What is guaranteed there (guarantee.bpf.h) is
+ * added to both. Rejected tasks may be reactivated like
  * revoked ones, or a program that was started at a bad moment would stay second class for life.
  */
 #ifndef APLOMB_GOVERNOR_BPF_H
 #define APLOMB_GOVERNOR_BPF_H
 
-#include "events.bpf.h"
+#include "guarantee.bpf.h"
 
 /* Victims per CPU and second; more overload than that is dealt with in the next second. */
 #define MAX_VICTIMS 16
@@ -54,9 +55,9 @@ static __noinline s32 least_loaded(struct task_struct *p)
 
 	bpf_for(cpu, 0, nr_cpus) {
 		struct cpu_ctx *c = cpu_ctx(cpu);
-		u64 load = load_expected(&c->load);
+		u64 load = cpu_expected(c);
 
-		if (load < least && c->online && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) {
+		if (load < least && may_use(p, cpu)) {
 			least = load;
 			best = cpu;
 		}
@@ -71,8 +72,50 @@ static __noinline bool governor_fits(struct task_struct *p, u64 bw_ppm, u64 *loa
 
 	if (cpu < 0)
 		return false;
-	*load_ppm = load_expected(&cpu_ctx(cpu)->load);
-	return load_fits(&cpu_ctx(cpu)->load, bw_ppm, r_hi_ppm);
+	*load_ppm = cpu_expected(cpu_ctx(cpu));
+	return load_fits(&cpu_ctx(cpu)->load, bw_ppm + cpu_ctx(cpu)->guaranteed_ppm, r_hi_ppm);
+}
+
+/* A period of @s begins: on its first CPU. Called with s->lock held. */
+static __always_inline void server_begin(struct server *s, u64 now)
+{
+	edf_init(&s->info.edf, now, s->info.spec.runtime_ns, s->info.spec.period_ns);
+	s->info.edf.policy = s->info.spec.policy ? s->info.spec.policy : server_policy;
+	if (s->info.split.parts > 1)
+		wmr_release(&s->info.split, &s->info.edf, now);
+	s->info.admitted_ns = now;
+}
+
+/* Admission by what is promised: @s, whose task is @p, gets its place, or goes on without one. */
+static __noinline bool governor_guarantee(struct server *s, struct task_struct *p, bool again)
+{
+	u64 now = bpf_ktime_get_ns(), bw = server_bandwidth(s);
+	bool taken = false, fits = guarantee(s, p);
+	u32 parts = s->info.split.parts;
+
+	bpf_spin_lock(&s->lock);
+	if (s->info.tgid == p->tgid && s->info.state != SERVER_FREE) { /* else its task has just ended */
+		taken = fits;
+		if (fits) {
+			server_begin(s, now);
+			s->info.cpu = s->info.split.cpu[0];
+			s->info.guaranteed = 1;
+			s->info.state = SERVER_ADMITTED;
+		} else if (!again) {
+			s->info.state = SERVER_REJECTED;
+		}
+	}
+	bpf_spin_unlock(&s->lock);
+	if (fits && !taken)
+		guarantee_leave(s);
+	if (taken)
+		emit(EV_GUARANTEED, s, parts,
+		     cpu_ctx(s->info.cpu)->guaranteed_ppm -
+			     edf_bandwidth(s->info.split.runtime[0], s->info.spec.period_ns),
+		     bw);
+	else if (!again)
+		emit(EV_REJECTED, s, cpu_expected(cpu_ctx(task_cpu(p))), r_max_ppm, bw);
+	return taken;
 }
 
 /*
@@ -83,17 +126,22 @@ static __noinline bool governor_fits(struct task_struct *p, u64 bw_ppm, u64 *loa
 static __noinline bool governor_admit(struct server *s, struct task_struct *p, bool launch, bool again)
 {
 	u64 bw = server_bandwidth(s), r, expected, now = bpf_ktime_get_ns();
-	s32 cpu = least_loaded(p);
 	struct cpu_ctx *c;
 	bool fits, taken;
+	s32 cpu;
 
+	s->info.guaranteed = 0;
+	s->info.split.parts = 0;
+	if (s->info.spec.flags & SPEC_GUARANTEED)
+		return governor_guarantee(s, p, again);
+	cpu = least_loaded(p);
 	if (cpu < 0)
 		return false;
 	c = cpu_ctx(cpu);
 	bpf_spin_lock(&governor_lock);
-	r = c->load.r_ppm;
-	expected = load_expected(&c->load);
-	fits = load_fits(&c->load, bw, r_hi_ppm) && (!again || r < r_lo_ppm);
+	r = c->guaranteed_ppm + c->load.r_ppm;
+	expected = cpu_expected(c);
+	fits = load_fits(&c->load, bw + c->guaranteed_ppm, r_hi_ppm) && (!again || r < r_lo_ppm);
 	if (fits && launch)
 		load_launch(&c->load, bw);
 	bpf_spin_unlock(&governor_lock);
@@ -111,9 +159,8 @@ static __noinline bool governor_admit(struct server *s, struct task_struct *p, b
 	bpf_spin_lock(&s->lock);
 	taken = s->info.tgid == p->tgid && s->info.state != SERVER_FREE;
 	if (taken) { /* else its task has just ended */
-		edf_init(&s->info.edf, now, s->info.spec.runtime_ns, s->info.spec.period_ns);
+		server_begin(s, now);
 		s->info.cpu = cpu;
-		s->info.admitted_ns = now;
 		s->info.state = SERVER_ADMITTED;
 	}
 	bpf_spin_unlock(&s->lock);
@@ -137,6 +184,10 @@ static __always_inline void governor_leave(struct server *s)
 	u64 bw = server_bandwidth(s);
 	struct cpu_ctx *c = cpu_ctx(s->info.cpu);
 
+	if (s->info.guaranteed) {
+		guarantee_leave(s);
+		return;
+	}
 	if (time_before(now, s->info.edf.deadline) && s->info.spec.runtime_ns)
 		bw = s->info.edf.budget > 0 ? bw * (u64)s->info.edf.budget / s->info.spec.runtime_ns : 0;
 
@@ -156,7 +207,7 @@ static __noinline struct server *pick_victim(u32 cpu, u64 *use)
 		struct server *s = server_at(slot);
 		u64 ppm, rank;
 
-		if (!s || s->info.state != SERVER_ADMITTED || s->info.cpu != (s32)cpu ||
+		if (!s || s->info.state != SERVER_ADMITTED || s->info.cpu != (s32)cpu || s->info.guaranteed ||
 		    !(s->info.spec.flags & SPEC_REVOCABLE))
 			continue;
 		bpf_spin_lock(&s->lock);
@@ -188,7 +239,7 @@ static __noinline void relieve_cpu(u32 cpu)
 	u32 i;
 
 	bpf_for(i, 0, MAX_VICTIMS) {
-		u64 use = 0, r = c->load.r_ppm;
+		u64 use = 0, r = c->guaranteed_ppm + c->load.r_ppm;
 		struct server *s;
 		bool revoked;
 
@@ -281,7 +332,7 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 		if (idle)
 			__builtin_memset(&c->load, 0, sizeof(c->load));
 		bpf_spin_unlock(&governor_lock);
-		if (c->load.r_ppm > r_max_ppm)
+		if (c->load.r_ppm + c->guaranteed_ppm > r_max_ppm)
 			relieve_cpu(cpu);
 	}
 	sample_no++;

@@ -11,7 +11,9 @@
 
 #include "policy/types.h"
 #include "policy/edf.h"
+#include "policy/fcbs.h"
 #include "policy/load.h"
+#include "policy/wmr.h"
 
 enum limits {
 	MAX_CPUS = 1024,      /* possible CPUs; attach is refused above */
@@ -31,7 +33,8 @@ enum spec_flags {
 	SPEC_REVOCABLE = 1 << 2,   /* R: may be revoked when the CPU is overloaded */
 	SPEC_PARENT = 1 << 3,      /* P: matched only when an interactive task starts it (Redline's rule;
 				      keeps a shell's or a tool's spec away from build jobs) */
-	SPEC_STICKY = 1 << 4       /* from `aplomb run`: kept over exec of programs without a spec */
+	SPEC_STICKY = 1 << 4,      /* from `aplomb run`: kept over exec of programs without a spec */
+	SPEC_GUARANTEED = 1 << 5   /* G: admitted by what is promised, not by what is used; may be split */
 };
 
 struct spec {
@@ -41,6 +44,8 @@ struct spec {
 	u32 flags;       /* enum spec_flags */
 	u32 protect_s;   /* pi, memory protection period in seconds; 0: chosen by aplomb */
 	u32 io_priority; /* 0..7, 0xffffffff: chosen by aplomb */
+	u32 policy;      /* enum server_policy */
+	u32 pad;
 };
 
 /*
@@ -94,25 +99,31 @@ enum event_type {
 	EV_MOVED = 10,      /* a: CPU before, b: CPU now (affinity change) */
 	EV_LIMIT = 11,      /* a: enum limits value reached: MAX_SERVERS; task stays best-effort */
 	EV_LOST = 12,       /* counter only: events dropped because the ring buffer was full */
-	NR_EVENTS = 13
+	EV_GUARANTEED = 13, /* a: CPUs it is spread over, b: promised on .cpu before, c: B_i; ppm */
+	NR_EVENTS = 14
 };
 
 /* What user space sees of a server: the first member of the values of map `servers`. */
 struct server_info {
 	struct spec spec;
 	struct edf_server edf;
-	struct usage usage; /* of the reservation, last four seconds */
-	u64 admitted_ns;    /* CLOCK_MONOTONIC of the last admission */
-	u64 served_ns;      /* CPU time taken by right of the reservation, in all */
-	u64 periods;        /* periods begun */
-	u64 exhausted;      /* times the budget was used up */
-	u64 missed;         /* deadlines that passed with work left */
-	u32 state;          /* enum server_state */
-	u32 generation;     /* of this slot; a task's reference to an older one is void */
-	u32 inherited;      /* 1: from the parent, not matched by itself */
+	struct wmr_split split; /* guaranteed: on which CPUs, how much of each */
+	struct usage usage;     /* of the reservation, last four seconds */
+	u64 admitted_ns;        /* CLOCK_MONOTONIC of the last admission */
+	u64 served_ns;          /* CPU time taken by right of the reservation, in all */
+	u64 periods;            /* periods begun */
+	u64 exhausted;          /* times the budget was used up */
+	u64 missed;             /* deadlines that passed with work left */
+	u64 reclaimed_ns;       /* CPU time taken of what others left (fcbs) */
+	u64 migrations;         /* from window to window (split) */
+	u32 state;              /* enum server_state */
+	u32 generation;         /* of this slot; a task's reference to an older one is void */
+	u32 inherited;          /* 1: from the parent, not matched by itself */
 	s32 cpu;
 	s32 tgid;
-	s32 threads; /* that draw on it */
+	s32 threads;    /* that draw on it */
+	u32 guaranteed; /* 1: by the demand bound */
+	u32 slot;       /* its index in `servers` */
 	char comm[COMM_LEN];
 };
 

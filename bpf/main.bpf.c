@@ -2,9 +2,10 @@
 /*
  * main.bpf.c - aplomb's scheduler: the callbacks of sched_ext, in the order of a task's life.
  *
- * Two layers on each CPU. Reserved tasks run by earliest deadline within their budgets
- * (reserved.bpf.h); what they leave is shared by virtual time among all tasks (fair.bpf.h). Who is
- * reserved is decided at exec (match.bpf.h) by admission, and revised every second (governor.bpf.h).
+ * Two layers on each CPU. Reserved tasks run by earliest deadline (reserved.bpf.h) within their budgets
+ * (budget.bpf.h), and on what others left of theirs (reclaim.bpf.h); the rest is shared by virtual time
+ * among all tasks (fair.bpf.h). Who is reserved is decided at exec (match.bpf.h) by admission, by load
+ * (governor.bpf.h) or by what is promised (guarantee.bpf.h), and revised every second.
  *
  *   wake-up --> select_cpu --> enqueue --> [EDF queue of a CPU] --+
  *                                   \                              +--> dispatch --> running --> stopping
@@ -14,7 +15,8 @@
  * The plain case, no interactive task anywhere, costs one test of reserved_on a callback.
  */
 #include "match.bpf.h"
-#include "reserved.bpf.h"
+#include "budget.bpf.h"
+#include "hotplug.bpf.h"
 #include "reserve.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -79,7 +81,7 @@ s32 OPS(aplomb_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 
 		/* while it waits for its next period it may run wherever there is time to spare */
 		if (s && s->info.state == SERVER_ADMITTED && bpf_cpumask_test_cpu(s->info.cpu, p->cpus_ptr) &&
-		    !time_before(bpf_ktime_get_ns(), s->info.edf.start))
+		    (!time_before(bpf_ktime_get_ns(), s->info.edf.start) || throttled(p, s)))
 			return s->info.cpu;
 	}
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
@@ -94,6 +96,10 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (t && reserved_enqueue(p, t, enq_flags))
 		return;
+	if (enq_flags & SCX_ENQ_LAST) { /* nobody else is there, and dispatch did not let it go on */
+		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
+		return;
+	}
 	/*
 	 * A kernel thread of one CPU does that CPU's own business: it is never delayed when it wakes up.
 	 * If it used up a whole slice it queues like everybody, or it could stop the CPU.
@@ -136,6 +142,13 @@ static __always_inline bool turn_dispatch(u32 cpu, struct cpu_ctx *c, struct tas
 	}
 }
 
+/* Nobody else is there: @prev, if it is runnable, goes on. (Without a slice it would be enqueued.) */
+static __always_inline void go_on(struct task_struct *prev)
+{
+	if (prev->scx.flags & SCX_TASK_QUEUED)
+		prev->scx.slice = FAIR_SLICE_NS;
+}
+
 void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -146,12 +159,14 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 		plain = prev;
 	}
 	if (!reserved_on) {
-		fair_dispatch(cpu, c, plain);
+		if (!fair_dispatch(cpu, c, plain) && prev)
+			go_on(prev);
 		return;
 	}
 	/* nothing runs and nothing was sent: what was, but never came to run, is forgotten here */
 	c->deadline = TIME_NEVER;
 	c->turn = 0;
+	offer_slack(cpu);
 	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) && (turn_dispatch(cpu, c, plain) || reserved_dispatch(cpu)))
 		return;
 	switch (fair_dispatch(cpu, c, plain)) {
@@ -165,8 +180,8 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (nr_cpus > 1 && reserved_steal(cpu))
 		return;
-	if (prev && c->slot)
-		reserved_continue(prev, cpu);
+	if (prev && (!c->slot || reserved_continue(prev, cpu)))
+		go_on(prev);
 }
 
 void OPS(aplomb_running, struct task_struct *p)
@@ -189,12 +204,11 @@ void OPS(aplomb_running, struct task_struct *p)
 			c->generation = t->generation;
 		}
 		if (t->by_right) {
-			t->by_right = 0;
+			t->by_right = RIGHT_NONE;
 			p->scx.dsq_vtime = t->fair_vtime;
-			if (s && right_on(t, cpu) && edf_eligible(&s->info.edf, bpf_ktime_get_ns())) {
+			if (s && right_on(t, cpu) && reserved_running(t, s, cpu)) {
 				c->in_turn = 0;
 				c->chosen = 0;
-				reserved_running(p, t, s, cpu);
 				return;
 			}
 		}
@@ -219,11 +233,11 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 		struct task_ctx *t = task_ctx(p);
 
 		if (s && s->info.generation == c->generation)
-			reserved_stopping(s, cpu, ran, runnable);
+			reserved_stopping(s, t, cpu, ran, runnable);
 		if (t) {
 			window_charge(p, t, ran);
 			/* interrupted by a higher class it will run again without an enqueue, by right */
-			t->by_right = runnable && c->by_right;
+			t->by_right = runnable ? c->by_right : RIGHT_NONE;
 			t->fair_vtime = p->scx.dsq_vtime;
 		}
 	}
@@ -244,16 +258,18 @@ void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 {
 	struct task_ctx *t = task_ctx_if_any(p);
 	struct server *s = server_owned(t);
-	s32 before;
+	u32 i;
 
 	/* a task that may not migrate for a moment has one CPU for that moment: no change of affinity */
-	if (!s || p->pid != p->tgid || p->migration_disabled || s->info.state != SERVER_ADMITTED ||
-	    bpf_cpumask_test_cpu(s->info.cpu, mask))
+	if (!s || p->pid != p->tgid || p->migration_disabled || s->info.state != SERVER_ADMITTED)
 		return;
-	before = s->info.cpu;
-	governor_leave(s);
-	if (governor_admit(s, p, true, false))
-		emit(EV_MOVED, s, before, s->info.cpu, 0);
+	for (i = 1; i < WMR_PARTS; i++)
+		if (i < s->info.split.parts && !bpf_cpumask_test_cpu(s->info.split.cpu[i], mask))
+			break;
+	if (i == WMR_PARTS && bpf_cpumask_test_cpu(s->info.cpu, mask) &&
+	    (!is_split(s) || bpf_cpumask_test_cpu(s->info.split.cpu[0], mask)))
+		return;
+	server_move(s, p);
 }
 
 s32 OPS_SLEEPABLE(aplomb_init)
@@ -280,6 +296,8 @@ s32 OPS_SLEEPABLE(aplomb_init)
 		err = scx_bpf_create_dsq(DSQ_EDF(cpu), -1);
 		if (!err)
 			err = scx_bpf_create_dsq(DSQ_PINNED(cpu), -1);
+		if (!err)
+			err = scx_bpf_create_dsq(DSQ_THROTTLED(cpu), -1);
 		slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
 		if (err || !slot)
 			break;
@@ -334,10 +352,13 @@ struct sched_ext_ops aplomb_ops = {
 	.stopping = (void *)aplomb_stopping,
 	.enable = (void *)aplomb_enable,
 	.set_cpumask = (void *)aplomb_set_cpumask,
+	.cpu_online = (void *)aplomb_cpu_online,
+	.cpu_offline = (void *)aplomb_cpu_offline,
 	.init_task = (void *)aplomb_init_task,
 	.exit_task = (void *)aplomb_exit_task,
 	.init = (void *)aplomb_init,
 	.exit = (void *)aplomb_exit,
-	.timeout_ms = 30000, /* the longest there is: 2,000 hogs take turns for 8 s */
+	.flags = SCX_OPS_ENQ_LAST, /* cbs-hard: a CPU may idle though a task of it would like to run */
+	.timeout_ms = 30000,       /* the longest there is: 2,000 hogs take turns for 8 s */
 	.name = "aplomb",
 };

@@ -17,6 +17,7 @@ static __always_inline void task_join(struct task_ctx *t, u32 slot, struct serve
 	t->slot = slot;
 	t->generation = generation;
 	t->window_ns = 0;
+	t->awake = 0;
 	bpf_spin_lock(&s->lock);
 	if (s->info.generation == generation)
 		s->info.threads++;
@@ -50,11 +51,25 @@ static __noinline void server_release(struct server *s, u32 slot, u32 generation
 	bpf_map_push_elem(&free_slots, &slot, 0);
 }
 
+/* @t's thread, which may be awake, is none of @s's any more. */
+static __always_inline void awake_leave(struct server *s, struct task_ctx *t)
+{
+	if (!t->awake)
+		return;
+	t->awake = 0;
+	bpf_spin_lock(&s->lock);
+	if (s->info.generation == t->generation && s->awake)
+		s->awake--;
+	bpf_spin_unlock(&s->lock);
+}
+
 /* A thread no longer draws on its server. A forked child in its window never counted. */
 static __noinline void task_leave(struct task_ctx *t)
 {
 	struct server *s = server_of(t);
 
+	if (s)
+		awake_leave(s, t);
 	if (s && !t->window_ns)
 		server_release(s, t->slot, t->generation, 1);
 	t->slot = 0;
@@ -79,6 +94,8 @@ static __noinline void program_leave(struct task_ctx *t)
 {
 	struct server *s = server_of(t);
 
+	if (s)
+		awake_leave(s, t);
 	if (s && !t->window_ns)
 		server_release(s, t->slot, t->generation, 0);
 	t->slot = 0;
@@ -146,6 +163,11 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 	s->info.periods = 0;
 	s->info.exhausted = 0;
 	s->info.missed = 0;
+	s->info.reclaimed_ns = 0;
+	s->info.migrations = 0;
+	s->info.slot = slot;
+	s->awake = 0;
+	s->loan.lent = 0;
 	s->exhausted_second = 0;
 	s->missed_second = 0;
 	s->exhausted_now = 0;

@@ -26,10 +26,17 @@ SETTING u64 r_max_ppm = 900000;
 /* Redline section 3: CPU time a forked child has, on its parent's budget, to exec. */
 SETTING u64 fork_window_ns = NSEC_PER_MSEC;
 
+/*
+ * What becomes of a task that has used up its budget, unless its spec says otherwise (policy/edf.h 5).
+ * Trade: fcbs lets heavy frames use what light ones left, for two locked additions at each sleep.
+ */
+SETTING u32 server_policy = POLICY_FCBS;
+
 /* Dispatch queues */
-#define DSQ_FAIR 1ULL                        /* the machine's: by virtual time */
-#define DSQ_EDF(cpu) (0x10000ULL + (cpu))    /* reserved tasks of one CPU: by deadline */
-#define DSQ_PINNED(cpu) (0x20000ULL + (cpu)) /* tasks that may run on this CPU only: by virtual time */
+#define DSQ_FAIR 1ULL                           /* the machine's: by virtual time */
+#define DSQ_EDF(cpu) (0x10000ULL + (cpu))       /* reserved tasks of one CPU: by deadline */
+#define DSQ_PINNED(cpu) (0x20000ULL + (cpu))    /* tasks that may run on this CPU only: by virtual time */
+#define DSQ_THROTTLED(cpu) (0x30000ULL + (cpu)) /* cbs-hard without budget: by start of the next period */
 
 /* Threads of one server that wait in a fair queue and are moved when its next period starts. One more
  * waits there until its own next wake-up. */
@@ -38,12 +45,15 @@ SETTING u64 fork_window_ns = NSEC_PER_MSEC;
 struct server {
 	struct server_info info; /* first: this is what user space reads */
 	struct bpf_spin_lock lock;
-	s32 waiter[WAITERS];  /* thread ids, 0: none */
-	u64 exhausted_second; /* in which its budget was last used up; told once a second */
-	u64 missed_second;    /* likewise for a missed deadline */
-	u32 exhausted_now;    /* times in that second */
+	s32 waiter[WAITERS];   /* thread ids, 0: none */
+	u64 exhausted_second;  /* in which its budget was last used up; told once a second */
+	u64 missed_second;     /* likewise for a missed deadline */
+	u32 exhausted_now;     /* times in that second */
+	u32 awake;             /* threads that run or wait: 0 completes a job */
+	struct fcbs_loan loan; /* under the lock of bank `loan_cpu` */
+	u32 loan_cpu;
 	u32 pad;
-	struct bpf_timer timer; /* at the start of the next period, while a thread waits for it */
+	struct bpf_timer timer; /* at the start of the next period or window, while a thread waits for it */
 };
 
 struct {
@@ -63,13 +73,40 @@ struct {
 	__type(value, u32);
 } free_slots SEC(".maps");
 
+/* Overrunning servers that a CPU remembers; of two with the same rest the later one counts. */
+#define OVERRUNNERS 8
+
+/* What is left over on a CPU (policy/fcbs.h), and who could use it. */
+struct cpu_bank {
+	struct bpf_spin_lock lock;
+	u32 pad;
+	struct fcbs_bank bank;
+	u32 overrunner[OVERRUNNERS]; /* slots, 0: none */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct cpu_bank);
+} banks SEC(".maps");
+
+/* In task_ctx.by_right and cpu_ctx.by_right */
+enum right {
+	RIGHT_NONE = 0,
+	RIGHT_OWN = 1,  /* on its server's budget */
+	RIGHT_DRAWN = 2 /* on what others left */
+};
+
 struct task_ctx {
 	u32 slot;       /* server, 0: none */
 	u32 generation; /* of that slot when the task joined */
 	u64 window_ns;  /* > 0: a forked child that may still exec; slot is its parent's */
 	u64 fair_vtime; /* while by_right: dsq_vtime holds the deadline then */
-	u32 by_right;   /* queued, or running, as a reserved task */
+	u32 by_right;   /* enum right: queued, or running, as a reserved task */
 	u32 launched;   /* an interactive task started it (flag P) */
+	u32 awake;      /* counted in its server's `awake` */
+	u32 pad;
 };
 
 struct {
@@ -131,7 +168,7 @@ struct cpu_ctx {
 	u64 pinned_now; /* virtual time of the pinned tasks' queue */
 	u32 slot;       /* server of the running task, 0: none */
 	u32 generation; /* of that slot */
-	u32 by_right;   /* it runs by right of that server */
+	u32 by_right;   /* enum right: it runs by right of that server */
 	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
 	s32 exec_seen;  /* thread whose exec on_exec has just looked at here */
 	u32 chosen;     /* dispatch has just sent a best-effort task: nothing reserved was waiting */
@@ -139,9 +176,13 @@ struct cpu_ctx {
 	u32 turn;    /* dispatch has just sent best-effort work although reserved tasks wait (background.h) */
 	u32 in_turn; /* what runs was sent so; not the same: dispatch comes before stopping of the task before */
 	u32 online;
+	u32 guaranteed_ppm; /* bandwidth promised here; the governor's */
 } __attribute__((aligned(64)));
 
 struct cpu_ctx cpus[MAX_CPUS];
+/* What each CPU has promised (policy/wmr.h); the governor's. */
+struct wmr_roster rosters[MAX_CPUS];
+u32 promises; /* changes with each change of a roster */
 
 u32 nr_cpus;    /* possible CPUs */
 u32 nr_slots;   /* highest slot ever used + 1: user space reads servers[1 .. nr_slots - 1] */
@@ -171,6 +212,11 @@ static __always_inline struct task_ctx *task_ctx(struct task_struct *p)
 {
 	/* one load tells for nearly every task that it has none, and saves the call */
 	return p->bpf_storage ? bpf_task_storage_get(&tasks, p, 0, 0) : NULL;
+}
+
+static __always_inline struct wmr_roster *roster(u32 cpu)
+{
+	return &rosters[cpu & (MAX_CPUS - 1)];
 }
 
 /* The task's context if any task has a server at all: the plain case pays one load and one branch. */

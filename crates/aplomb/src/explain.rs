@@ -22,6 +22,15 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
         EventKind::Moved => ["from_cpu", "to_cpu", "unused"],
         EventKind::Limit => ["limit", "unused", "unused"],
         EventKind::Lost => ["unused", "unused", "unused"],
+        EventKind::Guaranteed => ["cpus", "promised_ppm", "bandwidth_ppm"],
+    }
+}
+
+/// Where a guaranteed reservation is: on `cpu`, or from there on over several.
+fn places(cpus: u64, cpu: i32) -> String {
+    match cpus {
+        0 | 1 => format!("on CPU {cpu}"),
+        n => format!("in turn on {n} CPUs, from CPU {cpu} on"),
     }
 }
 
@@ -110,6 +119,12 @@ pub fn short(e: &LogEvent) -> String {
             format!("stays best-effort: all {a} places for interactive tasks are taken")
         }
         EventKind::Lost => "events were lost".into(),
+        EventKind::Guaranteed => format!(
+            "guaranteed {} {} (promised there before: {})",
+            percent(c),
+            places(a, e.cpu),
+            percent(b)
+        ),
     }
 }
 
@@ -206,6 +221,12 @@ impl Story {
             EventKind::Limit => {
                 format!("stayed best-effort work: all {a} places for interactive tasks were taken")
             }
+            EventKind::Guaranteed => format!(
+                "was guaranteed its {} {}: what was promised there, {}, left room for it",
+                percent(c),
+                places(a, e.cpu),
+                percent(b)
+            ),
             EventKind::Lost => return format!("at {at} events were lost: the buffer was full"),
         };
         if e.event == EventKind::Revoked {

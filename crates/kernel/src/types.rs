@@ -105,6 +105,8 @@ impl SpecRow {
             flags: self.flags,
             protect_s: self.protect_s,
             io_priority: self.io_priority,
+            policy: 0,
+            pad: 0,
         }
     }
 
@@ -206,6 +208,7 @@ pub(crate) fn event_number(kind: EventKind) -> u32 {
         EventKind::Moved => e::EV_MOVED,
         EventKind::Limit => e::EV_LIMIT,
         EventKind::Lost => e::EV_LOST,
+        EventKind::Guaranteed => e::EV_GUARANTEED,
     }
     .0
 }

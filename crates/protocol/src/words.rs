@@ -52,11 +52,12 @@ pub enum EventKind {
     Moved,
     Limit,
     Lost,
+    Guaranteed,
 }
 
 impl EventKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Matched,
         Self::Inherited,
         Self::Admitted,
@@ -69,6 +70,7 @@ impl EventKind {
         Self::Moved,
         Self::Limit,
         Self::Lost,
+        Self::Guaranteed,
     ];
 
     /// The word for it, as in JSON.
@@ -86,6 +88,7 @@ impl EventKind {
             Self::Moved => "moved",
             Self::Limit => "limit",
             Self::Lost => "lost",
+            Self::Guaranteed => "guaranteed",
         }
     }
 }

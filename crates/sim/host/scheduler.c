@@ -205,11 +205,12 @@ void host_reset(const void *saved)
 	__builtin_memcpy(__start_aplomb_data, saved, host_data_size());
 }
 
-void host_settings(u64 lo_ppm, u64 hi_ppm, u64 max_ppm)
+void host_settings(u64 lo_ppm, u64 hi_ppm, u64 max_ppm, u32 policy)
 {
 	r_lo_ppm = lo_ppm;
 	r_hi_ppm = hi_ppm;
 	r_max_ppm = max_ppm;
+	server_policy = policy;
 }
 
 /* A spec for the program with inode @ino on device 1. */

@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::host::{self, Binprm, Program as ProgramFile};
+use crate::host::{self, Binprm, Program as ProgramFile, Reservation, ServerPolicy};
 use crate::kfuncs::enter;
 use crate::state::{Happening, Sent, State, LOCAL};
 use crate::task::{CpuMask, Place, Program, Step, Task, TaskId, TaskStruct, QUEUED};
@@ -23,6 +23,8 @@ use crate::task::{CpuMask, Place, Program, Step, Task, TaskId, TaskStruct, QUEUE
 /// Wake-up (`SCX_ENQ_WAKEUP`), and select_cpu was asked (`SCX_ENQ_CPU_SELECTED`).
 const ENQ_WAKEUP: u64 = 1;
 const ENQ_CPU_SELECTED: u64 = 1 << 10;
+/// Nobody else is there, and dispatch gave it no slice (`SCX_ENQ_LAST`; the scheduler has set `SCX_OPS_ENQ_LAST`).
+const ENQ_LAST: u64 = 1 << 41;
 /// `SCX_WAKE_TTWU`
 const WAKE_TTWU: u64 = 8;
 /// What a task gets that goes on because there is nothing else (`SCX_SLICE_DFL`), ns.
@@ -49,6 +51,8 @@ pub struct Settings {
     pub r_hi_ppm: u64,
     /// See `r_lo_ppm`.
     pub r_max_ppm: u64,
+    /// What becomes of tasks that have used up their budgets, unless their reservations say otherwise.
+    pub server: ServerPolicy,
     /// Check the invariants after each event.
     pub checked: bool,
     /// Keep every change of what runs, for [`Simulation::trace`].
@@ -66,6 +70,7 @@ impl Default for Settings {
             r_lo_ppm: 600_000,
             r_hi_ppm: 800_000,
             r_max_ppm: 900_000,
+            server: ServerPolicy::default(),
             checked: false,
             traced: false,
         }
@@ -111,7 +116,12 @@ impl Simulation {
             settings.timer_late_ns,
         ));
         enter(&*state);
-        host::settings(settings.r_lo_ppm, settings.r_hi_ppm, settings.r_max_ppm);
+        host::settings(
+            settings.r_lo_ppm,
+            settings.r_hi_ppm,
+            settings.r_max_ppm,
+            settings.server,
+        );
         // SAFETY: the state above is what it works on
         let status = unsafe { host::aplomb_init() };
         assert_eq!(status, 0, "the scheduler's init failed");
@@ -168,9 +178,9 @@ impl Simulation {
         host::server(self.state.pointer(id))
     }
 
-    /// A specification for the program with inode `ino`: `runtime` every `period` ns.
-    pub fn spec(&mut self, ino: u64, runtime: u64, period: u64, inherit: bool, revocable: bool) {
-        host::spec(ino, runtime, period, inherit, revocable);
+    /// A specification for the program with inode `ino`.
+    pub fn spec(&mut self, ino: u64, asked: Reservation) {
+        host::spec(ino, asked);
     }
 
     /// A new best-effort task that may run on all CPUs, of nice 0's weight: it wakes up now.
@@ -423,7 +433,6 @@ impl Simulation {
                     break;
                 }
             }
-            keep |= runnable && !has_local();
         }
         if let (true, Some(id)) = (keep, prev) {
             let scx = &mut s.tasks.borrow_mut()[id].kernel.scx;
@@ -437,7 +446,7 @@ impl Simulation {
             // SAFETY: a live task
             unsafe { host::aplomb_stopping(s.pointer(id), true) };
             s.sent.set(None);
-            self.enqueue(id, cpu, 0);
+            self.enqueue(id, cpu, if next.is_none() { ENQ_LAST } else { 0 });
         }
         self.begin(cpu, next);
     }

@@ -66,10 +66,44 @@ struct Spec {
     flags: u32,
     protect_s: u32,
     io_priority: u32,
+    policy: u32,
+    pad: u32,
 }
 const INTERACTIVE: u32 = 1;
 const INHERIT: u32 = 2;
 const REVOCABLE: u32 = 4;
+const GUARANTEED: u32 = 32;
+
+/// What becomes of a task that has used up its budget (`enum server_policy` of bpf/policy/edf.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ServerPolicy {
+    /// Waits for its next period, in spare time.
+    Redline = 1,
+    /// Waits, and runs not at all.
+    CbsHard = 2,
+    /// Goes on with a later deadline.
+    CbsSoft = 3,
+    /// As Redline, and uses what others leave of their budgets.
+    #[default]
+    Fcbs = 4,
+}
+
+/// What a program reserves (`struct spec` of bpf/intf.h).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reservation {
+    /// C, ns.
+    pub runtime: u64,
+    /// T, ns, at least `runtime`.
+    pub period: u64,
+    /// A forked child keeps it (flag I).
+    pub inherit: bool,
+    /// It may be revoked (flag R).
+    pub revocable: bool,
+    /// It is admitted by what is promised, and may be split over CPUs (flag G).
+    pub guaranteed: bool,
+    /// None: that of the machine ([`crate::Settings::server`]).
+    pub policy: Option<ServerPolicy>,
+}
 
 extern "C" {
     pub(crate) fn aplomb_init() -> i32;
@@ -87,7 +121,7 @@ extern "C" {
     fn host_data_size() -> usize;
     fn host_data_save(saved: *mut u8);
     fn host_reset(saved: *const u8);
-    fn host_settings(lo_ppm: u64, hi_ppm: u64, max_ppm: u64);
+    fn host_settings(lo_ppm: u64, hi_ppm: u64, max_ppm: u64, policy: u32);
     fn host_spec(ino: u64, spec: *const Spec) -> i32;
     fn host_server(p: *mut TaskStruct) -> *const c_void;
     fn host_load_ppm(cpu: u32) -> u64;
@@ -108,21 +142,27 @@ pub(crate) fn reset() {
     }
 }
 
-pub(crate) fn settings(lo: u64, hi: u64, max: u64) {
-    // SAFETY: sets three variables
-    unsafe { host_settings(lo, hi, max) }
+pub(crate) fn settings(lo: u64, hi: u64, max: u64, policy: ServerPolicy) {
+    // SAFETY: sets four variables
+    unsafe { host_settings(lo, hi, max, policy as u32) }
 }
 
-pub(crate) fn spec(ino: u64, runtime_ns: u64, period_ns: u64, inherit: bool, revocable: bool) {
-    let flags =
-        INTERACTIVE | if inherit { INHERIT } else { 0 } | if revocable { REVOCABLE } else { 0 };
+pub(crate) fn spec(ino: u64, asked: Reservation) {
+    let given = [
+        (true, INTERACTIVE),
+        (asked.inherit, INHERIT),
+        (asked.revocable, REVOCABLE),
+        (asked.guaranteed, GUARANTEED),
+    ];
     let spec = Spec {
-        runtime_ns,
-        period_ns,
+        runtime_ns: asked.runtime,
+        period_ns: asked.period,
         id: ino as u32,
-        flags,
+        flags: given.iter().filter(|g| g.0).map(|g| g.1).sum(),
         protect_s: 0,
         io_priority: 0,
+        policy: asked.policy.map_or(0, |p| p as u32),
+        pad: 0,
     };
     // SAFETY: copies it
     let status = unsafe { host_spec(ino, &spec) };

@@ -28,6 +28,7 @@ mod task;
 pub mod workload;
 
 pub use engine::{Settings, Simulation, Switch};
+pub use host::{Reservation, ServerPolicy};
 pub use task::{CpuMask, Ends, Place, Program, Step, TaskId, MAX_CPUS, PF_KTHREAD};
 
 /// A CPU may be idle for so long although a task waits that may run there, ns: the way of a kick, and back.

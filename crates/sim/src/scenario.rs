@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::report::{Line, Report};
 use crate::workload::{hog, on_off, Jobs, Periodic};
-use crate::{CpuMask, Program, Settings, Simulation, Step, TaskId, MAX_CPUS};
+use crate::{CpuMask, Program, Reservation, Settings, Simulation, Step, TaskId, MAX_CPUS};
 
 /// Tasks of a scenario; more are refused.
 pub const MAX_TASKS: usize = 100_000;
@@ -303,7 +303,13 @@ impl Kind {
 
     fn start(&self, sim: &mut Simulation, number: u64, cpus: usize) -> Group {
         let ino = self.reserve.map_or(0, |r| {
-            sim.spec(number, r.runtime, r.period, false, self.revocable);
+            let asked = Reservation {
+                runtime: r.runtime,
+                period: r.period,
+                revocable: self.revocable,
+                ..Reservation::default()
+            };
+            sim.spec(number, asked);
             number
         });
         let mut allowed = CpuMask::first(cpus);

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::workload::{hog, on_off, Periodic};
-use crate::{CpuMask, Settings, Simulation};
+use crate::{CpuMask, Reservation, Settings, Simulation};
 
 const MS: u64 = 1_000_000;
 const SEC: u64 = 1000 * MS;
@@ -15,6 +15,14 @@ fn machine(cpus: usize) -> Simulation {
         traced: true,
         ..Settings::default()
     })
+}
+
+fn reserve(runtime: u64, period: u64) -> Reservation {
+    Reservation {
+        runtime,
+        period,
+        ..Reservation::default()
+    }
 }
 
 #[test]
@@ -56,7 +64,7 @@ fn no_cpu_is_idle_while_tasks_wait() {
 #[test]
 fn a_reserved_task_misses_no_deadline() {
     let mut sim = machine(1);
-    sim.spec(7, 6 * MS, 30 * MS, false, false);
+    sim.spec(7, reserve(6 * MS, 30 * MS));
     for _ in 0..20 {
         sim.start(hog(0));
     }
@@ -76,7 +84,7 @@ fn a_reserved_task_misses_no_deadline() {
 #[test]
 fn a_reserved_task_misses_no_deadline_among_on_off_loads() {
     let mut sim = machine(1);
-    sim.spec(7, 6 * MS, 30 * MS, false, false);
+    sim.spec(7, reserve(6 * MS, 30 * MS));
     for _ in 0..16 {
         sim.start(on_off(0, 11 * MS, 5 * MS));
     }
@@ -90,7 +98,7 @@ fn a_reserved_task_misses_no_deadline_among_on_off_loads() {
 #[test]
 fn a_budget_is_exact() {
     let mut sim = machine(1);
-    sim.spec(7, 6 * MS, 30 * MS, false, false);
+    sim.spec(7, reserve(6 * MS, 30 * MS));
     for _ in 0..20 {
         sim.start(hog(0));
     }
@@ -107,7 +115,7 @@ fn a_budget_is_exact() {
 fn best_effort_work_keeps_a_tenth() {
     let mut sim = machine(1);
     for ino in 1..=4 {
-        sim.spec(ino, 6 * MS, 25 * MS, false, false);
+        sim.spec(ino, reserve(6 * MS, 25 * MS));
     }
     // admitted one after the other, asleep; then all use what they have
     for ino in 1..=4 {
@@ -136,7 +144,7 @@ fn best_effort_work_keeps_a_tenth() {
 fn the_same_workload_gives_the_same_trace() {
     let play = || {
         let mut sim = machine(3);
-        sim.spec(7, 6 * MS, 30 * MS, true, true);
+        sim.spec(7, reserve(6 * MS, 30 * MS));
         for _ in 0..5 {
             sim.start(on_off(0, 3 * MS, 2 * MS));
             sim.start(hog(7));

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use crate::{CpuMask, Program, Settings, Simulation, Step};
+use crate::{CpuMask, Program, Reservation, ServerPolicy, Settings, Simulation, Step};
 
 /// Tasks that one chaos may make; more forks end nothing and start nothing.
 const MOST_TASKS: u32 = 120;
@@ -70,12 +70,22 @@ fn play(seed: u64, cpus: usize, kick_ns: u64, timer_late_ns: u64) -> (u64, Vec<c
     for ino in 1..=SPECS {
         let period = 5_000_000 + chance.below(100_000_000);
         let runtime = period / 20 + chance.below(period / 3);
+        let policies = [
+            None,
+            Some(ServerPolicy::Redline),
+            Some(ServerPolicy::CbsHard),
+            Some(ServerPolicy::CbsSoft),
+        ];
         sim.spec(
             ino,
-            runtime,
-            period,
-            chance.below(2) == 0,
-            chance.below(2) == 0,
+            Reservation {
+                runtime,
+                period,
+                inherit: chance.below(2) == 0,
+                revocable: chance.below(2) == 0,
+                guaranteed: chance.below(2) == 0,
+                policy: policies[chance.below(4) as usize],
+            },
         );
     }
     let born = Rc::new(Cell::new(0));

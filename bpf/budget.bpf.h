@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * budget.bpf.h - a reserved task on the CPU: its budget by timer, its accounts, and best-effort's turn.
+ *
+ * Source: Redline section 6.2; policy/edf.h, fcbs.h, background.h.
+ *
+ * The kernel looks at slices at ticks only, so a timer of the CPU is set for what ends first: the budget, the
+ * slack, a child's window, or the time until best-effort work is due. Accounts are settled when the
+ * task stops, and when dispatch lets it go on.
+ */
+#ifndef APLOMB_BUDGET_BPF_H
+#define APLOMB_BUDGET_BPF_H
+
+#include "reserved.bpf.h"
+
+/* Is best-effort work due on @cpu before anything reserved? (background.h) @runs: some runs now. */
+static __always_inline bool background_due(u32 cpu, struct cpu_ctx *c, bool runs)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	background_roll(&c->background, now, PPM - r_max_ppm);
+	return !background_laxity(&c->background, now) && (runs || fair_waiting(cpu));
+}
+
+/* End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. */
+static int cpu_timer(void *map, u32 *cpu, struct timer_slot *slot)
+{
+	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+static __always_inline void cpu_timer_start(u32 cpu, u64 ns)
+{
+	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
+
+	if (!slot)
+		return;
+	bpf_timer_set_callback(&slot->timer, cpu_timer); /* before 7.x a cancel takes it away */
+	bpf_timer_start(&slot->timer, ns, BPF_F_TIMER_CPU_PIN);
+}
+
+static __always_inline void cpu_timer_cancel(u32 cpu)
+{
+	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
+
+	if (slot)
+		bpf_timer_cancel(&slot->timer);
+}
+
+/* Best-effort work begins its turn on @cpu. */
+static __always_inline void turn_begin(u32 cpu, struct cpu_ctx *c)
+{
+	c->in_turn = 1;
+	cpu_timer_start(cpu, c->background.owed > 0 ? c->background.owed : 1);
+}
+
+/* A best-effort task ran for @ran ns, or a reserved one on spare time. */
+static __always_inline void background_ran(struct cpu_ctx *c, u64 ran)
+{
+	background_charge(&c->background, ran);
+	if (c->in_turn) /* reserved tasks wanted this time: R_load shows it, or it could never exceed R_max */
+		__sync_fetch_and_add(&c->reserved_ns, ran);
+}
+
+static __always_inline u64 least(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * A task with @deadline (TIME_NEVER: none) begins to run on @cpu. What the kernel had in the CPU's local
+ * queue goes before any order of ours: has an earlier deadline come in between? So it is when a task of
+ * a higher class has interrupted another, which is then put back there without a word to us.
+ */
+static __noinline void yield_to_earlier(u32 cpu, u64 deadline)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *head = NULL;
+
+	if (c->yielded) { /* never twice in a row: whoever is told to yield, somebody makes progress */
+		c->yielded = 0;
+		return;
+	}
+	if (!scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)))
+		return;
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
+		head = bpf_iter_scx_dsq_next(&it);
+	if (head && time_before(head->scx.dsq_vtime, deadline)) {
+		c->yielded = 1;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
+/* A task of @s begins to run by right: set the timer for what ends first. False: it has no right now. */
+static __noinline bool reserved_running(struct task_ctx *t, struct server *s, u32 cpu)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 now = bpf_ktime_get_ns(), limit, laxity, deadline = s->info.edf.deadline;
+	u32 right = RIGHT_OWN;
+
+	if (edf_eligible(&s->info.edf, now)) {
+		limit = s->info.edf.budget;
+	} else if (reclaims(s) && (deadline = reclaim_deadline(cpu, now, &limit))) {
+		right = RIGHT_DRAWN;
+	} else {
+		return false;
+	}
+	c->by_right = right;
+	c->deadline = deadline;
+	if (t->window_ns)
+		limit = least(limit, t->window_ns);
+	background_roll(&c->background, now, PPM - r_max_ppm);
+	laxity = background_laxity(&c->background, now);
+	if (!laxity && !fair_waiting(cpu)) /* its turn is now, but it has nothing to run: look again later */
+		laxity = c->background.window_end - now;
+	limit = least(limit, laxity);
+	cpu_timer_start(cpu, limit > NSEC_PER_USEC ? limit : NSEC_PER_USEC);
+	reclaim_run(cpu, right, deadline);
+
+	yield_to_earlier(cpu, deadline);
+	return true;
+}
+
+/* A task of @s, with context @t or NULL, stops on @cpu after @ran ns: budget, Listing 1, books, slack. */
+static __noinline void reserved_stopping(struct server *s, struct task_ctx *t, u32 cpu, u64 ran,
+					 bool runnable)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 now = bpf_ktime_get_ns(), given = 0, deadline = 0;
+	u32 change = EDF_KEPT, right = c->by_right, home;
+
+	if (right) {
+		cpu_timer_cancel(cpu);
+		reclaim_stop(cpu);
+	}
+	bpf_spin_lock(&s->lock);
+	if (!runnable) {
+		edf_sleep(&s->info.edf);
+		if (t && t->awake) {
+			t->awake = 0;
+			s->awake -= s->awake > 0;
+		}
+	}
+	if (right == RIGHT_OWN) {
+		edf_charge(&s->info.edf, ran);
+		change = server_assign(s, now, false);
+		usage_add(&s->info.usage, sample_no, ran);
+		s->info.served_ns += ran;
+	} else if (right == RIGHT_DRAWN) {
+		s->info.reclaimed_ns += ran;
+	}
+	if (!runnable && !s->awake) {
+		if (is_split(s))
+			wmr_sleep(&s->info.split, &s->info.edf, now);
+		if (reclaims(s) && s->info.state == SERVER_ADMITTED && edf_eligible(&s->info.edf, now) &&
+		    time_before(now, s->info.edf.deadline)) {
+			given = s->info.edf.budget;
+			deadline = s->info.edf.deadline;
+			s->info.edf.budget = 0;
+		}
+	}
+	home = s->info.cpu;
+	bpf_spin_unlock(&s->lock);
+	if (given)
+		reclaim_give(s, home, given, deadline);
+	if (right && !s->info.guaranteed)
+		__sync_fetch_and_add(&c->reserved_ns, ran);
+	if (change != EDF_KEPT)
+		emit_change(s, change, now);
+}
+
+/* A forked child has used @ran ns of the window in which it may still exec. */
+static __always_inline void window_charge(struct task_struct *p, struct task_ctx *t, u64 ran)
+{
+	if (!t->window_ns)
+		return;
+	if (ran + 10 * NSEC_PER_USEC >= t->window_ns) /* what is left would not be worth a timer */
+		window_settle(p, t);
+	else
+		t->window_ns -= ran;
+}
+
+/*
+ * Nobody else wants @cpu, so @prev may go on: this is the place to settle accounts. If its time by right is
+ * up it goes on on spare time, and anything may preempt it; if its next period has started, by right.
+ * False: it may not go on (cbs-hard).
+ */
+static __noinline bool reserved_continue(struct task_struct *prev, u32 cpu)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 ran = prev->se.sum_exec_runtime - c->exec_start;
+	struct server *s = server_at(c->slot);
+	struct task_ctx *t = task_ctx(prev);
+
+	fair_charge(prev, cpu, c, ran);
+	if (s && s->info.generation == c->generation)
+		reserved_stopping(s, t, cpu, ran, true);
+	if (!c->by_right)
+		background_charge(&c->background, ran);
+	if (t)
+		window_charge(prev, t, ran);
+	c->exec_start = prev->se.sum_exec_runtime;
+	c->by_right = RIGHT_NONE;
+	s = right_on(t, cpu);
+	if (!t || !s)
+		return true;
+	c->slot = t->slot;
+	c->generation = t->generation;
+	if (reserved_running(t, s, cpu))
+		return true;
+	if (throttled(prev, s))
+		return false;
+	wait_for_period(s, prev->pid);
+	return true;
+}
+
+#endif /* APLOMB_BUDGET_BPF_H */

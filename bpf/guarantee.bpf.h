@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * guarantee.bpf.h - admission of guaranteed reservations: by what is promised. Theory: policy/wmr.h.
+ *
+ * Source: Kato, Ishikawa and Rajkumar, section 5.2; beside Redline's admission by load (governor.bpf.h).
+ *
+ * 1. Two kinds of reservation. By load: what is really used decides, more is let in than would fit, and an
+ *    overload is mended within seconds by revocation. That suits a desktop, whose specs reserve ten times
+ *    what they use. Guaranteed: nobody is let in who could make a deadline be missed, even if all use
+ *    all they have. That suits a few who need it, and it is the only one that can be split over CPUs.
+ *
+ * 2. Together. To those admitted by load what is promised counts as used: R_lo, R_hi and R_max are met by
+ *    promised + max(R_load, S_load). To those guaranteed the others are a load of max(R_load, S_load) that
+ *    is there already; the part of a CPU that may be promised is R_max less that, since best-effort
+ *    work keeps the rest (background.h). Should the others use more later, they are the ones revoked.
+ *
+ * 3. Placement. Worst-fit: the CPU with the least expected load where the whole reservation fits. If there is
+ *    none, the smallest n for which the n CPUs with the largest rooms have enough, in windows of P/n.
+ *
+ * 4. Two admissions at a time look at the same rosters; the second to finish sees that they changed
+ *    (`promises`), and looks again.
+ */
+#ifndef APLOMB_GUARANTEE_BPF_H
+#define APLOMB_GUARANTEE_BPF_H
+
+#include "events.bpf.h"
+
+/* Times that an admission looks again because of another; then it is refused, and may be reactivated. */
+#define GUARANTEE_TRIES 4
+
+/* What is promised and expected on @c, ppm: what placement compares. */
+static __always_inline u64 cpu_expected(const struct cpu_ctx *c)
+{
+	return c->guaranteed_ppm + load_expected(&c->load);
+}
+
+/* What @cpu could promise of @window in @period, ns. Not static: so the verifier looks at it once. */
+__noinline u64 guarantee_room(u32 cpu, u64 period, u64 window)
+{
+	u64 used = load_expected(&cpu_ctx(cpu)->load);
+
+	if (period < NSEC_PER_MSEC || used >= r_max_ppm)
+		return 0;
+	return wmr_room(roster(cpu), period, window, r_max_ppm - used);
+}
+
+static __always_inline bool may_use(struct task_struct *p, u32 cpu)
+{
+	return cpu_ctx(cpu)->online && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/* The CPU with the least expected load that has all of @runtime in @period, or -1. */
+static __noinline s32 whole_fit(struct task_struct *p, u64 runtime, u64 period)
+{
+	u64 least = TIME_NEVER;
+	s32 best = -1;
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		u64 load = cpu_expected(cpu_ctx(cpu));
+
+		if (load < least && may_use(p, cpu) && guarantee_room(cpu, period, period) >= runtime) {
+			least = load;
+			best = cpu;
+		}
+	}
+	return best;
+}
+
+/* Split @runtime in @period over the fewest CPUs; false: there is not enough in all. */
+static __noinline bool split_fit(struct task_struct *p, u64 runtime, u64 period, struct wmr_split *plan)
+{
+	u32 n, cpu;
+
+	bpf_for(n, 2, WMR_PARTS + 1) {
+		u64 window = period / n;
+
+		if (n > nr_cpus || window < 2 * WMR_LEAST_NS)
+			break;
+		__builtin_memset(plan, 0, sizeof(*plan));
+		bpf_for(cpu, 0, nr_cpus) {
+			if (may_use(p, cpu))
+				wmr_offer(plan, n, cpu, guarantee_room(cpu, period, window));
+		}
+		if (wmr_complete(plan, n, runtime))
+			return true;
+	}
+	return false;
+}
+
+static __noinline bool guarantee_plan(struct task_struct *p, u64 runtime, u64 period, struct wmr_split *plan)
+{
+	s32 cpu = whole_fit(p, runtime, period);
+
+	if (cpu < 0)
+		return split_fit(p, runtime, period, plan);
+	__builtin_memset(plan, 0, sizeof(*plan));
+	plan->parts = 1;
+	plan->cpu[0] = cpu;
+	plan->runtime[0] = runtime;
+	return true;
+}
+
+/* Enter @plan into the rosters, or take @slot out of them (@enter false). Governor's lock held. */
+static __always_inline void promise(const struct wmr_split *plan, u64 slot, u64 period, bool enter)
+{
+	u32 i;
+
+	for (i = 0; i < WMR_PARTS; i++) {
+		u32 cpu = plan->cpu[i];
+
+		if (i >= plan->parts)
+			break;
+		if (enter)
+			wmr_join(roster(cpu), slot, plan->runtime[i], period / plan->parts, period);
+		else
+			wmr_leave(roster(cpu), slot);
+		cpu_ctx(cpu)->guaranteed_ppm = wmr_promised(roster(cpu));
+	}
+	promises++;
+}
+
+/* Find room for @s, whose task is @p, and promise it: info.split says where. */
+static __noinline bool guarantee(struct server *s, struct task_struct *p)
+{
+	u64 runtime = s->info.spec.runtime_ns, period = s->info.spec.period_ns;
+	struct wmr_split plan = {};
+	bool done = false;
+	u32 try, seen;
+
+	bpf_for(try, 0, GUARANTEE_TRIES) {
+		seen = promises;
+		if (!period || !guarantee_plan(p, runtime, period, &plan))
+			return false;
+		bpf_spin_lock(&governor_lock);
+		done = promises == seen;
+		if (done)
+			promise(&plan, s->info.slot, period, true);
+		bpf_spin_unlock(&governor_lock);
+		if (done)
+			break;
+	}
+	if (done)
+		s->info.split = plan;
+	return done;
+}
+
+/* @s gives back what it was promised. */
+static __noinline void guarantee_leave(struct server *s)
+{
+	struct wmr_split plan = s->info.split;
+
+	bpf_spin_lock(&governor_lock);
+	promise(&plan, s->info.slot, s->info.spec.period_ns ? s->info.spec.period_ns : 1, false);
+	bpf_spin_unlock(&governor_lock);
+}
+
+#endif /* APLOMB_GUARANTEE_BPF_H */

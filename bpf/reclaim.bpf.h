@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * reclaim.bpf.h - each CPU's bank of unused budget, at work. Theory: policy/fcbs.h.
+ *
+ * Source: Kato, Ishikawa and Rajkumar, section 4.2.
+ *
+ *    the last thread of a server sleeps --> reclaim_give        wakes up early --> reclaim_back
+ *    somebody begins or ends a run by right --> reclaim_run, reclaim_stop
+ *    a server has no budget left --> reclaim_deadline: runs on the bank at once, or
+ *                                    reclaim_want: as soon as there is something in it (reserved.bpf.h)
+ */
+#ifndef APLOMB_RECLAIM_BPF_H
+#define APLOMB_RECLAIM_BPF_H
+
+#include "state.bpf.h"
+
+static __always_inline struct cpu_bank *bank_of(u32 cpu)
+{
+	return bpf_map_lookup_elem(&banks, &cpu);
+}
+
+static __always_inline bool reclaims(const struct server *s)
+{
+	return s->info.edf.policy == POLICY_FCBS;
+}
+
+/* @s's job is complete: lend @budget, which was for until @deadline, to those of its CPU. */
+static __noinline void reclaim_give(struct server *s, u32 cpu, u64 budget, u64 deadline)
+{
+	struct cpu_bank *b = bank_of(cpu);
+	u64 now = bpf_ktime_get_ns();
+
+	if (!b)
+		return;
+	bpf_spin_lock(&b->lock);
+	fcbs_give(&b->bank, &s->loan, now, budget, deadline);
+	s->loan_cpu = cpu;
+	bpf_spin_unlock(&b->lock);
+}
+
+/* @s wakes up: what it gets back of what it lent, ns; *lent: it had lent something. */
+static __noinline u64 reclaim_back(struct server *s, bool *lent)
+{
+	u64 now = bpf_ktime_get_ns(), back = 0;
+	struct cpu_bank *b;
+	u32 cpu = s->loan_cpu;
+
+	*lent = false;
+	if (!s->loan.lent)
+		return 0;
+	b = bank_of(cpu);
+	if (!b)
+		return 0;
+	bpf_spin_lock(&b->lock);
+	if (s->loan.lent) { /* another thread may have been first */
+		*lent = true;
+		if (time_before(now, s->info.edf.deadline))
+			back = fcbs_take_back(&b->bank, &s->loan, now);
+		else
+			s->loan.lent = 0;
+	}
+	bpf_spin_unlock(&b->lock);
+	if (back && cpu_ctx(cpu)->by_right == RIGHT_DRAWN)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT); /* whoever runs on it has less now */
+	return back;
+}
+
+/* The deadline at which an overrunning server may run on @cpu's bank now, *slack ns of it; 0: it is empty. */
+static __always_inline u64 reclaim_deadline(u32 cpu, u64 now, u64 *slack)
+{
+	struct cpu_bank *b = bank_of(cpu);
+
+	if (!b || !b->bank.slack)
+		return 0;
+	*slack = fcbs_slack(&b->bank, now);
+	return *slack ? b->bank.deadline : 0;
+}
+
+/* A task begins to run on @cpu by @right, for @deadline. */
+static __always_inline void reclaim_run(u32 cpu, u32 right, u64 deadline)
+{
+	struct cpu_bank *b = bank_of(cpu);
+	u64 now = bpf_ktime_get_ns();
+
+	if (!b)
+		return;
+	bpf_spin_lock(&b->lock);
+	if (right == RIGHT_OWN)
+		fcbs_freeze(&b->bank, now, deadline);
+	else
+		fcbs_draw(&b->bank, now);
+	bpf_spin_unlock(&b->lock);
+}
+
+static __always_inline void reclaim_stop(u32 cpu)
+{
+	struct cpu_bank *b = bank_of(cpu);
+	u64 now = bpf_ktime_get_ns();
+
+	if (!b)
+		return;
+	bpf_spin_lock(&b->lock);
+	fcbs_thaw(&b->bank, now);
+	bpf_spin_unlock(&b->lock);
+}
+
+/* @s has used up its budget and waits: it could use what others leave on @cpu. */
+static __always_inline void reclaim_want(struct server *s, u32 cpu)
+{
+	struct cpu_bank *b = reclaims(s) ? bank_of(cpu) : NULL;
+
+	if (b)
+		b->overrunner[s->info.slot % OVERRUNNERS] = s->info.slot;
+}
+
+/* Whom to offer @cpu's slack: of the overrunning servers that wait here the one with the earliest deadline. */
+static __noinline struct server *reclaim_pick(u32 cpu, u64 now)
+{
+	struct cpu_bank *b = bank_of(cpu);
+	struct server *best = NULL;
+	u64 earliest = TIME_NEVER;
+	u32 i;
+
+	if (!b)
+		return NULL;
+	bpf_for(i, 0, OVERRUNNERS) {
+		u32 slot = b->overrunner[i % OVERRUNNERS];
+		struct server *s = server_at(slot);
+
+		if (!s)
+			continue;
+		if (s->info.state != SERVER_ADMITTED || s->info.cpu != (s32)cpu || !s->awake ||
+		    edf_eligible(&s->info.edf, now)) {
+			b->overrunner[i % OVERRUNNERS] = 0;
+		} else if (time_before(s->info.edf.deadline, earliest)) {
+			earliest = s->info.edf.deadline;
+			best = s;
+		}
+	}
+	if (best)
+		b->overrunner[best->info.slot % OVERRUNNERS] = 0; /* it comes back when it queues again */
+	return best;
+}
+
+#endif /* APLOMB_RECLAIM_BPF_H */
