@@ -183,11 +183,10 @@ static __always_inline void window_charge(struct task_struct *p, struct task_ctx
 }
 
 /*
- * Nobody else wants @cpu, so @prev may go on: this is the place to settle accounts. If its time by right is
- * up it goes on on spare time, and anything may preempt it; if its next period has started, by right.
- * False: it may not go on (cbs-hard).
+ * Dispatch chooses for @cpu, where @prev, which has a server, runs and is in no queue: settle its accounts,
+ * so that it takes part in the choice as if it waited.
  */
-static __noinline bool reserved_continue(struct task_struct *prev, u32 cpu)
+static __noinline void reserved_settle(struct task_struct *prev, u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 ran = prev->se.sum_exec_runtime - c->exec_start;
@@ -198,18 +197,72 @@ static __noinline bool reserved_continue(struct task_struct *prev, u32 cpu)
 	if (s && s->info.generation == c->generation)
 		reserved_stopping(s, t, cpu, ran, true);
 	if (!c->by_right)
-		background_charge(&c->background, ran);
+		background_ran(c, ran);
 	if (t)
 		window_charge(prev, t, ran);
-	c->exec_start = prev->se.sum_exec_runtime;
+	c->exec_start += ran;
 	c->by_right = RIGHT_NONE;
-	s = right_on(t, cpu);
+	if (server_of(t)) {
+		c->slot = t->slot;
+		c->generation = t->generation;
+	}
+}
+
+/* By which deadline @s's task might run on @cpu by right now; TIME_NEVER: it has no right. */
+static __always_inline u64 right_until(const struct server *s, u32 cpu)
+{
+	u64 now = bpf_ktime_get_ns(), slack, deadline;
+
+	if (edf_eligible(&s->info.edf, now))
+		return s->info.edf.deadline;
+	deadline = reclaims(s) ? reclaim_deadline(cpu, now, &slack) : 0;
+	return deadline ? deadline : TIME_NEVER;
+}
+
+/* The deadline that @prev, whose accounts are settled, has on @cpu; TIME_NEVER: none. */
+static __always_inline u64 running_deadline(struct task_struct *prev, u32 cpu)
+{
+	struct server *s = right_on(task_ctx(prev), cpu);
+
+	return s ? right_until(s, cpu) : TIME_NEVER;
+}
+
+/* Does @prev, with @deadline, go on by right? Not if an earlier deadline waits. */
+static __noinline bool reserved_keeps(struct task_struct *prev, u32 cpu, u64 deadline)
+{
+	struct task_ctx *t = task_ctx(prev);
+	struct server *s = right_on(t, cpu);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *head = NULL;
+	bool earlier;
+
 	if (!t || !s)
+		return false;
+	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
+		if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
+			head = bpf_iter_scx_dsq_next(&it);
+		earlier = head && time_before(head->scx.dsq_vtime, deadline);
+		bpf_iter_scx_dsq_destroy(&it);
+		if (earlier)
+			return false;
+	}
+	prev->scx.slice = s->info.edf.runtime + FAIR_SLICE_NS;
+	return reserved_running(t, s, cpu);
+}
+
+/*
+ * Nobody else wants @cpu: @prev, which has no right to it now, goes on in spare time. False: cbs-hard, or it
+ * is its window on another CPU.
+ */
+static __noinline bool reserved_continue(struct task_struct *prev, u32 cpu)
+{
+	struct task_ctx *t = task_ctx(prev);
+	struct server *s = server_of(t);
+
+	if (!s || s->info.state != SERVER_ADMITTED)
 		return true;
-	c->slot = t->slot;
-	c->generation = t->generation;
-	if (reserved_running(t, s, cpu))
-		return true;
+	if (edf_eligible(&s->info.edf, bpf_ktime_get_ns()))
+		return !is_split(s) || !bpf_cpumask_test_cpu(s->info.cpu, prev->cpus_ptr);
 	if (throttled(prev, s))
 		return false;
 	wait_for_period(s, prev->pid);

@@ -107,15 +107,17 @@ static __always_inline void promise(const struct wmr_split *plan, u64 slot, u64 
 	u32 i;
 
 	for (i = 0; i < WMR_PARTS; i++) {
-		u32 cpu = plan->cpu[i];
+		u32 cpu = plan->cpu[i], ppm = wmr_bandwidth(plan->runtime[i], period);
 
 		if (i >= plan->parts)
 			break;
-		if (enter)
+		if (enter) {
 			wmr_join(roster(cpu), slot, plan->runtime[i], period / plan->parts, period);
-		else
+			cpu_ctx(cpu)->guaranteed_ppm += ppm;
+		} else {
 			wmr_leave(roster(cpu), slot);
-		cpu_ctx(cpu)->guaranteed_ppm = wmr_promised(roster(cpu));
+			cpu_ctx(cpu)->guaranteed_ppm -= ppm;
+		}
 	}
 	promises++;
 }

@@ -13,6 +13,9 @@
 #ifndef APLOMB_KERNEL_BPF_H
 #define APLOMB_KERNEL_BPF_H
 
+#ifndef APLOMB_HOST
+#define policy_for bpf_for
+#endif
 #include "policy/types.h"
 
 typedef u8 __u8;

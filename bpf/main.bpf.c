@@ -122,6 +122,18 @@ static __always_inline void settle(struct task_struct *prev, u32 cpu, struct cpu
 		background_ran(c, ran);
 }
 
+/* Has @prev, which began to run as best-effort work, got a server since (by exec)? */
+static __always_inline bool became_reserved(struct task_struct *prev, struct cpu_ctx *c)
+{
+	struct task_ctx *t = task_ctx_if_any(prev);
+
+	if (!server_of(t))
+		return false;
+	c->slot = t->slot;
+	c->generation = t->generation;
+	return true;
+}
+
 /* Best-effort work goes before reserved work now: it has waited for as long as it may. */
 static __always_inline bool turn_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *plain)
 {
@@ -142,21 +154,24 @@ static __always_inline bool turn_dispatch(u32 cpu, struct cpu_ctx *c, struct tas
 	}
 }
 
-/* Nobody else is there: @prev, if it is runnable, goes on. (Without a slice it would be enqueued.) */
+/* Nobody else is there: @prev goes on. (Without a slice it would be enqueued.) */
 static __always_inline void go_on(struct task_struct *prev)
 {
-	if (prev->scx.flags & SCX_TASK_QUEUED)
-		prev->scx.slice = FAIR_SLICE_NS;
+	prev->scx.slice = FAIR_SLICE_NS;
 }
 
 void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct task_struct *plain = NULL; /* prev, if it is best-effort and could go on */
+	u64 deadline = TIME_NEVER;        /* prev's, if it could go on by right */
 
-	if (prev && !c->slot && (prev->scx.flags & SCX_TASK_QUEUED)) {
+	if (prev && !(prev->scx.flags & SCX_TASK_QUEUED))
+		prev = NULL;
+	if (prev && !c->slot) {
 		settle(prev, cpu, c);
-		plain = prev;
+		if (!became_reserved(prev, c))
+			plain = prev;
 	}
 	if (!reserved_on) {
 		if (!fair_dispatch(cpu, c, plain) && prev)
@@ -166,9 +181,19 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	/* nothing runs and nothing was sent: what was, but never came to run, is forgotten here */
 	c->deadline = TIME_NEVER;
 	c->turn = 0;
+	if (prev && !plain) {
+		reserved_settle(prev, cpu);
+		deadline = running_deadline(prev, cpu);
+	}
 	offer_slack(cpu);
-	if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) && (turn_dispatch(cpu, c, plain) || reserved_dispatch(cpu)))
-		return;
+	if (deadline != TIME_NEVER || scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
+		if (turn_dispatch(cpu, c, plain))
+			return;
+		if (deadline != TIME_NEVER && reserved_keeps(prev, cpu, deadline))
+			return;
+		if (reserved_dispatch(cpu))
+			return;
+	}
 	switch (fair_dispatch(cpu, c, plain)) {
 	case FAIR_TAKEN:
 		c->chosen = 1;
@@ -180,7 +205,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (nr_cpus > 1 && reserved_steal(cpu))
 		return;
-	if (prev && (!c->slot || reserved_continue(prev, cpu)))
+	if (prev && (plain || reserved_continue(prev, cpu)))
 		go_on(prev);
 }
 

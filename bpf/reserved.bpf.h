@@ -226,8 +226,8 @@ static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *
 		return true;
 	}
 	dsq_insert_vtime(p, DSQ_EDF(at.cpu), at.slice, at.deadline, enq_flags);
-	if (task_cpu(p) == at.cpu && c->putting == p->pid)
-		ask_idle(p); /* this CPU has chosen already, somebody else */
+	if (task_cpu(p) == at.cpu && c->putting == p->pid && !c->chosen)
+		ask_idle(p); /* this CPU has chosen already, somebody with an earlier deadline */
 	else
 		preempt(p, at.cpu, at.deadline);
 	return true;
@@ -283,7 +283,8 @@ static __noinline void promote_thread(struct server *s, s32 pid, u32 before, con
 	    !(t->by_right && before == (u32)at->cpu)) {
 		if (promote(p, t, queue_of(p, t, before), at))
 			preempt(p, at->cpu, at->deadline);
-		else if (cpu_ctx(task_cpu(p))->slot == t->slot && (task_cpu(p) == at->cpu || is_split(s)))
+		else if (cpu_ctx(task_cpu(p))->slot == t->slot &&
+			 (task_cpu(p) == at->cpu || is_split(s) || fair_waiting(task_cpu(p))))
 			scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_PREEMPT); /* it runs: have it go on by right */
 	}
 	bpf_rcu_read_unlock();
@@ -338,6 +339,12 @@ static int server_timer(void *map, u32 *slot, struct server *s)
 	u32 i, before, change = EDF_KEPT;
 	bool again;
 
+	before = s->info.cpu;
+	if (is_split(s) && cpu_ctx(before)->slot == s->info.slot && cpu_ctx(before)->by_right == RIGHT_OWN) {
+		/* its window ends while it runs: accounts first, and the enqueue after that moves it */
+		scx_bpf_kick_cpu(before, SCX_KICK_PREEMPT);
+		return 0;
+	}
 	bpf_spin_lock(&s->lock);
 	before = s->info.cpu;
 	if (is_split(s) && s->info.state == SERVER_ADMITTED && s->awake)

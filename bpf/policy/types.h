@@ -25,6 +25,11 @@ typedef long long s64;
 /* Later than any time: 146 years. Not ~0, which time_before() would take for just before 0. */
 #define TIME_NEVER (1ULL << 62)
 
+/* A loop that the verifier need not follow round by round (the kernel side defines it: bpf_for). */
+#ifndef policy_for
+#define policy_for(i, from, to) for ((i) = (from); (i) < (to); (i)++)
+#endif
+
 /* a is before b, on a clock that may wrap (virtual times do) */
 static inline bool time_before(u64 a, u64 b)
 {

@@ -26,16 +26,16 @@
  *    window's end, which no other task on that CPU was checked against); and its next period begins no
  *    earlier than P after the last, at a wake-up.
  *
- * 4. Admission. dbf(L), what tasks can demand in any L ns, must not exceed L (Baruah et al.). The paper
- *    checks L at deadlines only, with the staircase floor((L - D)/P) + 1; between its steps that lets in
- *    sets that miss (crates/policy/src/wmr has one). Here the staircase is replaced by the straight line
- *    on top of it (Fisher, Baker and Baruah 2006):
+ * 4. Admission. dbf(L), what tasks can demand in any L ns, must not exceed L (Baruah et al.). It is a staircase,
+ *    Q' (floor((L - D)/P) + 1), with steps for ever. The paper checks the first deadline of each task only,
+ *    which lets in sets that miss (crates/policy/src/wmr has one). Here each staircase is followed for its
+ *    first WMR_STEPS steps, and from there on the straight line on top of it (Fisher, Baker and Baruah 2006):
  *
- *        dbf*(L) = Q' (1 + (L - D)/P) for L >= D, else 0
+ *        dbf*(L) = Q' (1 + (L - D)/P)
  *
- *    Then what is free, L - sum dbf*(L), falls at deadlines only and rises in between while the bandwidths
- *    add up to no more than the CPU: checking each D once is enough. For tasks with D = P it is
- *    the exact test, sum Q/P <= 1. Worst-fit, as in the paper: a task goes where most is free.
+ *    Then what is free, L - sum dbf*(L), falls at those steps only and rises in between while the bandwidths
+ *    add up to no more than the CPU: checking each step is enough. Worst-fit, as in the paper: a task goes
+ *    where most is free.
  *
  * Rounded against the newcomer throughout, so that sums of roundings admit nobody.
  */
@@ -48,6 +48,11 @@
 #define WMR_PARTS 8
 /* Guaranteed reservations, or parts of them, on one CPU; one more is refused there. */
 #define WMR_MEMBERS 32
+/*
+ * Deadlines of each reservation that are checked one by one. Trade: with k of them, two halves of 41 ms beside
+ * a whole of 25 ms have 16 k/(k + 1/2) ms instead of 16; a check costs members^2 k.
+ */
+#define WMR_STEPS 8
 /* A part below this is not worth its migration, ns. */
 #define WMR_LEAST_NS (200 * NSEC_PER_USEC)
 
@@ -62,6 +67,9 @@ struct wmr_split {
 	u32 window;   /* number of the current one */
 };
 
+/* What is left of a budget at its period's end for the time that migrations took is no missed deadline, ns. */
+#define WMR_SLIP_NS (100 * NSEC_PER_USEC)
+
 /* What a CPU has promised: Q' within D, once in P. */
 struct wmr_member {
 	u64 runtime; /* Q', ns */
@@ -73,7 +81,7 @@ struct wmr_member {
 struct wmr_roster {
 	struct wmr_member member[WMR_MEMBERS];
 	u32 members;
-	u32 version; /* changes with each change */
+	u32 pad;
 };
 
 /* --- run time ---------------------------------------------------------------------------------------- */
@@ -138,7 +146,8 @@ static inline void wmr_wake(struct wmr_split *w, struct edf_server *s, u64 now)
 /* In place of edf_assign(): the next window, or period, if the current one is over by budget or by time. */
 static inline enum edf_change wmr_assign(struct wmr_split *w, struct edf_server *s, u64 now)
 {
-	bool had_budget = s->budget > 0, missed = had_budget && !s->slept;
+	bool had_budget = s->budget > 0;
+	bool missed = s->budget > (s64)WMR_SLIP_NS && !s->slept && w->window + 1 >= w->parts;
 	s64 debt = s->budget < 0 ? s->budget : 0;
 	u64 end = w->release + s->period;
 
@@ -167,32 +176,39 @@ static inline enum edf_change wmr_assign(struct wmr_split *w, struct edf_server 
 /* dbf*(@length) of one member, ns, rounded up. In units of us where 64 bits would not hold the product. */
 static inline u64 wmr_demand(const struct wmr_member *m, u64 length)
 {
-	u64 beyond_us;
+	u64 steps, beyond_us;
 
 	if (length < m->window)
 		return 0;
-	if (length == m->window)
-		return m->runtime;
+	steps = (length - m->window) / m->period + 1;
+	if (steps <= WMR_STEPS)
+		return m->runtime * steps;
 	beyond_us = (length - m->window) / 1000 + 1;
 	return m->runtime + beyond_us * m->runtime / (m->period / 1000) + 1;
 }
 
-/* What is free at @length for a newcomer with @period and @window: the most Q' with dbf*(length) in it, ns. */
-static inline u64 wmr_room_at(const struct wmr_roster *r, u64 length, u64 period, u64 window,
+/* What is free at @length for newcomer @n: the most Q' with dbf*(length) in it, ns. */
+static inline u64 wmr_room_at(const struct wmr_roster *r, const struct wmr_member *n, u64 length,
 			      u64 capacity_ppm)
 {
-	u64 room = length / 1000 * capacity_ppm / 1000, taken = 0;
+	u64 room = length / 1000 * capacity_ppm / 1000, taken = 0, steps;
 	u32 i;
 
-	for (i = 0; i < WMR_MEMBERS; i++)
-		if (i < r->members)
-			taken += wmr_demand(&r->member[i], length);
+	policy_for(i, 0, WMR_MEMBERS)
+	{
+		if (i >= r->members)
+			break;
+		taken += wmr_demand(&r->member[i], length);
+	}
 	if (taken >= room)
 		return 0;
 	room -= taken;
-	if (length > window)
-		room = room * (period / 1000) / ((period + length - window) / 1000 + 1);
-	return room;
+	if (length < n->window)
+		return room;
+	steps = (length - n->window) / n->period + 1;
+	if (steps <= WMR_STEPS)
+		return room / steps;
+	return room * (n->period / 1000) / ((n->period + length - n->window) / 1000 + 1);
 }
 
 /* Bandwidth of one member, ppm, rounded up. */
@@ -207,10 +223,33 @@ static inline u64 wmr_promised(const struct wmr_roster *r)
 	u64 sum = 0;
 	u32 i;
 
-	for (i = 0; i < WMR_MEMBERS; i++)
-		if (i < r->members)
-			sum += wmr_bandwidth(r->member[i].runtime, r->member[i].period);
+	policy_for(i, 0, WMR_MEMBERS)
+	{
+		if (i >= r->members)
+			break;
+		sum += wmr_bandwidth(r->member[i].runtime, r->member[i].period);
+	}
 	return sum;
+}
+
+/* The least of it at the first deadlines of @m, the newcomer @n or a member. */
+static inline u64 wmr_room_along(const struct wmr_roster *r, const struct wmr_member *n,
+				 const struct wmr_member *m, u64 capacity_ppm)
+{
+	u64 room = ~0ULL, length = m->window, at;
+	u32 k;
+
+	policy_for(k, 0, WMR_STEPS + 1)
+	{
+		/* before its own first deadline the newcomer demands nothing */
+		if (length >= n->window) {
+			at = wmr_room_at(r, n, length, capacity_ppm);
+			if (at < room)
+				room = at;
+		}
+		length += m->period;
+	}
+	return room;
 }
 
 /*
@@ -219,19 +258,21 @@ static inline u64 wmr_promised(const struct wmr_roster *r)
  */
 static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 capacity_ppm)
 {
+	struct wmr_member newcomer = { .window = window, .period = period };
 	u64 promised = wmr_promised(r), room, at;
 	u32 i;
 
 	if (promised >= capacity_ppm || r->members >= WMR_MEMBERS)
 		return 0;
 	room = period / 1000 * (capacity_ppm - promised) / 1000;
-	at = wmr_room_at(r, window, period, window, capacity_ppm);
+	at = wmr_room_along(r, &newcomer, &newcomer, capacity_ppm);
 	if (at < room)
 		room = at;
-	for (i = 0; i < WMR_MEMBERS; i++) {
-		if (i >= r->members || r->member[i].window <= window)
-			continue;
-		at = wmr_room_at(r, r->member[i].window, period, window, capacity_ppm);
+	policy_for(i, 0, WMR_MEMBERS)
+	{
+		if (i >= r->members)
+			break;
+		at = wmr_room_along(r, &newcomer, &r->member[i], capacity_ppm);
 		if (at < room)
 			room = at;
 	}
@@ -245,7 +286,8 @@ static inline void wmr_offer(struct wmr_split *w, u32 n, s32 cpu, u64 room)
 
 	if (room < WMR_LEAST_NS)
 		return;
-	for (i = 0; i < WMR_PARTS; i++) {
+	policy_for(i, 0, WMR_PARTS)
+	{
 		u64 other_room = w->runtime[i];
 		s32 other = w->cpu[i];
 
@@ -271,7 +313,8 @@ static inline bool wmr_complete(struct wmr_split *w, u32 n, u64 runtime)
 
 	if (w->parts != n)
 		return false;
-	for (i = 0; i < WMR_PARTS; i++) {
+	policy_for(i, 0, WMR_PARTS)
+	{
 		if (i >= n)
 			break;
 		if (w->runtime[i] > runtime)
@@ -288,24 +331,23 @@ static inline void wmr_join(struct wmr_roster *r, u64 slot, u64 runtime, u64 win
 	r->member[r->members] =
 		(struct wmr_member){ .runtime = runtime, .window = window, .period = period, .slot = slot };
 	r->members++;
-	r->version++;
 }
 
+/* A reservation has one part on a CPU at most. */
 static inline void wmr_leave(struct wmr_roster *r, u64 slot)
 {
-	u32 i, kept = 0;
+	u32 i, last = r->members - 1;
 
 	for (i = 0; i < WMR_MEMBERS; i++) {
 		if (i >= r->members)
-			break;
+			return;
 		if (r->member[i].slot == slot)
-			continue;
-		if (kept < WMR_MEMBERS)
-			r->member[kept] = r->member[i];
-		kept++;
+			break;
 	}
-	r->members = kept;
-	r->version++;
+	if (i >= WMR_MEMBERS || last >= WMR_MEMBERS)
+		return;
+	r->member[i] = r->member[last];
+	r->members = last;
 }
 
 #endif /* APLOMB_POLICY_WMR_H */
