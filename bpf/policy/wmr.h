@@ -24,7 +24,7 @@
  * 3. Control: wmr_wake, wmr_assign in place of edf_wake, edf_assign. A server that sleeps within its window
  *    keeps nothing for later: sleeping counts as running there (else its work comes in a bunch before the
  *    window's end, which no other task on that CPU was checked against); and its next period begins no
- *    earlier than P after the last, at a wake-up.
+ *    earlier than P after the last, at a wake-up. In each window it gets Q'_x less the time it slept in it.
  *
  * 4. Admission. dbf(L), what tasks can demand in any L ns, must not exceed L (Baruah et al.). The paper
  *    checks L at deadlines only, with the staircase floor((L - D)/P) + 1; between its steps that lets in
@@ -56,7 +56,7 @@ struct wmr_split {
 	u64 runtime[WMR_PARTS]; /* Q'_x, ns */
 	s32 cpu[WMR_PARTS];
 	u64 release;  /* the period's start, ns */
-	u64 slept_at; /* when its task last went to sleep, ns */
+	u64 slept_at; /* when its task went to sleep, ns; TIME_NEVER: it is awake */
 	s64 kept;     /* the budget then, ns */
 	u32 parts;    /* n; 0: not split */
 	u32 window;   /* number of the current one */
@@ -93,10 +93,11 @@ static inline void wmr_enter(struct wmr_split *w, struct edf_server *s, u32 x)
 	s->late = 0;
 }
 
-/* A period begins now, with a full budget. */
+/* A period begins now, with a full budget. The task is awake; if it is not, wmr_sleep() follows. */
 static inline void wmr_release(struct wmr_split *w, struct edf_server *s, u64 now)
 {
 	w->release = now;
+	w->slept_at = TIME_NEVER;
 	wmr_enter(w, s, 0);
 }
 
@@ -109,29 +110,39 @@ static inline u32 wmr_window_at(const struct wmr_split *w, const struct edf_serv
 	return x < w->parts ? (u32)x : w->parts - 1;
 }
 
-/* The task goes to sleep; after edf_charge(). */
+/* The task goes to sleep, with the last of its threads; after edf_charge(). */
 static inline void wmr_sleep(struct wmr_split *w, const struct edf_server *s, u64 now)
 {
 	w->slept_at = now;
 	w->kept = s->budget;
 }
 
-/* The task wakes up; followed by wmr_assign(). */
+/*
+ * The task wakes up, with the first of its threads; followed by wmr_assign().
+ *
+ * A period that began while it slept, after it had used up the one before, is as good as new: it begins now.
+ */
 static inline void wmr_wake(struct wmr_split *w, struct edf_server *s, u64 now)
 {
-	u64 from = time_before(w->slept_at, s->start) ? s->start : w->slept_at;
+	u64 slept_at = w->slept_at;
 	s64 left;
 
-	if (!time_before(now, w->release + s->period)) {
+	if (slept_at == TIME_NEVER)
+		return; /* another thread was awake */
+	if (!time_before(now, w->release + s->period) ||
+	    (!time_before(now, w->release) && !time_before(w->release, slept_at))) {
 		wmr_release(w, s, now);
-	} else if (!time_before(now, s->deadline)) {
-		wmr_enter(w, s, wmr_window_at(w, s, now));
-		s->budget -= (s64)(now - s->start);
-	} else if (time_before(from, now)) { /* else it waits for its next window as before */
-		left = w->kept - (s64)(now - from);
+	} else if (!time_before(now, s->start)) { /* else it waits for its next window as before */
+		if (!time_before(now, s->deadline))
+			wmr_enter(w, s, wmr_window_at(w, s, now));
+		if (time_before(s->start, slept_at))
+			left = w->kept - (s64)(now - slept_at);
+		else
+			left = s->budget - (s64)(now - s->start); /* what was kept was another window's */
 		if (left < s->budget)
 			s->budget = left > 0 ? left : 0; /* asleep is no debt */
 	}
+	w->slept_at = TIME_NEVER;
 	s->slept = 1;
 }
 
