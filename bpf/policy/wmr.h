@@ -28,14 +28,20 @@
  *
  * 4. Admission. dbf(L), what tasks can demand in any L ns, must not exceed L (Baruah et al.). The paper
  *    checks L at deadlines only, with the staircase floor((L - D)/P) + 1; between its steps that lets in
- *    sets that miss (crates/policy/src/wmr has one). Here the staircase is replaced by the straight line
- *    on top of it (Fisher, Baker and Baruah 2006):
+ *    sets that miss (crates/policy/src/wmr has one). Here each of the first WMR_STEPS steps of each
+ *    staircase is checked, and after them it is replaced by the straight line on top of it (Albers and
+ *    Slomka 2004; Fisher, Baker and Baruah 2006):
  *
- *        dbf*(L) = Q' (1 + (L - D)/P) for L >= D, else 0
+ *        dbf*(L) = Q' (floor((L - D)/P) + 1) for D <= L < D + (WMR_STEPS - 1) P, before that 0
+ *                  Q' (1 + (L - D)/P)        from there on
  *
- *    Then what is free, L - sum dbf*(L), falls at deadlines only and rises in between while the bandwidths
- *    add up to no more than the CPU: checking each D once is enough. For tasks with D = P it is
+ *    What is free, L - sum dbf*(L), falls at steps only, and after the last one rises while the bandwidths
+ *    add up to no more than the CPU: checking each step once is enough. For tasks with D = P it is
  *    the exact test, sum Q/P <= 1. Worst-fit, as in the paper: a task goes where most is free.
+ *
+ *    Why 8 steps: with the line alone a second window of 20.5 ms beside a movie of 25:41 has 10.7 ms free,
+ *    with 2 steps 12.8, with 8 steps 15.1, exactly 16; a third movie needs two of 12.5. Of 400 random sets of
+ *    90 % load on 4 CPUs, tasks of 10 to 100 %, 43 % are let in with one step, 56 with 2, 62 with 4, 66 with 8 or 16.
  *
  * Rounded against the newcomer throughout, so that sums of roundings admit nobody.
  */
@@ -48,6 +54,8 @@
 #define WMR_PARTS 8
 /* Guaranteed reservations, or parts of them, on one CPU; one more is refused there. */
 #define WMR_MEMBERS 32
+/* Steps of each staircase that are counted one by one. */
+#define WMR_STEPS 8
 /* A part below this is not worth its migration, ns. */
 #define WMR_LEAST_NS (200 * NSEC_PER_USEC)
 
@@ -175,24 +183,29 @@ static inline enum edf_change wmr_assign(struct wmr_split *w, struct edf_server 
 
 /* --- admission --------------------------------------------------------------------------------------- */
 
-/* dbf*(@length) of one member, ns, rounded up. In units of us where 64 bits would not hold the product. */
+/*
+ * dbf*(@length) of one member, ns. Past the last step what is more than whole periods is in units of us, where
+ * 64 bits would not hold the product in ns, and rounded up.
+ */
 static inline u64 wmr_demand(const struct wmr_member *m, u64 length)
 {
-	u64 beyond_us;
+	u64 jobs, rest;
 
 	if (length < m->window)
 		return 0;
-	if (length == m->window)
-		return m->runtime;
-	beyond_us = (length - m->window) / 1000 + 1;
-	return m->runtime + beyond_us * m->runtime / (m->period / 1000) + 1;
+	rest = length - m->window;
+	jobs = rest / m->period + 1;
+	rest -= (jobs - 1) * m->period;
+	if (jobs < WMR_STEPS || !rest)
+		return jobs * m->runtime;
+	return jobs * m->runtime + (rest / 1000 + 1) * m->runtime / (m->period / 1000) + 1;
 }
 
 /* What is free at @length for a newcomer with @period and @window: the most Q' with dbf*(length) in it, ns. */
 static inline u64 wmr_room_at(const struct wmr_roster *r, u64 length, u64 period, u64 window,
 			      u64 capacity_ppm)
 {
-	u64 room = length / 1000 * capacity_ppm / 1000, taken = 0;
+	u64 room = length / 1000 * capacity_ppm / 1000, taken = 0, jobs, rest;
 	u32 i;
 
 	for (i = 0; i < WMR_MEMBERS; i++)
@@ -201,8 +214,29 @@ static inline u64 wmr_room_at(const struct wmr_roster *r, u64 length, u64 period
 	if (taken >= room)
 		return 0;
 	room -= taken;
-	if (length > window)
-		room = room * (period / 1000) / ((period + length - window) / 1000 + 1);
+	rest = length - window;
+	jobs = rest / period + 1;
+	rest -= (jobs - 1) * period;
+	if (jobs < WMR_STEPS || !rest)
+		return room / jobs;
+	return room * (period / 1000) / ((jobs * period + rest) / 1000 + 1);
+}
+
+/* The least of @room and what is free at the steps at @first, and every @every from there. */
+static inline u64 wmr_room_along(const struct wmr_roster *r, u64 first, u64 every, u64 period, u64 window,
+				 u64 capacity_ppm, u64 room)
+{
+	u32 step;
+
+	for (step = 0; step < WMR_STEPS; step++) {
+		u64 length = first + step * every, at;
+
+		if (length < window)
+			continue;
+		at = wmr_room_at(r, length, period, window, capacity_ppm);
+		if (at < room)
+			room = at;
+	}
 	return room;
 }
 
@@ -224,27 +258,37 @@ static inline u64 wmr_promised(const struct wmr_roster *r)
 	return sum;
 }
 
+/* Is somebody's window here shorter than his period? */
+static inline bool wmr_windowed(const struct wmr_roster *r)
+{
+	bool windowed = false;
+	u32 i;
+
+	for (i = 0; i < WMR_MEMBERS; i++)
+		if (i < r->members && r->member[i].window < r->member[i].period)
+			windowed = true;
+	return windowed;
+}
+
 /*
  * The most that a newcomer may have here of @window ns, once in @period, ns; 0: nothing. @capacity_ppm: the
  * part of the CPU that may be promised.
  */
 static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 capacity_ppm)
 {
-	u64 promised = wmr_promised(r), room, at;
+	u64 promised = wmr_promised(r), room;
 	u32 i;
 
 	if (promised >= capacity_ppm || r->members >= WMR_MEMBERS)
 		return 0;
 	room = period / 1000 * (capacity_ppm - promised) / 1000;
-	at = wmr_room_at(r, window, period, window, capacity_ppm);
-	if (at < room)
-		room = at;
+	if (window == period && !wmr_windowed(r))
+		return room; /* sum Q/P <= 1 is all */
+	room = wmr_room_along(r, window, period, period, window, capacity_ppm, room);
 	for (i = 0; i < WMR_MEMBERS; i++) {
-		if (i >= r->members || r->member[i].window <= window)
-			continue;
-		at = wmr_room_at(r, r->member[i].window, period, window, capacity_ppm);
-		if (at < room)
-			room = at;
+		if (i < r->members)
+			room = wmr_room_along(r, r->member[i].window, r->member[i].period, period, window,
+					      capacity_ppm, room);
 	}
 	return room;
 }
