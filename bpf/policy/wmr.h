@@ -26,6 +26,12 @@
  *    window's end, which no other task on that CPU was checked against); and its next period begins no
  *    earlier than P after the last, at a wake-up. In each window it gets Q'_x less the time it slept in it.
  *
+ *    On a CPU with windows every guaranteed server is controlled so, also one that is not split (n = 1). The wake
+ *    rule of edf.h lets a job that slept have the rest of its budget in less than a period, at no more than
+ *    its bandwidth; but what makes room for a window is that a job demands nothing in an interval shorter
+ *    than its period (crates/policy/src/wmr has the example). Those admitted by load may keep the wake rule:
+ *    they are left out of the capacity as a bandwidth, which is what that rule promises.
+ *
  * 4. Admission. dbf(L), what tasks can demand in any L ns, must not exceed L (Baruah et al.). The paper
  *    checks L at deadlines only, with the staircase floor((L - D)/P) + 1; between its steps that lets in
  *    sets that miss (crates/policy/src/wmr has one). Here each of the first WMR_STEPS steps of each
