@@ -183,11 +183,12 @@ u64 policy_background_laxity(const struct background *b, u64 now)
 
 /* fcbs.h */
 const size_t policy_layout_fcbs_bank[] = {
-	sizeof(struct fcbs_bank), AT(fcbs_bank, slack),	 AT(fcbs_bank, deadline), AT(fcbs_bank, stamp),
-	AT(fcbs_bank, used),	  AT(fcbs_bank, frozen), AT(fcbs_bank, drawn),
+	sizeof(struct fcbs_bank), AT(fcbs_bank, slack),  AT(fcbs_bank, deadline), AT(fcbs_bank, stamp),
+	AT(fcbs_bank, used),      AT(fcbs_bank, frozen), AT(fcbs_bank, drawn),
 };
 
-const size_t policy_layout_fcbs_loan[] = { sizeof(struct fcbs_loan), AT(fcbs_loan, lent), AT(fcbs_loan, used) };
+const size_t policy_layout_fcbs_loan[] = { sizeof(struct fcbs_loan), AT(fcbs_loan, lent),
+					   AT(fcbs_loan, used) };
 
 const u64 policy_fcbs_least_ns = FCBS_LEAST_NS;
 
@@ -223,13 +224,13 @@ u64 policy_fcbs_take_back(struct fcbs_bank *b, struct fcbs_loan *l, u64 now)
 
 /* wmr.h */
 const size_t policy_layout_wmr_split[] = {
-	sizeof(struct wmr_split), AT(wmr_split, runtime), AT(wmr_split, cpu),	AT(wmr_split, release),
-	AT(wmr_split, slept_at),  AT(wmr_split, kept),	  AT(wmr_split, parts), AT(wmr_split, window),
+	sizeof(struct wmr_split), AT(wmr_split, runtime), AT(wmr_split, cpu),   AT(wmr_split, release),
+	AT(wmr_split, slept_at),  AT(wmr_split, kept),    AT(wmr_split, parts), AT(wmr_split, window),
 };
 
 const size_t policy_layout_wmr_member[] = {
 	sizeof(struct wmr_member), AT(wmr_member, runtime), AT(wmr_member, window),
-	AT(wmr_member, period),	   AT(wmr_member, slot),
+	AT(wmr_member, period),    AT(wmr_member, slot),
 };
 
 const size_t policy_layout_wmr_roster[] = {

@@ -220,6 +220,22 @@ fn a_player_that_sleeps_in_its_frame_has_its_budget_when_it_wakes() {
     assert_eq!(ms(&player.runs), [(2, 4), (7, 8), (50, 52)]);
 }
 
+/// Others went first for 5 ms, it ran for 1 of its 4 and slept for 1: 3 ms with 13 to go are more than 4:20, so a
+/// new period begins. Of the old one it got 1 ms, and slept 1; it has 4 more by 27.
+#[test]
+fn a_period_that_the_wake_rule_ends_is_followed_by_a_whole_one() {
+    let burst = |when, work| Burst {
+        when,
+        work: work * MS,
+    };
+    let bursts = [burst(When::At(0), 1), burst(When::After(MS), 4)];
+    let player = Task::new(4 * MS, 20 * MS, bursts).policy(Policy::Fcbs);
+    let cpu = run(vec![player, task(5, 8, &[(0, 5), (8, 5)])]);
+    let player = &cpu.tasks[0];
+    assert_eq!(ms(&player.trace.runs), [(5, 6), (7, 8), (13, 16)]);
+    assert_eq!(player.server.deadline, 47 * MS, "27, and the next");
+}
+
 #[test]
 fn slack_is_worth_nothing_after_its_deadline() {
     let (mut bank, _) = lent();
