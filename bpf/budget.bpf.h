@@ -152,7 +152,7 @@ static __noinline void reserved_stopping(struct server *s, struct task_ctx *t, u
 		s->info.reclaimed_ns += ran;
 	}
 	if (!runnable && !s->awake) {
-		if (is_split(s))
+		if (is_guaranteed(s))
 			wmr_sleep(&s->info.split, &s->info.edf, now);
 		if (reclaims(s) && s->info.state == SERVER_ADMITTED && edf_eligible(&s->info.edf, now) &&
 		    time_before(now, s->info.edf.deadline)) {

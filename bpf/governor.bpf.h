@@ -81,8 +81,11 @@ static __always_inline void server_begin(struct server *s, u64 now)
 {
 	edf_init(&s->info.edf, now, s->info.spec.runtime_ns, s->info.spec.period_ns);
 	s->info.edf.policy = s->info.spec.policy ? s->info.spec.policy : server_policy;
-	if (s->info.split.parts > 1)
+	if (s->info.split.parts) {
 		wmr_release(&s->info.split, &s->info.edf, now);
+		if (!s->awake)
+			wmr_sleep(&s->info.split, &s->info.edf, now);
+	}
 	s->info.admitted_ns = now;
 }
 

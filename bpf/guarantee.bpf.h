@@ -88,7 +88,8 @@ static __noinline bool split_fit(struct task_struct *p, u64 runtime, u64 period,
 	return false;
 }
 
-static __noinline bool guarantee_plan(struct task_struct *p, u64 runtime, u64 period, struct wmr_split *plan)
+static __always_inline bool guarantee_plan(struct task_struct *p, u64 runtime, u64 period,
+					   struct wmr_split *plan)
 {
 	s32 cpu = whole_fit(p, runtime, period);
 
@@ -123,7 +124,7 @@ static __always_inline void promise(const struct wmr_split *plan, u64 slot, u64 
 }
 
 /* Find room for @s, whose task is @p, and promise it: info.split says where. */
-static __noinline bool guarantee(struct server *s, struct task_struct *p)
+static __always_inline bool guarantee(struct server *s, struct task_struct *p)
 {
 	u64 runtime = s->info.spec.runtime_ns, period = s->info.spec.period_ns;
 	struct wmr_split plan = {};

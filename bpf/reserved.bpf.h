@@ -48,13 +48,19 @@ static __always_inline bool is_split(const struct server *s)
 	return s->info.split.parts > 1;
 }
 
+/* Guaranteed, split or not: controlled by windows (wmr.h 3). */
+static __always_inline bool is_guaranteed(const struct server *s)
+{
+	return s->info.split.parts > 0;
+}
+
 /* A wake-up, then Listing 1, or the same for windows; the server's CPU follows. Called with s->lock held. */
 static __always_inline u32 server_assign(struct server *s, u64 now, bool wake)
 {
 	struct wmr_split *w = &s->info.split;
 	u32 change, x;
 
-	if (!is_split(s)) {
+	if (!is_guaranteed(s)) {
 		if (wake)
 			edf_wake(&s->info.edf, now);
 		return edf_assign(&s->info.edf, now);

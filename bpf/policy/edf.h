@@ -43,8 +43,9 @@
  *        redline    waits for its next period; until then it has spare time, like any best-effort task
  *        fcbs       the same, and it may use what others leave of their budgets (fcbs.h)
  *        cbs-hard   waits, and runs not at all: C in T and never more (Abeni and Buttazzo's hard reservation)
- *        cbs-soft   has its next budget at once, for a deadline one period later (their soft one): at least
- *                   C in T, and before best-effort work for as long as it does not sleep
+ *        cbs-soft   has its next budget at once, for a deadline one period later (their soft one): before
+ *                   best-effort work for as long as it does not sleep. That is C in T in the long run, not
+ *                   in each T: who was alone for an hour has had his due for many, and waits for others
  */
 #ifndef APLOMB_POLICY_EDF_H
 #define APLOMB_POLICY_EDF_H
@@ -119,6 +120,8 @@ static inline void edf_succeed(struct edf_server *s, const struct edf_server *ol
 		s->deadline = s->start + s->period;
 	} else if (time_before(old->deadline, s->deadline)) {
 		s->deadline = old->deadline; /* or each exec would put its next budget off */
+	} else if (old->policy == POLICY_CBS_SOFT && time_before(now + old->period, old->deadline)) {
+		s->deadline += old->deadline - (now + old->period); /* it ran ahead by that much */
 	}
 }
 
@@ -147,14 +150,14 @@ static inline void edf_sleep(struct edf_server *s)
  * Whoever wakes up has slept, even if the period is a new one since: a stop that uses up the budget
  * begins one, and so does being admitted asleep.
  *
- * In units of 4 ns, so that 10 s times the 20 s that a deadline may be away fits into 64 bits, and
- * rounded against the task: a period that begins some ns too early is a gift for each wake-up, one
- * that is kept some ns too long is none.
+ * With a period or more to go (cbs-soft: any time) no budget is more than C/T. In units of 4 ns, so that 10 s
+ * times 10 s fits into 64 bits, and rounded against the task: a period that begins some ns too early is a
+ * gift for each wake-up, one that is kept some ns too long is none.
  */
 static inline void edf_wake(struct edf_server *s, u64 now)
 {
 	s->slept = 1;
-	if (s->budget > 0 && time_before(now, s->deadline) &&
+	if (s->budget > 0 && time_before(now, s->deadline) && s->deadline - now < s->period &&
 	    (u64)s->budget / 4 * (s->period / 4) > ((s->deadline - now) / 4 + 1) * (s->runtime / 4 + 1))
 		edf_renew(s, now, (s64)s->runtime);
 }

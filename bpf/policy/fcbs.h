@@ -31,6 +31,7 @@
  *    times a frame, for a disk or a display, and would give its budget away at the first. So what is given
  *    is only lent: who wakes up before his deadline gets back what nobody has used (fcbs_take_back). He gets
  *    at least Q in each period less the time he slept in it, and Q if he did not, whatever the others do.
+ *    (A period that edf_wake() ends, since more is left than C/T, is followed by a whole one at once.)
  *    (b) In rule 3 the paper adds the bonus to the budget of the next job, which may have an earlier
  *    deadline than the one who left it: 9 ms due in 100 become 9 ms due in 10, and a third task misses
  *    (crates/policy/src/fcbs has the example). Here slack never gets an earlier deadline.

@@ -17,6 +17,20 @@ pub enum Change {
     Missed,
 }
 
+/// What becomes of a task whose budget is used up (`enum server_policy`; the rest is common to all).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Policy {
+    /// Waits for its next period; until then it has spare time.
+    Redline = 1,
+    /// Waits, and does not run at all.
+    CbsHard = 2,
+    /// Has its next budget at once, for a deadline one period later.
+    CbsSoft = 3,
+    /// As redline, and it may use what others leave of their budgets ([`crate::fcbs`]).
+    Fcbs = 4,
+}
+
 /// A reservation's server (`struct edf_server`). All times in ns on the caller's clock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,7 +41,7 @@ pub struct Server {
     pub period: u64,
     /// Of the current period.
     pub start: u64,
-    /// Of the current period: `start + period`.
+    /// Of the current period: `start + period`; cbs-soft: or later.
     pub deadline: u64,
     /// What is left of C; below 0 after an overrun.
     pub budget: i64,
@@ -35,7 +49,7 @@ pub struct Server {
     pub slept: u32,
     /// 1: the deadline passed with work left, and that was reported.
     pub late: u32,
-    /// `enum server_policy`: what becomes of it when its budget is used up.
+    /// A [`Policy`].
     pub policy: u32,
     /// Nothing.
     pub pad: u32,
@@ -47,6 +61,7 @@ extern "C" {
     fn policy_edf_eligible(s: *const Server, now: u64) -> bool;
     fn policy_edf_charge(s: *mut Server, ns: u64);
     fn policy_edf_sleep(s: *mut Server);
+    fn policy_edf_succeed(s: *mut Server, old: *const Server, now: u64);
     fn policy_edf_wake(s: *mut Server, now: u64);
     fn policy_edf_assign(s: *mut Server, now: u64) -> u32;
 }
@@ -59,7 +74,7 @@ pub fn bandwidth(runtime: u64, period: u64) -> u64 {
 
 // SAFETY, for all of these: the C functions touch nothing but `*s`, whose layout the tests compare.
 impl Server {
-    /// A server that begins at `now` with a full budget.
+    /// A server that begins at `now` with a full budget. Its policy is to be set.
     pub fn new(now: u64, runtime: u64, period: u64) -> Self {
         let mut s = Self::default();
         unsafe { policy_edf_init(&mut s, now, runtime, period) };
@@ -88,21 +103,35 @@ impl Server {
 
     /// Listing 1: a new period if the current one is over.
     pub fn assign(&mut self, now: u64) -> Change {
-        match unsafe { policy_edf_assign(self, now) } {
-            0 => Change::Kept,
-            1 => Change::Renewed,
-            2 => Change::Exhausted,
-            3 => Change::Missed,
-            other => unreachable!("enum edf_change has no {other}"),
-        }
+        change(unsafe { policy_edf_assign(self, now) })
+    }
+
+    /// The same process exchanges `old` for this one (exec): what it has used of its period counts.
+    pub fn succeed(&mut self, old: &Self, now: u64) {
+        unsafe { policy_edf_succeed(self, old, now) }
+    }
+}
+
+/// `enum edf_change`.
+pub(crate) fn change(c: u32) -> Change {
+    match c {
+        0 => Change::Kept,
+        1 => Change::Renewed,
+        2 => Change::Exhausted,
+        3 => Change::Missed,
+        other => unreachable!("enum edf_change has no {other}"),
     }
 }
 
 #[cfg(test)]
 mod counterexamples;
 #[cfg(test)]
-mod cpu;
+pub(crate) mod cpu;
 #[cfg(test)]
 mod examples;
+#[cfg(test)]
+pub(crate) mod plans;
+#[cfg(test)]
+mod policies;
 #[cfg(test)]
 mod theorems;

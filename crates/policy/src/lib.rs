@@ -9,6 +9,8 @@
 //! | module | header | what is proved |
 //! |---|---|---|
 //! | [`edf`] | edf.h | feasibility, isolation, bandwidth bounds, what breaks without our changes to Listing 1 |
+//! | [`fcbs`] | fcbs.h | the paper's three rules; nobody gets less for lending, no deadline is missed for it, no slack from nowhere |
+//! | [`wmr`] | wmr.h | admitted task sets miss no deadline on several CPUs, nobody is at two places at once, the demand bound |
 //! | [`load`] | load.h | R_load and S_load, admission, the usage window |
 //! | [`fair`] | fair.h | proportional shares, no starvation, bounded credit and debt, the pair of queues |
 //! | [`background`] | background.h | best-effort work keeps its share; precedence until zero laxity |
@@ -18,7 +20,9 @@
 pub mod background;
 pub mod edf;
 pub mod fair;
+pub mod fcbs;
 pub mod load;
+pub mod wmr;
 
 /// Nanoseconds in a microsecond, a millisecond, a second.
 pub const US: u64 = 1_000;

@@ -10,7 +10,9 @@
 #include "background.h"
 #include "edf.h"
 #include "fair.h"
+#include "fcbs.h"
 #include "load.h"
+#include "wmr.h"
 
 #define AT(type, field) offsetof(struct type, field)
 
@@ -44,6 +46,11 @@ void policy_edf_charge(struct edf_server *s, u64 ns)
 void policy_edf_sleep(struct edf_server *s)
 {
 	edf_sleep(s);
+}
+
+void policy_edf_succeed(struct edf_server *s, const struct edf_server *old, u64 now)
+{
+	edf_succeed(s, old, now);
 }
 
 void policy_edf_wake(struct edf_server *s, u64 now)
@@ -172,4 +179,127 @@ void policy_background_charge(struct background *b, u64 ran_ns)
 u64 policy_background_laxity(const struct background *b, u64 now)
 {
 	return background_laxity(b, now);
+}
+
+/* fcbs.h */
+const size_t policy_layout_fcbs_bank[] = {
+	sizeof(struct fcbs_bank), AT(fcbs_bank, slack),  AT(fcbs_bank, deadline), AT(fcbs_bank, stamp),
+	AT(fcbs_bank, used),      AT(fcbs_bank, frozen), AT(fcbs_bank, drawn),
+};
+
+const size_t policy_layout_fcbs_loan[] = { sizeof(struct fcbs_loan), AT(fcbs_loan, lent),
+					   AT(fcbs_loan, used) };
+
+const u64 policy_fcbs_least_ns = FCBS_LEAST_NS;
+
+void policy_fcbs_freeze(struct fcbs_bank *b, u64 now, u64 deadline)
+{
+	fcbs_freeze(b, now, deadline);
+}
+
+void policy_fcbs_draw(struct fcbs_bank *b, u64 now)
+{
+	fcbs_draw(b, now);
+}
+
+void policy_fcbs_thaw(struct fcbs_bank *b, u64 now)
+{
+	fcbs_thaw(b, now);
+}
+
+u64 policy_fcbs_slack(const struct fcbs_bank *b, u64 now)
+{
+	return fcbs_slack(b, now);
+}
+
+void policy_fcbs_give(struct fcbs_bank *b, struct fcbs_loan *l, u64 now, u64 budget, u64 deadline)
+{
+	fcbs_give(b, l, now, budget, deadline);
+}
+
+u64 policy_fcbs_take_back(struct fcbs_bank *b, struct fcbs_loan *l, u64 now)
+{
+	return fcbs_take_back(b, l, now);
+}
+
+/* wmr.h */
+const size_t policy_layout_wmr_split[] = {
+	sizeof(struct wmr_split), AT(wmr_split, runtime), AT(wmr_split, cpu),   AT(wmr_split, release),
+	AT(wmr_split, slept_at),  AT(wmr_split, kept),    AT(wmr_split, parts), AT(wmr_split, window),
+};
+
+const size_t policy_layout_wmr_member[] = {
+	sizeof(struct wmr_member), AT(wmr_member, runtime), AT(wmr_member, window),
+	AT(wmr_member, period),    AT(wmr_member, slot),
+};
+
+const size_t policy_layout_wmr_roster[] = {
+	sizeof(struct wmr_roster),
+	AT(wmr_roster, member),
+	AT(wmr_roster, members),
+	AT(wmr_roster, pad),
+};
+
+const u64 policy_wmr_parts = WMR_PARTS;
+const u64 policy_wmr_members = WMR_MEMBERS;
+const u64 policy_wmr_least_ns = WMR_LEAST_NS;
+
+void policy_wmr_release(struct wmr_split *w, struct edf_server *s, u64 now)
+{
+	wmr_release(w, s, now);
+}
+
+void policy_wmr_sleep(struct wmr_split *w, const struct edf_server *s, u64 now)
+{
+	wmr_sleep(w, s, now);
+}
+
+void policy_wmr_wake(struct wmr_split *w, struct edf_server *s, u64 now)
+{
+	wmr_wake(w, s, now);
+}
+
+u32 policy_wmr_assign(struct wmr_split *w, struct edf_server *s, u64 now)
+{
+	return wmr_assign(w, s, now);
+}
+
+u64 policy_wmr_demand(const struct wmr_member *m, u64 length)
+{
+	return wmr_demand(m, length);
+}
+
+u64 policy_wmr_bandwidth(u64 runtime, u64 period)
+{
+	return wmr_bandwidth(runtime, period);
+}
+
+u64 policy_wmr_promised(const struct wmr_roster *r)
+{
+	return wmr_promised(r);
+}
+
+u64 policy_wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 capacity_ppm)
+{
+	return wmr_room(r, period, window, capacity_ppm);
+}
+
+void policy_wmr_offer(struct wmr_split *w, u32 n, s32 cpu, u64 room)
+{
+	wmr_offer(w, n, cpu, room);
+}
+
+bool policy_wmr_complete(struct wmr_split *w, u32 n, u64 runtime)
+{
+	return wmr_complete(w, n, runtime);
+}
+
+void policy_wmr_join(struct wmr_roster *r, u64 slot, u64 runtime, u64 window, u64 period)
+{
+	wmr_join(r, slot, runtime, window, period);
+}
+
+void policy_wmr_leave(struct wmr_roster *r, u64 slot)
+{
+	wmr_leave(r, slot);
 }

@@ -1,11 +1,16 @@
 //! A virtual CPU for the theorems: servers, tasks that work and sleep, exact time.
 //!
-//! It calls the header where `bpf/reserved.bpf.h` does. A wake-up is wake, assign. A stop is sleep (if
+//! It calls the headers where `bpf/reserved.bpf.h` does. A wake-up is wake, assign. A stop is sleep (if
 //! the task sleeps), charge, assign; and assign once more when it is queued again. The eligible task
 //! with the earliest deadline runs; a budget ends it (`timer_late` ns after that). Without an eligible
 //! task the CPU is a hog's, or, with `spare`, it goes to the first waiting task and is not charged.
+//!
+//! Servers with policy fcbs lend what they have left when they sleep, and get it back when they wake up
+//! before their deadline. One that waits for its next period runs on the bank when the bank's deadline
+//! is the earliest.
 
-use super::{Change, Server};
+use super::{Change, Policy, Server};
+use crate::fcbs::{Bank, Loan};
 use std::collections::VecDeque;
 
 /// The two places where we differ from Listing 1, so that counter-examples can put in the paper's.
@@ -47,14 +52,24 @@ enum State {
 pub struct Trace {
     /// Each finished burst: when it became ready, when it was done.
     pub bursts: Vec<(u64, u64)>,
-    /// Each run by right: from, to.
+    /// Each run by right, on its own budget: from, to.
     pub runs: Vec<(u64, u64)>,
+    /// Each run on the bank.
+    pub draws: Vec<(u64, u64)>,
+    /// Each sleep.
+    pub sleeps: Vec<(u64, u64)>,
+    /// Each period, start and deadline, in which it wanted more: its budget was used up, or it was
+    /// ready at the deadline.
+    pub wanting: Vec<(u64, u64)>,
+    /// The most budget that was left at a deadline while it was ready, ns.
+    pub left_over: u64,
     /// Deadlines that the header saw pass with work left.
     pub missed: u32,
 }
 
 pub struct Task {
     pub server: Server,
+    loan: Loan,
     pub trace: Trace,
     plan: VecDeque<Burst>,
     state: State,
@@ -65,12 +80,22 @@ impl Task {
     pub fn new(runtime: u64, period: u64, plan: impl IntoIterator<Item = Burst>) -> Self {
         let mut task = Task {
             server: Server::new(0, runtime, period),
+            loan: Loan::default(),
             trace: Trace::default(),
             plan: plan.into_iter().collect(),
             state: State::Done,
         };
         task.next_burst(0);
         task
+    }
+
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.server.policy = policy as u32;
+        self
+    }
+
+    fn is(&self, policy: Policy) -> bool {
+        self.server.policy == policy as u32
     }
 
     /// Begins the next burst, or sleeps until it comes. True if the task is ready.
@@ -85,6 +110,7 @@ impl Task {
         };
         if until > now {
             self.state = State::Asleep { until };
+            self.trace.sleeps.push((now, until));
             return false;
         }
         self.state = State::Ready {
@@ -100,15 +126,27 @@ impl Task {
     }
 }
 
+/// On what a task runs.
+#[derive(Clone, Copy, PartialEq)]
+enum Right {
+    Own,
+    Bank,
+    Spare,
+}
+
 #[derive(Clone, Copy, PartialEq)]
 struct Running {
     task: usize,
-    by_right: bool,
+    right: Right,
     since: u64,
 }
 
 pub struct Cpu {
     pub tasks: Vec<Task>,
+    pub bank: Bank,
+    /// All that was ever lent, and given back, ns.
+    pub lent: u64,
+    pub returned: u64,
     pub rules: Rules,
     pub spare: bool,
     pub timer_late: u64,
@@ -122,6 +160,9 @@ impl Cpu {
     pub fn new(tasks: Vec<Task>) -> Self {
         Cpu {
             tasks,
+            bank: Bank::default(),
+            lent: 0,
+            returned: 0,
             rules: HEADER,
             spare: false,
             timer_late: 0,
@@ -136,10 +177,11 @@ impl Cpu {
         for _ in 0..self.max_events {
             self.wake_sleepers();
             self.end_of_budget();
+            self.look_at_deadlines();
             let next = self.choose();
             if next != self.running {
                 self.stop(false);
-                self.running = next;
+                self.begin(next);
             }
             let t = self.next_event().min(end);
             self.advance(t);
@@ -152,17 +194,44 @@ impl Cpu {
 
     fn wake_sleepers(&mut self) {
         for task in &mut self.tasks {
-            if matches!(task.state, State::Asleep { until } if until <= self.now) {
-                (self.rules.wake)(&mut task.server, self.now);
-                assign(self.rules, task, self.now);
-                // it has slept already: the burst begins now, whatever its plan says
-                if let Some(burst) = task.plan.pop_front() {
-                    task.state = State::Ready {
-                        left: burst.work,
-                        since: self.now,
-                    };
+            if !matches!(task.state, State::Asleep { until } if until <= self.now) {
+                continue;
+            }
+            if task.loan.lent > 0 {
+                if self.now < task.server.deadline {
+                    let back = self.bank.take_back(&mut task.loan, self.now);
+                    task.server.budget = back as i64;
+                    self.returned += back;
+                } else {
+                    task.loan.lent = 0;
                 }
             }
+            (self.rules.wake)(&mut task.server, self.now);
+            assign(self.rules, task, self.now);
+            // it has slept already: the burst begins now, whatever its plan says
+            if let Some(burst) = task.plan.pop_front() {
+                task.state = State::Ready {
+                    left: burst.work,
+                    since: self.now,
+                };
+            }
+        }
+    }
+
+    /// Budget that is left of a ready task at its deadline: it was late.
+    fn look_at_deadlines(&mut self) {
+        for (i, task) in self.tasks.iter_mut().enumerate() {
+            let s = task.server;
+            if !task.ready() || s.deadline != self.now || s.start > self.now {
+                continue;
+            }
+            let ran = match self.running {
+                Some(r) if r.task == i && r.right == Right::Own => self.now - r.since,
+                _ => 0,
+            };
+            let left = (s.budget - ran as i64).max(0) as u64;
+            task.trace.left_over = task.trace.left_over.max(left);
+            task.trace.wanting.push((s.start, s.deadline));
         }
     }
 
@@ -173,7 +242,7 @@ impl Cpu {
     fn end_of_budget(&mut self) {
         if self
             .running
-            .is_some_and(|r| r.by_right && self.budget_end(r) <= self.now)
+            .is_some_and(|r| r.right == Right::Own && self.budget_end(r) <= self.now)
         {
             self.stop(false);
         }
@@ -181,31 +250,51 @@ impl Cpu {
 
     /// Earliest deadline first; among equals whoever runs goes on.
     fn choose(&self) -> Option<Running> {
-        let current = self.running;
-        let ready = || (0..self.tasks.len()).filter(|&i| self.tasks[i].ready());
-        let keep = |task, by_right| match current {
-            Some(r) if r.task == task && r.by_right == by_right => r,
-            _ => Running {
-                task,
-                by_right,
-                since: self.now,
-            },
+        let running = |right, i| {
+            self.running
+                .filter(|r| r.task == i && r.right == right)
+                .unwrap_or(Running {
+                    task: i,
+                    right,
+                    since: self.now,
+                })
         };
-        ready()
-            .filter(|&i| self.tasks[i].server.eligible(self.now))
-            .min_by_key(|&i| {
-                (
-                    self.tasks[i].server.deadline,
-                    current.is_none_or(|r| r.task != i),
-                )
-            })
-            .map(|i| keep(i, true))
-            .or_else(|| {
-                ready()
-                    .next()
-                    .filter(|_| self.spare)
-                    .map(|i| keep(i, false))
-            })
+        let ready = || (0..self.tasks.len()).filter(|&i| self.tasks[i].ready());
+        let earliest = |&i: &usize| {
+            let goes_on = self.running.is_some_and(|r| r.task == i);
+            (self.tasks[i].server.deadline, !goes_on)
+        };
+        let eligible = |i: usize| self.tasks[i].server.eligible(self.now);
+        let own = ready().filter(|&i| eligible(i)).min_by_key(earliest);
+        if self.bank.slack(self.now) > 0
+            && own.is_none_or(|i| self.bank.deadline < self.tasks[i].server.deadline)
+        {
+            let overrunner = ready()
+                .filter(|&i| self.tasks[i].is(Policy::Fcbs) && !eligible(i))
+                .min_by_key(earliest);
+            if let Some(i) = overrunner {
+                return Some(running(Right::Bank, i));
+            }
+        }
+        let spare = || {
+            ready()
+                .find(|&i| !self.tasks[i].is(Policy::CbsHard))
+                .filter(|_| self.spare)
+        };
+        own.map(|i| running(Right::Own, i))
+            .or_else(|| spare().map(|i| running(Right::Spare, i)))
+    }
+
+    fn begin(&mut self, next: Option<Running>) {
+        self.running = next;
+        match next {
+            Some(r) if r.right == Right::Own => {
+                let deadline = self.tasks[r.task].server.deadline;
+                self.bank.freeze(self.now, deadline);
+            }
+            Some(r) if r.right == Right::Bank => self.bank.draw(self.now),
+            _ => {}
+        }
     }
 
     fn next_event(&self) -> u64 {
@@ -214,17 +303,20 @@ impl Cpu {
             match task.state {
                 State::Asleep { until } => t = t.min(until),
                 State::Ready { left, .. } => {
-                    if task.server.start > self.now {
-                        t = t.min(task.server.start);
-                    }
-                    match self.running {
-                        Some(r) if r.task == i => {
-                            t = t.min(self.now + left);
-                            if r.by_right {
-                                t = t.min(self.budget_end(r));
-                            }
+                    for at in [task.server.start, task.server.deadline] {
+                        if at > self.now {
+                            t = t.min(at);
                         }
-                        _ => {}
+                    }
+                    if let Some(r) = self.running.filter(|r| r.task == i) {
+                        t = t.min(self.now + left);
+                        t = match r.right {
+                            Right::Own => t.min(self.budget_end(r)),
+                            Right::Bank => t
+                                .min(self.now + self.bank.slack(self.now))
+                                .min(self.bank.deadline),
+                            Right::Spare => t,
+                        };
                     }
                 }
                 State::Done => {}
@@ -259,22 +351,40 @@ impl Cpu {
     fn stop(&mut self, sleeps: bool) {
         let Some(r) = self.running.take() else { return };
         let task = &mut self.tasks[r.task];
+        self.bank.thaw(self.now);
         if sleeps {
             task.server.sleep();
         }
-        if r.by_right {
-            task.server.charge(self.now - r.since);
-            task.trace.runs.push((r.since, self.now));
-            assign(self.rules, task, self.now);
+        match r.right {
+            Right::Own => {
+                task.server.charge(self.now - r.since);
+                task.trace.runs.push((r.since, self.now));
+                assign(self.rules, task, self.now);
+            }
+            Right::Bank => task.trace.draws.push((r.since, self.now)),
+            Right::Spare => {}
         }
         if !sleeps {
             assign(self.rules, task, self.now);
+        } else if task.is(Policy::Fcbs) && task.server.eligible(self.now) {
+            let s = &mut task.server;
+            self.bank
+                .give(&mut task.loan, self.now, s.budget as u64, s.deadline);
+            self.lent += s.budget as u64;
+            s.budget = 0;
         }
     }
 }
 
 fn assign(rules: Rules, task: &mut Task, now: u64) {
-    if (rules.assign)(&mut task.server, now) == Change::Missed {
-        task.trace.missed += 1;
+    let before = task.server;
+    match (rules.assign)(&mut task.server, now) {
+        Change::Missed => task.trace.missed += 1,
+        // not of one that slept until after its deadline, and lent what it had left
+        Change::Exhausted if now <= before.deadline => {
+            let period = (before.start, before.deadline);
+            task.trace.wanting.push(period);
+        }
+        _ => {}
     }
 }

@@ -1,0 +1,117 @@
+//! Why we differ from the paper, and what must not be mixed: the other rule, on tasks that miss with it.
+
+use super::machine::{Control, Machine, Task};
+use super::{Member, Roster, Split};
+use crate::edf::cpu::{Burst, When};
+use crate::{MS, PPM, US};
+
+fn part(q: u64, d: u64, p: u64) -> Member {
+    Member {
+        runtime: q,
+        window: d,
+        period: p,
+        slot: 0,
+    }
+}
+
+/// Section 5.2: sum dbf(L) <= L, where "L is any value equal to the relative deadline of any task".
+fn paper_fits(members: &[Member]) -> bool {
+    let dbf = |m: &Member, l: u64| match l.checked_sub(m.window) {
+        Some(beyond) => (beyond / m.period + 1) * m.runtime,
+        None => 0,
+    };
+    let demand = |l| members.iter().map(|m| dbf(m, l)).sum::<u64>();
+    members.iter().all(|m| demand(m.window) <= m.window)
+}
+
+fn bandwidths(members: &[Member]) -> u64 {
+    let ppm = members
+        .iter()
+        .map(|m| super::bandwidth(m.runtime, m.period));
+    ppm.sum()
+}
+
+fn job(at: u64, work: u64) -> Burst {
+    Burst {
+        when: When::At(at),
+        work,
+    }
+}
+
+fn whole(cpu: i32, runtime: u64) -> Split {
+    let mut split = Split {
+        parts: 1,
+        ..Split::default()
+    };
+    (split.cpu[0], split.runtime[0]) = (cpu, runtime);
+    split
+}
+
+fn halves(first: u64, second: u64) -> Split {
+    let mut split = Split {
+        parts: 2,
+        ..Split::default()
+    };
+    split.cpu[1] = 1;
+    split.runtime[..2].copy_from_slice(&[first, second]);
+    split
+}
+
+/// Two CPUs, 14:25 on each; 17:20 is split, 8.5 in each window of 10. At 10 and at 25 the demand fits, and
+/// the bandwidths are 0.985 of a CPU; at 30 two windows and one movie are due, 31 ms.
+#[test]
+fn checked_at_deadlines_only_the_staircase_lets_in_who_misses() {
+    let period = 20 * MS;
+    let run = |q: u64| {
+        let wholes = [0, 1].map(|cpu| {
+            Task::new(
+                whole(cpu, 14 * MS),
+                25 * MS,
+                [job(0, 14 * MS), job(25 * MS, 14 * MS)],
+            )
+        });
+        let split = Task::new(halves(q, q), period, [job(0, 2 * q), job(period, 2 * q)]);
+        let mut machine = Machine::new(2, wholes.into_iter().chain([split]).collect());
+        machine.run(60 * MS);
+        machine.tasks.iter().map(|t| t.trace.left_over).max()
+    };
+    let q = 8_500 * US;
+    let members = [part(14 * MS, 25 * MS, 25 * MS), part(q, period / 2, period)];
+    assert!(paper_fits(&members) && bandwidths(&members) < PPM);
+    assert_eq!(run(q), Some(MS), "31 ms of work in 30");
+
+    let mut roster = Roster::default();
+    roster.join(0, 14 * MS, 25 * MS, 25 * MS);
+    let room = roster.room(period, period / 2, PPM);
+    assert!(
+        (7 * MS..=8 * MS).contains(&room),
+        "8 would just do, not {room}"
+    );
+    assert_eq!(run(room), Some(0));
+}
+
+/// On a CPU with windows a task that is not split must not have the wake rule of edf.h: that promises no more
+/// than its bandwidth until its deadline, in any interval, but admission reckons with nothing of it in those
+/// shorter than its period. A movie of 25:41 runs for 12 ms, sleeps, and has 13 ms left of budget with 21.4
+/// to go, no more than 61 %; but from 1 ms later on a window of 20.5 wants its 14.
+#[test]
+fn beside_a_window_the_wake_rule_makes_others_miss() {
+    let (period, q) = (41 * MS, 14 * MS);
+    let run = |control| {
+        let nap = Burst {
+            when: When::After(7_600 * US),
+            work: 13 * MS,
+        };
+        let mut movie = Task::new(whole(0, 25 * MS), period, [job(0, 12 * MS), nap]);
+        movie.control = control;
+        let split = Task::new(halves(q, 11 * MS), period, [job(20_600 * US, 25 * MS)]);
+        let mut machine = Machine::new(2, vec![movie, split]);
+        machine.run(100 * MS);
+        machine.tasks.iter().map(|t| t.trace.left_over).max()
+    };
+    let mut roster = Roster::default();
+    roster.join(0, 25 * MS, period, period);
+    assert!(roster.room(period, period / 2, PPM) >= q, "it is let in");
+    assert_eq!(run(Control::WakeRule), Some(5_500 * US));
+    assert_eq!(run(Control::Windows), Some(0));
+}

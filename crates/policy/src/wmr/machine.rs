@@ -1,0 +1,319 @@
+//! Virtual CPUs for the theorems: EDF on each, reservations whole or in windows, exact time.
+//!
+//! It calls the header where `bpf/reserved.bpf.h` does. A wake-up is wake, assign. A stop is charge,
+//! assign, and sleep if the task sleeps. At a window's end whoever is in it is assigned the next.
+
+use super::{Roster, Split, PARTS};
+use crate::edf::cpu::{Burst, Trace, When};
+use crate::edf::{Change, Server};
+use std::collections::VecDeque;
+
+/// Who controls a server: wmr.h, or, to show why it should not, the wake rule of edf.h.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Control {
+    Windows,
+    WakeRule,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Asleep { until: u64 },
+    Ready { left: u64, since: u64 },
+    Done,
+}
+
+pub struct Task {
+    pub server: Server,
+    pub split: Split,
+    pub control: Control,
+    pub trace: Trace,
+    /// On which CPU each of `trace.runs` was.
+    pub cpus: Vec<i32>,
+    /// Each window, start, deadline and Q', in which it wanted more.
+    pub wanting: Vec<(u64, u64, u64)>,
+    plan: VecDeque<Burst>,
+    state: State,
+}
+
+impl Task {
+    /// A task that is admitted at time 0, asleep, with `split` every `period` ns.
+    pub fn new(split: Split, period: u64, plan: impl IntoIterator<Item = Burst>) -> Self {
+        let runtime = split.runtime[..split.parts as usize].iter().sum();
+        let mut task = Task {
+            server: Server::new(0, runtime, period),
+            split,
+            control: Control::Windows,
+            trace: Trace::default(),
+            cpus: Vec::new(),
+            wanting: Vec::new(),
+            plan: plan.into_iter().collect(),
+            state: State::Done,
+        };
+        task.split.release(&mut task.server, 0);
+        task.split.sleep(&task.server, 0);
+        task.next_burst(0);
+        if task.ready() {
+            task.wake(0);
+        }
+        task
+    }
+
+    /// Begins the next burst, or sleeps until it comes.
+    fn next_burst(&mut self, now: u64) {
+        self.state = State::Done;
+        let Some(burst) = self.plan.front() else {
+            return;
+        };
+        let until = match burst.when {
+            When::At(t) => t,
+            When::After(ns) => now + ns,
+        };
+        if until > now {
+            self.state = State::Asleep { until };
+            self.trace.sleeps.push((now, until));
+        } else {
+            self.begin_burst(now);
+        }
+    }
+
+    fn begin_burst(&mut self, now: u64) {
+        if let Some(burst) = self.plan.pop_front() {
+            self.state = State::Ready {
+                left: burst.work,
+                since: now,
+            };
+        }
+    }
+
+    fn ready(&self) -> bool {
+        matches!(self.state, State::Ready { .. })
+    }
+
+    pub fn cpu(&self) -> i32 {
+        self.split.cpu[self.split.window as usize % PARTS]
+    }
+
+    fn wake(&mut self, now: u64) {
+        match self.control {
+            Control::Windows => self.split.wake(&mut self.server, now),
+            Control::WakeRule => self.server.wake(now),
+        }
+        self.assign(now);
+    }
+
+    fn assign(&mut self, now: u64) {
+        let (before, window) = (self.server, self.split.window as usize);
+        let change = match self.control {
+            Control::Windows => self.split.assign(&mut self.server, now),
+            Control::WakeRule => self.server.assign(now),
+        };
+        match change {
+            Change::Exhausted => {
+                let budget = self.split.runtime[window];
+                self.wanting.push((before.start, before.deadline, budget));
+            }
+            Change::Missed => self.trace.missed += 1,
+            _ => {}
+        }
+    }
+
+    /// Its window ends while it is ready, `ran` ns after its budget was last charged.
+    fn look_at_deadline(&mut self, ran: u64) {
+        let left = (self.server.budget - ran as i64).max(0) as u64;
+        self.trace.left_over = self.trace.left_over.max(left);
+        let budget = self.split.runtime[self.split.window as usize];
+        self.wanting
+            .push((self.server.start, self.server.deadline, budget));
+    }
+}
+
+pub struct Machine {
+    pub tasks: Vec<Task>,
+    pub now: u64,
+    /// What runs on each CPU, and since when.
+    running: Vec<Option<(usize, u64)>>,
+}
+
+/// Events after which [`Machine::run`] ends early: a plan may be of nanoseconds.
+const MAX_EVENTS: u32 = 20_000;
+
+impl Machine {
+    pub fn new(cpus: usize, tasks: Vec<Task>) -> Self {
+        Machine {
+            tasks,
+            now: 0,
+            running: vec![None; cpus],
+        }
+    }
+
+    /// Lets time pass until `end`, or for [`MAX_EVENTS`]; `now` tells.
+    pub fn run(&mut self, end: u64) {
+        for _ in 0..MAX_EVENTS {
+            self.end_windows();
+            self.wake_sleepers();
+            for cpu in 0..self.running.len() {
+                let next = self.choose(cpu);
+                if next != self.running[cpu].map(|r| r.0) {
+                    self.stop(cpu, false);
+                    self.running[cpu] = next.map(|task| (task, self.now));
+                }
+            }
+            let t = self.next_event().min(end);
+            self.advance(t);
+            if t == end {
+                break;
+            }
+        }
+        for cpu in 0..self.running.len() {
+            self.stop(cpu, false);
+        }
+    }
+
+    fn wake_sleepers(&mut self) {
+        for task in &mut self.tasks {
+            if matches!(task.state, State::Asleep { until } if until <= self.now) {
+                task.wake(self.now);
+                task.begin_burst(self.now);
+            }
+        }
+    }
+
+    /// Budgets that are used up, and windows that are over.
+    fn end_windows(&mut self) {
+        for i in 0..self.tasks.len() {
+            let on = self
+                .running
+                .iter()
+                .position(|r| r.is_some_and(|r| r.0 == i));
+            let ran = on
+                .and_then(|cpu| self.running[cpu])
+                .map_or(0, |r| self.now - r.1);
+            let task = &mut self.tasks[i];
+            let over =
+                task.ready() && task.server.start <= self.now && task.server.deadline <= self.now;
+            if over {
+                task.look_at_deadline(ran);
+            }
+            match on {
+                Some(cpu) if over || task.server.budget <= ran as i64 => self.stop(cpu, false),
+                None if over => task.assign(self.now),
+                _ => {}
+            }
+        }
+    }
+
+    /// Earliest deadline first; among equals whoever runs goes on.
+    fn choose(&self, cpu: usize) -> Option<usize> {
+        let here = |i: &usize| {
+            let task = &self.tasks[*i];
+            task.ready() && task.cpu() == cpu as i32 && task.server.eligible(self.now)
+        };
+        let earliest = |&i: &usize| {
+            let goes_on = self.running[cpu].is_some_and(|r| r.0 == i);
+            (self.tasks[i].server.deadline, !goes_on)
+        };
+        (0..self.tasks.len()).filter(here).min_by_key(earliest)
+    }
+
+    fn next_event(&self) -> u64 {
+        let mut t = u64::MAX;
+        for task in &self.tasks {
+            match task.state {
+                State::Asleep { until } => t = t.min(until),
+                State::Ready { .. } => {
+                    for at in [task.server.start, task.server.deadline] {
+                        if at > self.now {
+                            t = t.min(at);
+                        }
+                    }
+                }
+                State::Done => {}
+            }
+        }
+        for &(i, since) in self.running.iter().flatten() {
+            if let State::Ready { left, .. } = self.tasks[i].state {
+                t = t.min(self.now + left);
+                t = t.min(since + self.tasks[i].server.budget.max(0) as u64);
+            }
+        }
+        t
+    }
+
+    /// Runs until `t`; a task whose work is done sleeps, or goes on with its next burst.
+    fn advance(&mut self, t: u64) {
+        let ran = t - self.now;
+        self.now = t;
+        for cpu in 0..self.running.len() {
+            let Some((i, _)) = self.running[cpu] else {
+                continue;
+            };
+            let task = &mut self.tasks[i];
+            let State::Ready { left, since } = task.state else {
+                unreachable!("a task that runs is ready")
+            };
+            if left > ran {
+                task.state = State::Ready {
+                    left: left - ran,
+                    since,
+                };
+                continue;
+            }
+            task.trace.bursts.push((since, t));
+            task.next_burst(t);
+            if !task.ready() {
+                self.stop(cpu, true);
+            }
+        }
+    }
+
+    fn stop(&mut self, cpu: usize, sleeps: bool) {
+        let Some((i, since)) = self.running[cpu].take() else {
+            return;
+        };
+        let task = &mut self.tasks[i];
+        if sleeps {
+            task.server.sleep();
+        }
+        task.server.charge(self.now - since);
+        if self.now > since {
+            task.trace.runs.push((since, self.now));
+            task.cpus.push(cpu as i32);
+        }
+        task.assign(self.now);
+        if sleeps {
+            task.split.sleep(&task.server, self.now);
+        }
+    }
+}
+
+/// Placement as `bpf/guarantee.bpf.h` does it: whole, where most is free; else over as few CPUs as will do.
+pub fn place(
+    rosters: &mut [Roster],
+    capacity_ppm: u64,
+    slot: u64,
+    runtime: u64,
+    period: u64,
+) -> Option<Split> {
+    let split = find(rosters, capacity_ppm, runtime, period)?;
+    let parts = split.parts as usize;
+    for x in 0..parts {
+        let roster = &mut rosters[split.cpu[x] as usize];
+        roster.join(slot, split.runtime[x], period / parts as u64, period);
+    }
+    Some(split)
+}
+
+fn find(rosters: &[Roster], capacity_ppm: u64, runtime: u64, period: u64) -> Option<Split> {
+    let cpus = 0..rosters.len() as i32;
+    for n in 1..=rosters.len().min(PARTS) as u32 {
+        let mut split = Split::default();
+        for cpu in cpus.clone() {
+            let room = rosters[cpu as usize].room(period, period / u64::from(n), capacity_ppm);
+            split.offer(n, cpu, room);
+        }
+        if split.complete(n, runtime) {
+            return Some(split);
+        }
+    }
+    None
+}

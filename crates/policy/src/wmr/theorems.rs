@@ -1,0 +1,195 @@
+//! Theorems about `wmr.h`, over random task sets that its admission lets in, on the virtual CPUs of
+//! `wmr/machine.rs`.
+//!
+//! 1. No job within its Q misses its deadline, whatever the others do.
+//! 2. Each server gets Q' in each window by its end, less the time that its task slept in it, if it wants
+//!    that much.
+//! 3. A task is never at two places at once, and in each window on that window's CPU.
+//! 4. The demand that admission reckons with is never below the exact one, floor((L - D)/P) + 1 times Q'.
+//!    Where all windows are whole periods, admission is exact but for roundings: sum Q/P <= 1.
+
+use super::machine::{place, Machine, Task};
+use super::{bandwidth, least_ns, Member, Roster, Split, MEMBERS};
+use crate::edf::plans::{good, hostile, on_time, periods, Plan, END};
+use crate::{MS, PPM};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 192,
+        rng_seed: RngSeed::Fixed(42),
+        ..ProptestConfig::default()
+    }
+}
+
+/// Bandwidths, ppm: most of them too large for two on one CPU.
+fn shares() -> impl Strategy<Value = u64> {
+    prop_oneof![3 => 400_000..900_000u64, 1 => 20_000..400_000u64]
+}
+
+type Wish = (u64, Plan);
+
+fn wishes(plan: impl Strategy<Value = Plan>, most: usize) -> impl Strategy<Value = Vec<Wish>> {
+    prop::collection::vec((shares(), plan), 1..most)
+}
+
+fn runtime((share, plan): &Wish) -> u64 {
+    (plan.period * share / PPM).max(200_000)
+}
+
+/// Admits of `wishes` what fits on `cpus`, and runs it: jobs within Q of the first `n`, pranks of the others.
+fn run(cpus: usize, wishes: &[Wish], n: usize) -> (Machine, Vec<Wish>, usize) {
+    let mut rosters = vec![Roster::default(); cpus];
+    let (mut tasks, mut admitted, mut good) = (Vec::new(), Vec::new(), 0);
+    for (i, wish) in wishes.iter().enumerate() {
+        let (q, plan) = (runtime(wish), &wish.1);
+        let Some(split) = place(&mut rosters, PPM, i as u64, q, plan.period) else {
+            continue;
+        };
+        good += usize::from(i < n);
+        let bursts = if i < n { plan.jobs(q) } else { plan.pranks(q) };
+        tasks.push(Task::new(split, plan.period, bursts));
+        admitted.push(wish.clone());
+    }
+    let mut machine = Machine::new(cpus, tasks);
+    machine.run(END);
+    (machine, admitted, good)
+}
+
+/// How much of `intervals` is within `from..to`.
+fn within(intervals: &[(u64, u64)], from: u64, to: u64) -> u64 {
+    let first = intervals.partition_point(|i| i.1 <= from);
+    let overlap = |i: &(u64, u64)| i.1.min(to) - i.0.max(from);
+    let inside = intervals[first..].iter().take_while(|i| i.0 < to);
+    inside.map(overlap).sum()
+}
+
+/// Theorems 2 and 3.
+fn got_its_own(task: &Task) -> Result<(), TestCaseError> {
+    prop_assert_eq!(
+        task.trace.left_over,
+        0,
+        "budget left at the end of a window"
+    );
+    for &(start, deadline, budget) in &task.wanting {
+        let ran = within(&task.trace.runs, start, deadline);
+        let slept = within(&task.trace.sleeps, start, deadline);
+        prop_assert!(
+            ran + slept >= budget,
+            "{} of {} from {} to {}, slept {}",
+            ran,
+            budget,
+            start,
+            deadline,
+            slept
+        );
+    }
+    for pair in task.trace.runs.windows(2) {
+        prop_assert!(pair[0].1 <= pair[1].0, "at two places at once: {:?}", pair);
+    }
+    let parts = task.split.parts as usize;
+    prop_assert!(task
+        .cpus
+        .iter()
+        .all(|c| task.split.cpu[..parts].contains(c)));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Theorem 1, and 2 and 3 on the way: some do their jobs, others sleep and overrun as they like.
+    #[test]
+    fn who_is_admitted_misses_no_deadline(cpus in 2usize..5, jobs in wishes(good(), 7), pranks in wishes(hostile(), 4)) {
+        let n = jobs.len();
+        let mut wishes = jobs;
+        wishes.extend(pranks);
+        let (machine, admitted, good) = run(cpus, &wishes, n);
+        for (task, wish) in machine.tasks.iter().zip(&admitted).take(good) {
+            on_time(&task.trace, &wish.1, &wish.1.jobs(runtime(wish)), machine.now)?;
+        }
+        for task in &machine.tasks {
+            got_its_own(task)?;
+        }
+    }
+
+    /// Theorem 4: above the staircase of n windows at any length, and below it by no more than the line.
+    #[test]
+    fn reckoned_demand_is_an_upper_bound(period in periods(), n in 1u64..9, share in 1..=PPM, length in 0..100 * PPM,
+                                         near in prop::option::of(-2i64..3)) {
+        let window = period / n;
+        let runtime = (window * share / PPM).max(1);
+        let mut length = period * length / PPM;
+        if let Some(ns) = near { // around a step
+            length = (length / period * period + window).saturating_add_signed(ns);
+        }
+        let m = Member { runtime, window, period, slot: 0 };
+        let exact = if length < window { 0 } else { ((length - window) / period + 1) * runtime };
+        prop_assert!(m.demand(length) >= exact, "{} of {exact}", m.demand(length));
+        let line = if length < window { 0 } else {
+            u128::from(runtime) * u128::from(period + length - window) / u128::from(period)
+        };
+        let rounding = runtime / (period / 1000) * 2 + 2; // a us of it, and ns
+        prop_assert!(u128::from(m.demand(length)) <= line + u128::from(rounding), "{} above {line}", m.demand(length));
+    }
+
+    /// What there is room for keeps the exact demand within the time, at every step.
+    #[test]
+    fn room_is_never_too_much(offers in prop::collection::vec((periods(), 1u64..9, 1..=PPM), 1..12),
+                              capacity in prop_oneof![Just(PPM), PPM / 2..PPM]) {
+        let mut roster = Roster::default();
+        for (slot, &(period, n, part)) in offers.iter().enumerate() {
+            let room = roster.room(period, period / n, capacity);
+            prop_assert!(room <= period / n);
+            // often all of it
+            roster.join(slot as u64, room * (2 * part).min(PPM) / PPM, period / n, period);
+        }
+        let members = &roster.member[..roster.members as usize];
+        let demand = |l: u64| -> u64 {
+            let due = members.iter().filter(|m| m.window <= l);
+            due.map(|m| ((l - m.window) / m.period + 1) * m.runtime).sum()
+        };
+        for m in members {
+            for l in (0..60).map(|k| m.window + k * m.period) {
+                prop_assert!(demand(l) <= l / 1000 * capacity / 1000 + 1000, "{} in {l} ns", demand(l));
+            }
+        }
+        prop_assert!(roster.promised() <= capacity + offers.len() as u64);
+    }
+
+    /// Whole periods: whoever fits by bandwidth is let in, but for roundings up to 1 ppm each.
+    #[test]
+    fn whole_periods_fill_the_cpu(members in prop::collection::vec((periods(), 1..PPM), 1..MEMBERS), period in periods()) {
+        let mut roster = Roster::default();
+        let sum: u64 = members.iter().map(|m| m.1).sum();
+        for (slot, &(period, weight)) in members.iter().enumerate() {
+            roster.join(slot as u64, period * weight / sum * 9 / 10, period, period);
+        }
+        let room = bandwidth(roster.room(period, period, PPM), period);
+        prop_assert!(room + MEMBERS as u64 + PPM * 1000 / period >= PPM / 10, "{room} ppm of a tenth");
+    }
+
+    /// Placement: the parts are the whole, each on another CPU, and none larger than was offered.
+    #[test]
+    fn offers_make_a_whole(rooms in prop::collection::vec(0..20 * MS, 2..12), n in 2usize..=8, runtime in 1..100 * MS) {
+        let mut split = Split::default();
+        for (cpu, &room) in rooms.iter().enumerate() {
+            split.offer(n as u32, cpu as i32, room);
+        }
+        let mut sorted: Vec<u64> = rooms.iter().copied().filter(|&r| r >= least_ns()).collect();
+        sorted.sort_by(|a, b| b.cmp(a));
+        sorted.truncate(n);
+        prop_assert_eq!(&split.runtime[..split.parts as usize], &sorted[..]);
+        let enough = sorted.len() == n && sorted.iter().sum::<u64>() >= runtime;
+        prop_assert_eq!(split.complete(n as u32, runtime), enough);
+        if enough {
+            let mut cpus = split.cpu[..n].to_vec();
+            prop_assert!(split.runtime[..n].iter().zip(&cpus).all(|(&r, &c)| r <= rooms[c as usize]));
+            prop_assert_eq!(split.runtime[..n].iter().sum::<u64>(), runtime);
+            cpus.sort();
+            cpus.dedup();
+            prop_assert_eq!(cpus.len(), n);
+        }
+    }
+}
