@@ -40,7 +40,7 @@ const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = 64usize.div_ceil(BITS as usize);
 
 pub(crate) struct Agenda {
-    /// The wheel's time: that of the last entry taken, or the start of the slot it was in.
+    /// The wheel's time: that of the last entry taken.
     now: u64,
     slots: Vec<VecDeque<Entry>>,
     /// Which slots of a level have entries.
@@ -76,36 +76,35 @@ impl Agenda {
 
     /// The next entry, if it is at `end` or before.
     pub fn pop(&mut self, end: u64) -> Option<(u64, Happening)> {
-        loop {
-            let level = self.used.iter().position(|&used| used != 0)?;
-            let slot = self.used[level].trailing_zeros();
-            let shift = level as u32 * BITS;
-            // the wheel's time down to this level, the slot's number, and nothing below
-            let above = self.now.checked_shr(shift + BITS).unwrap_or(0);
-            let start = above.checked_shl(shift + BITS).unwrap_or(0) | u64::from(slot) << shift;
-            if start > end {
-                return None;
-            }
-            let number = level * SLOTS + slot as usize;
-            if level == 0 {
-                self.now = start;
-                let entries = &mut self.slots[number];
-                let entry = entries.pop_front()?;
-                if entries.is_empty() {
-                    self.used[0] &= !(1 << slot);
-                }
-                return Some((entry.at, entry.what));
-            }
-            self.now = start;
+        let level = self.used.iter().position(|&used| used != 0)?;
+        let slot = self.used[level].trailing_zeros();
+        let entries = &mut self.slots[level * SLOTS + slot as usize];
+        // of the same moment the first is first
+        let first = if level == 0 {
+            0
+        } else {
+            let times = entries.iter().map(|e| e.at).enumerate();
+            times.min_by_key(|&(n, at)| (at, n))?.0
+        };
+        if entries.get(first)?.at > end {
+            return None;
+        }
+        let entry = entries.remove(first)?;
+        self.now = entry.at;
+        if entries.is_empty() {
             self.used[level] &= !(1 << slot);
-            let mut entries = mem::take(&mut self.slots[number]);
-            for entry in entries.drain(..) {
-                self.push(entry.at, entry.what);
+        } else if level > 0 {
+            // the others move down, now that the wheel's time is among theirs
+            self.used[level] &= !(1 << slot);
+            let mut others = mem::take(entries);
+            for other in others.drain(..) {
+                self.push(other.at, other.what);
             }
             if self.spare.len() < SLOTS {
-                self.spare.push(entries);
+                self.spare.push(others);
             }
         }
+        Some((entry.at, entry.what))
     }
 }
 

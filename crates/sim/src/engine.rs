@@ -197,6 +197,11 @@ impl Simulation {
         done
     }
 
+    /// Does the scheduler have callbacks for CPUs that come and leave?
+    pub fn knows_hotplug(&self) -> bool {
+        self.state.has.cpu_offline && self.state.has.cpu_online
+    }
+
     /// The same, at `at` ns.
     pub fn plan(&mut self, at: u64, change: Change) {
         self.state.plan_change(at.max(self.now()), change);

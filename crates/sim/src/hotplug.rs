@@ -22,6 +22,10 @@ use crate::task::{CpuMask, Place, Task, TaskId, QUEUED};
 
 /// Between looks whether a CPU that is to come has left already, ns.
 const RETRY_NS: u64 = 1_000_000;
+/// The kernel leaves a CPU that went off line in its mask of idle ones (`update_builtin_idle` does not ask), so
+/// scx_bpf_pick_idle_cpu() may return it, once; a kick is lost then. `fair_enqueue` and `preempt` take the answer
+/// as it is, so a task may wait beside another idle CPU. Once they look whether the CPU is there: true.
+const IDLE_BIT_STAYS: bool = false;
 /// `DEQUEUE_SAVE`, `ENQUEUE_RESTORE`
 pub(crate) const SAVE: u64 = 2;
 
@@ -137,6 +141,9 @@ impl State {
                 self.leaving.set(self.leaving.get() - 1);
                 let mut online = self.online.get();
                 online.set(cpu, false);
+                if !IDLE_BIT_STAYS {
+                    self.idle.borrow_mut().set(cpu, false);
+                }
                 self.online.set(online);
             }
         }

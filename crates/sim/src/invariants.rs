@@ -43,11 +43,21 @@ pub(crate) struct Invariants {
     cpus: Vec<Before>,
 }
 
+/// The run that goes on, as it began.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    /// The task's CPU time, ns.
+    exec_start: u64,
+    /// What had been executed on this CPU.
+    execs: u32,
+    /// What was left of the server's budget, ns.
+    budget: i64,
+}
+
 #[derive(Clone, Copy, Default)]
 struct Before {
     pinned_now: u64,
-    /// CPU time at which the run began that goes on, and what had been executed here by then.
-    run: (u64, u32),
+    run: Run,
     /// Since when nothing but reserved work has run here while best-effort work waited for this CPU, ns.
     denied_since: Option<u64>,
 }
@@ -128,19 +138,24 @@ impl Invariants {
         before.pinned_now = view.pinned_now;
     }
 
-    /// By so much as timer and kick are late, and no more.
+    /// By so much as timer and kick are late, and no more. Of what the run began with: while it goes on, another
+    /// thread that was sent before may be charged (an exec elsewhere moves the run under way to the new server).
     fn no_budget_is_overrun(&mut self, s: &State, cpu: usize, c: &Cpu, view: &CpuView) {
         let run = &mut self.cpus[cpu].run;
-        if run.0 != view.exec_start {
-            *run = (view.exec_start, c.execs.get());
+        if run.exec_start != view.exec_start || view.by_right == 0 {
+            *run = Run {
+                exec_start: view.exec_start,
+                execs: c.execs.get(),
+                budget: view.budget,
+            };
         }
-        let same_program = run.1 == c.execs.get() || EXEC_SETS_THE_TIMER;
+        let same_program = run.execs == c.execs.get() || EXEC_SETS_THE_TIMER;
         let Some(id) = c.curr.get().filter(|_| view.by_right == 1 && same_program) else {
             return;
         };
         let counted = s.tasks[id].kernel.sum_exec_runtime.get();
         let ran = counted + (s.now.get() - c.counted_to.get()) - view.exec_start;
-        let over = ran as i64 - view.budget;
+        let over = ran as i64 - run.budget.max(view.budget);
         assert!(
             over <= (late(s) + BUDGET_BOUND_NS) as i64,
             "{} ns: task {id} on CPU {cpu} is {over} ns past the budget of its server ({} every {} ns)",

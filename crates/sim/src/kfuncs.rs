@@ -362,3 +362,18 @@ extern "C" fn scx_bpf_dsq_move_vtime(
 extern "C" fn scx_bpf_dsq_move(it: *mut Iter, p: *mut TaskStruct, queue: u64, flags: u64) -> bool {
     dsq_move(it, p, queue, flags, false)
 }
+
+/// All tasks of a queue, for tests: to another queue.
+#[cfg(test)]
+pub(crate) fn move_all(from: u64, to: u64) {
+    loop {
+        let mut it = std::mem::MaybeUninit::uninit();
+        if bpf_iter_scx_dsq_new(it.as_mut_ptr(), from, 0) != 0 {
+            return;
+        }
+        let p = bpf_iter_scx_dsq_next(it.as_mut_ptr());
+        if p.is_null() || !scx_bpf_dsq_move(it.as_mut_ptr(), p, to, 0) {
+            return;
+        }
+    }
+}

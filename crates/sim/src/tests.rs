@@ -150,3 +150,4 @@ fn the_same_workload_gives_the_same_trace() {
 }
 
 mod chaos;
+mod kernel;
