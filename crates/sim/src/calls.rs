@@ -5,40 +5,6 @@ use crate::host;
 use crate::state::State;
 use crate::task::{Task, TaskId, TaskStruct};
 
-#[cfg(test)]
-pub(crate) mod noted {
-    use super::TaskId;
-    use std::cell::RefCell;
-
-    thread_local! {
-        /// Callbacks since somebody began to note them: name, and task or CPU.
-        pub static NOTED: RefCell<Option<Vec<(&'static str, usize)>>> = const { RefCell::new(None) };
-    }
-
-    pub fn note(name: &'static str, of: TaskId) {
-        NOTED.with(|n| n.borrow_mut().iter_mut().for_each(|n| n.push((name, of))));
-    }
-
-    /// Instead of the scheduler's callbacks for CPUs, if it has none: (CPU, it comes).
-    pub type StandIn = fn(usize, bool);
-
-    thread_local! {
-        pub static STAND_IN: RefCell<Option<StandIn>> = const { RefCell::new(None) };
-    }
-
-    /// What is called while `f` runs.
-    pub fn calls(f: impl FnOnce()) -> Vec<(&'static str, usize)> {
-        NOTED.with(|n| *n.borrow_mut() = Some(Vec::new()));
-        f();
-        NOTED.with(|n| n.borrow_mut().take()).unwrap_or_default()
-    }
-}
-
-#[cfg(not(test))]
-mod noted {
-    pub fn note(_: &'static str, _: super::TaskId) {}
-}
-
 use noted::note;
 
 // SAFETY, of all calls below: the scheduler gets tasks of the simulation that it works for (State::enter), and
@@ -143,5 +109,39 @@ impl State {
         );
         note(if comes { "cpu_online" } else { "cpu_offline" }, cpu);
         unsafe { host::host_cpu(cpu as i32, comes) };
+    }
+}
+
+#[cfg(not(test))]
+mod noted {
+    pub fn note(_: &'static str, _: super::TaskId) {}
+}
+
+#[cfg(test)]
+pub(crate) mod noted {
+    use super::TaskId;
+    use std::cell::RefCell;
+
+    thread_local! {
+        /// Callbacks since somebody began to note them: name, and task or CPU.
+        pub static NOTED: RefCell<Option<Vec<(&'static str, usize)>>> = const { RefCell::new(None) };
+    }
+
+    pub fn note(name: &'static str, of: TaskId) {
+        NOTED.with(|n| n.borrow_mut().iter_mut().for_each(|n| n.push((name, of))));
+    }
+
+    /// Instead of the scheduler's callbacks for CPUs, if it has none: (CPU, it comes).
+    pub type StandIn = fn(usize, bool);
+
+    thread_local! {
+        pub static STAND_IN: RefCell<Option<StandIn>> = const { RefCell::new(None) };
+    }
+
+    /// What is called while `f` runs.
+    pub fn calls(f: impl FnOnce()) -> Vec<(&'static str, usize)> {
+        NOTED.with(|n| *n.borrow_mut() = Some(Vec::new()));
+        f();
+        NOTED.with(|n| n.borrow_mut().take()).unwrap_or_default()
     }
 }

@@ -206,6 +206,11 @@ pub(crate) struct Task {
     pub storage: OnceCell<Box<[Cell<u64>]>>,
 }
 
+const _: () = assert!(
+    size_of::<OnceCell<Task>>() == 256,
+    "four lines of the cache"
+);
+
 impl Task {
     /// A task that has never run. `allowed` is one of a simulation's [`Masks`].
     pub fn new(id: TaskId, weight: u32, allowed: &CpuMask, program: Box<dyn Program>) -> Self {
