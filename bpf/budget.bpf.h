@@ -89,6 +89,8 @@ static __noinline void yield_to_earlier(u32 cpu, u64 deadline)
 	if (head && time_before(head->scx.dsq_vtime, deadline)) {
 		c->yielded = 1;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	} else if (head && nr_cpus > 1) {
+		ask_idle(head); /* when it came this CPU seemed free for it */
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 }
@@ -163,8 +165,17 @@ static __noinline void reserved_stopping(struct server *s, struct task_ctx *t, u
 	}
 	home = s->info.cpu;
 	bpf_spin_unlock(&s->lock);
-	if (given)
+	if (given) {
 		reclaim_give(s, home, given, deadline);
+		if (s->awake) { /* another thread woke up in between, and found nothing */
+			bool lent;
+
+			given = reclaim_back(s, &lent);
+			bpf_spin_lock(&s->lock);
+			s->info.edf.budget += given;
+			bpf_spin_unlock(&s->lock);
+		}
+	}
 	if (right && !s->info.guaranteed)
 		__sync_fetch_and_add(&c->reserved_ns, ran);
 	if (change != EDF_KEPT)
@@ -202,7 +213,9 @@ static __noinline void reserved_settle(struct task_struct *prev, u32 cpu)
 		window_charge(prev, t, ran);
 	c->exec_start += ran;
 	c->by_right = RIGHT_NONE;
-	if (server_of(t)) {
+	s = server_of(t);
+	if (s) { /* another one than before, if it executed a program meanwhile */
+		awake_join(s, t);
 		c->slot = t->slot;
 		c->generation = t->generation;
 	}

@@ -11,6 +11,9 @@
 
 #include "state.bpf.h"
 
+/* CPUs that have gone off line and are passed over in one search for an idle one. */
+#define MAX_GONE 8
+
 /* Tied to one CPU of several? (With one CPU the machine's queue is that CPU's.) */
 static __always_inline bool pinned(const struct task_struct *p)
 {
@@ -43,13 +46,34 @@ static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
 }
 
 /*
- * Put @p, which waits nowhere, into its fair queue; wake a CPU for it if one is idle.
+ * @p waits for a CPU that is busy with other things: an idle one may help. A CPU that is off line may count
+ * as idle still; once picked it does no more.
+ */
+static __noinline void ask_idle(struct task_struct *p)
+{
+	u32 i;
+
+	bpf_for(i, 0, MAX_GONE) {
+		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+
+		if (idle < 0)
+			return;
+		if (cpu_ctx(idle)->online) {
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+			return;
+		}
+	}
+}
+
+/*
+ * Put @p, which waits nowhere, into its fair queue; wake a CPU for it if one is idle, unless somebody has
+ * @looked for one just now.
  *
  * A task that wakes up where nobody waits, and that no other CPU could take, is next here anyway: it
  * goes straight to the CPU's local queue, which spares it a sorted insert and a dispatch. Only on
  * wake-up, or tasks that use up their slices would take turns there without regard to weight.
  */
-static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags)
+static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, bool looked)
 {
 	s32 cpu = task_cpu(p);
 
@@ -65,12 +89,8 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, fair_vtime(p, DSQ_FAIR, fair_now), enq_flags);
-	/* on a wake-up select_cpu has looked for an idle CPU just now */
-	if (nr_cpus > 1 && !(enq_flags & SCX_ENQ_CPU_SELECTED)) {
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu >= 0)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-	}
+	if (nr_cpus > 1 && !looked)
+		ask_idle(p);
 }
 
 /* @p begins to run: the queue's virtual time follows. */

@@ -151,10 +151,10 @@ static __always_inline bool guarantee(struct server *s, struct task_struct *p)
 /* @s gives back what it was promised. */
 static __noinline void guarantee_leave(struct server *s)
 {
-	struct wmr_split plan = s->info.split;
+	u64 period = s->info.spec.period_ns ? s->info.spec.period_ns : 1;
 
 	bpf_spin_lock(&governor_lock);
-	promise(&plan, s->info.slot, s->info.spec.period_ns ? s->info.spec.period_ns : 1, false);
+	promise(&s->info.split, s->info.slot, period, false);
 	bpf_spin_unlock(&governor_lock);
 }
 

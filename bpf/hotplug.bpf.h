@@ -5,25 +5,32 @@
  * Source: ours. Without these callbacks the kernel would end the scheduler at each change, and all
  * reservations with it.
  *
- * An offline CPU's queues are served by nobody: what waits there goes to the machine's queue, and whoever
- * still has a reservation is queued by right again when it next stops. Servers are admitted anew, in order of
- * their slots; who does not fit on what is left is rejected, and reactivated like others (governor.bpf.h).
+ * Servers are admitted anew, in order of their slots; who does not fit on what is left is rejected, and
+ * reactivated like others (governor.bpf.h).
  */
 #ifndef APLOMB_HOTPLUG_BPF_H
 #define APLOMB_HOTPLUG_BPF_H
 
 #include "reserved.bpf.h"
 
-/* Tasks in one queue that are moved when its CPU goes; the rest at the governor's next second. */
-#define MAX_MOVED 4096
+/* Tasks in one queue that are moved when its CPU goes; what is left of more ends the scheduler (a stall). */
+#define MAX_MOVED (1 << 16)
 
-/* @s, whose task is @p, has lost a CPU: admit it anew. */
+/* @s, whose task is @p (NULL: it has gone, threads are left), has lost a CPU: admit it anew. */
 static __noinline void server_move(struct server *s, struct task_struct *p)
 {
 	s32 before = s->info.cpu;
+	bool had;
 
+	bpf_spin_lock(&s->lock);
+	had = s->info.state == SERVER_ADMITTED;
+	if (had)
+		s->info.state = SERVER_REJECTED;
+	bpf_spin_unlock(&s->lock);
+	if (!had)
+		return;
 	governor_leave(s);
-	if (governor_admit(s, p, true, false))
+	if (p && governor_admit(s, p, true, false))
 		emit(EV_MOVED, s, before, s->info.cpu, 0);
 }
 
@@ -40,8 +47,11 @@ static __always_inline bool server_uses(const struct server *s, s32 cpu)
 	return false;
 }
 
-/* Whoever waits in @queue of an offline CPU may run anywhere. */
-static __noinline void drain(u64 queue)
+/*
+ * Whoever waits in @queue of @cpu, which leaves, goes to its local queue: from there the kernel pushes each
+ * to another CPU, with a wider affinity if it has to, and we are asked anew where to queue it.
+ */
+static __noinline void drain(u64 queue, u32 cpu)
 {
 	u32 i;
 
@@ -52,19 +62,8 @@ static __noinline void drain(u64 queue)
 
 		if (!bpf_iter_scx_dsq_new(&it, queue, 0))
 			p = bpf_iter_scx_dsq_next(&it);
-		if (p) {
-			struct task_ctx *t = task_ctx(p);
-
-			if (t && t->by_right) {
-				t->by_right = RIGHT_NONE;
-				scx_bpf_dsq_move_set_vtime(&it, fair_place(t->fair_vtime, fair_now));
-			} else {
-				scx_bpf_dsq_move_set_vtime(&it, fair_place(p->scx.dsq_vtime, fair_now));
-			}
-			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
-			moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_FAIR, 0);
-			ask_idle(p);
-		}
+		if (p)
+			moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
 		bpf_iter_scx_dsq_destroy(&it);
 		if (!moved)
 			return;
@@ -83,14 +82,16 @@ void OPS(aplomb_cpu_offline, s32 cpu)
 		if (!s || s->info.state != SERVER_ADMITTED || !server_uses(s, cpu))
 			continue;
 		p = bpf_task_from_pid(s->info.tgid);
-		if (!p)
-			continue;
-		server_move(s, p);
-		bpf_task_release(p);
+		if (p) {
+			server_move(s, p);
+			bpf_task_release(p);
+		} else {
+			server_move(s, NULL);
+		}
 	}
-	drain(DSQ_EDF(cpu));
-	drain(DSQ_THROTTLED(cpu));
-	drain(DSQ_PINNED(cpu));
+	drain(DSQ_EDF(cpu), cpu);
+	drain(DSQ_THROTTLED(cpu), cpu);
+	drain(DSQ_PINNED(cpu), cpu);
 }
 
 void OPS(aplomb_cpu_online, s32 cpu)

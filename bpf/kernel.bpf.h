@@ -80,6 +80,7 @@ enum {
 /* include/linux/sched/ext.h; values are the kernel's ABI towards schedulers */
 #define SCX_DSQ_FLAG_BUILTIN (1ULL << 63)
 #define SCX_DSQ_LOCAL (SCX_DSQ_FLAG_BUILTIN | 2)
+#define SCX_DSQ_LOCAL_ON(cpu) (SCX_DSQ_FLAG_BUILTIN | (1ULL << 62) | (cpu))
 #define SCX_TASK_QUEUED 1 /* in scx.flags: runnable */
 #define SCX_ENQ_WAKEUP 1ULL
 #define SCX_ENQ_CPU_SELECTED (1ULL << 10)
@@ -253,6 +254,8 @@ extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __
 extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym;
 extern void scx_bpf_dsq_move_set_slice(struct bpf_iter_scx_dsq *it, u64 slice) __ksym;
 extern void scx_bpf_dsq_move_set_vtime(struct bpf_iter_scx_dsq *it, u64 vtime) __ksym;
+extern bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
+			     u64 enq_flags) __ksym;
 extern bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_struct *p, u64 dsq_id,
 				   u64 enq_flags) __ksym;
 

@@ -108,7 +108,8 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
-	fair_enqueue(p, enq_flags);
+	/* for a reserved task select_cpu has not looked for an idle CPU */
+	fair_enqueue(p, enq_flags, !t && (enq_flags & SCX_ENQ_CPU_SELECTED));
 }
 
 /* @prev, which has no server, runs on @cpu and might go on: what it ran so far counts. */
@@ -227,6 +228,7 @@ void OPS(aplomb_running, struct task_struct *p)
 		if (s) {
 			c->slot = t->slot;
 			c->generation = t->generation;
+			awake_join(s, t); /* it need not have been enqueued */
 		}
 		if (t->by_right) {
 			t->by_right = RIGHT_NONE;

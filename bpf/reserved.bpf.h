@@ -116,18 +116,6 @@ static __always_inline bool best_effort_turn(const struct cpu_ctx *c)
 	return c->turn || c->in_turn;
 }
 
-/* @p waits for a CPU that is busy with other things: an idle one may help. */
-static __always_inline void ask_idle(struct task_struct *p)
-{
-	s32 idle;
-
-	if (nr_cpus == 1)
-		return;
-	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-}
-
 /* Make @cpu choose again if @deadline is earlier than what it runs; else find an idle one to help. */
 static __always_inline void preempt(struct task_struct *p, s32 cpu, u64 deadline)
 {
@@ -135,7 +123,7 @@ static __always_inline void preempt(struct task_struct *p, s32 cpu, u64 deadline
 
 	if (time_before(deadline, c->deadline) && !best_effort_turn(c))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	else
+	else if (nr_cpus > 1)
 		ask_idle(p);
 }
 
@@ -163,11 +151,8 @@ static __noinline void stand(struct task_struct *p, struct task_ctx *t, struct s
 
 	if (wake)
 		back = reclaim_back(s, &lent);
+	awake_join(s, t);
 	bpf_spin_lock(&s->lock);
-	if (!t->awake) {
-		t->awake = 1;
-		s->awake++;
-	}
 	if (lent) /* past its deadline what it lent is gone, as its budget would be; but it had one */
 		s->info.edf.budget += back || time_before(now, s->info.edf.deadline) ? back : 1;
 	change = server_assign(s, now, wake);

@@ -51,6 +51,17 @@ static __noinline void server_release(struct server *s, u32 slot, u32 generation
 	bpf_map_push_elem(&free_slots, &slot, 0);
 }
 
+/* @t's thread, one of @s's, is awake. */
+static __always_inline void awake_join(struct server *s, struct task_ctx *t)
+{
+	if (t->awake)
+		return;
+	t->awake = 1;
+	bpf_spin_lock(&s->lock);
+	s->awake++;
+	bpf_spin_unlock(&s->lock);
+}
+
 /* @t's thread, which may be awake, is none of @s's any more. */
 static __always_inline void awake_leave(struct server *s, struct task_ctx *t)
 {
@@ -125,15 +136,14 @@ static __always_inline void run_goes_on(const struct task_struct *p, const struc
 }
 
 /*
- * @p becomes interactive under @spec: a slot, then the admission test. Whatever it had before is given
+ * @p becomes interactive under @spec, the caller's copy: a slot, then the admission test. Whatever it had before is given
  * back. @parent: pid it inherits from, or 0. @launch: see governor_admit. False if the table is full
  * or, for those that may not wait in it, if admission says no (both told); else true.
  */
 static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, const struct spec *spec,
 				     s32 parent, bool launch)
 {
-	struct spec copy = *spec; /* the map's row may change while we look */
-	u64 bw = edf_bandwidth(copy.runtime_ns, copy.period_ns), load = 0;
+	u64 bw = edf_bandwidth(spec->runtime_ns, spec->period_ns), load = 0;
 	struct server *s = server_of(t);
 	struct edf_server before = {};
 	u32 slot = 0, old_slot = 0, old_generation = 0;
@@ -147,14 +157,14 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 	}
 	program_leave(t);
 	if ((parent || table_is_crowded()) && !governor_fits(p, bw, &load)) {
-		emit_task(EV_REJECTED, p, copy.id, load, r_hi_ppm, bw);
+		emit_task(EV_REJECTED, p, spec->id, load, r_hi_ppm, bw);
 		return false;
 	}
 	if (bpf_map_pop_elem(&free_slots, &slot) || !(s = server_at(slot))) {
-		emit_task(EV_LIMIT, p, copy.id, MAX_SERVERS, copy.runtime_ns, copy.period_ns);
+		emit_task(EV_LIMIT, p, spec->id, MAX_SERVERS, spec->runtime_ns, spec->period_ns);
 		return false;
 	}
-	s->info.spec = copy;
+	s->info.spec = *spec;
 	s->info.inherited = parent != 0;
 	s->info.tgid = p->tgid;
 	s->info.threads = 0;
@@ -182,7 +192,7 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 	__sync_fetch_and_add(&nr_servers, 1);
 	governor_wake();
 	if (parent)
-		emit(EV_INHERITED, s, parent, copy.runtime_ns, copy.period_ns);
+		emit(EV_INHERITED, s, parent, spec->runtime_ns, spec->period_ns);
 	if (governor_admit(s, p, launch, false) && before.period) {
 		bpf_spin_lock(&s->lock);
 		edf_succeed(&s->info.edf, &before, s->info.edf.start);
@@ -199,10 +209,13 @@ static __noinline void window_settle(struct task_struct *p, struct task_ctx *t)
 {
 	struct server *parent = server_of(t);
 
-	if (parent && (parent->info.spec.flags & SPEC_INHERIT))
-		server_create(p, t, &parent->info.spec, parent->info.tgid, true);
-	else
+	if (parent && (parent->info.spec.flags & SPEC_INHERIT)) {
+		struct spec spec = parent->info.spec;
+
+		server_create(p, t, &spec, parent->info.tgid, true);
+	} else {
 		program_leave(t);
+	}
 }
 
 /* Is @s the server of the program that @p runs, as opposed to one it may use for its first 1 ms? */

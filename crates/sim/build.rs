@@ -29,6 +29,7 @@ fn main() {
         .include("../../bpf")
         .std("gnu11")
         .warnings(true)
+        .flag("-Wno-unused-parameter") // callbacks have the kernel's signatures
         .opt_level(2)
         .compile("aplomb_scheduler_host");
 }

@@ -3,7 +3,7 @@
  * host.h - what bpf/kernel.bpf.h takes from the kernel and libbpf, for the simulator.
  *
  * bpf/main.bpf.c compiles unchanged on the host: this header gives the BPF helpers, maps and timers, the
- * Rust side (src/kernel.rs) the scheduler's kernel functions. All runs in one thread at a time, so
+ * Rust side (src/kfuncs.rs) the scheduler's kernel functions. All runs in one thread at a time, so
  * locks and RCU are nothing.
  */
 #ifndef APLOMB_SIM_HOST_H
@@ -31,12 +31,13 @@ typedef unsigned long size_t;
 struct task_struct;
 struct bpf_timer;
 
-/* --- time and place: src/kernel.rs ------------------------------------------------------------------- */
+/* --- time and place: src/kfuncs.rs ------------------------------------------------------------------- */
 u64 sim_now(void);
 u32 sim_cpu(void);
 struct task_struct *sim_current(void);
-void sim_timer_start(struct bpf_timer *timer, u64 at_ns);
-void sim_timer_cancel(struct bpf_timer *timer);
+u32 sim_timer_new(struct bpf_timer *timer);
+void sim_timer_start(u32 number, u64 at_ns);
+void sim_timer_cancel(u32 number);
 void sim_event(const void *event);
 
 #define bpf_ktime_get_ns() sim_now()
@@ -45,7 +46,7 @@ void sim_event(const void *event);
 #define bpf_spin_lock(lock) ((void)(lock))
 #define bpf_spin_unlock(lock) ((void)(lock))
 
-/* --- maps: host.c. The map's address is its identity; its declaration has the sizes. -------------------- */
+/* --- maps: scheduler.c. The map's address is its identity; its declaration has the sizes. -------------------- */
 struct host_shape {
 	const void *map;
 	u32 type, key_size, value_size, max_entries;
@@ -58,13 +59,36 @@ struct host_shape {
 	((struct host_shape){ (m), HOST_LENGTH(m, type), 0, sizeof(*(m)->value),                             \
 			      HOST_LENGTH(m, max_entries) })
 
-void *host_lookup(struct host_shape shape, const void *key);
+struct host_map {
+	const void *map;
+	u8 *values, *keys;
+	u32 used; /* of a stack or a hash map */
+};
+
+struct host_map *host_map_of(struct host_shape shape);
+void *host_find(struct host_shape shape, const void *key); /* in a hash map */
 int host_update(struct host_shape shape, const void *key, const void *value);
 long host_push(struct host_shape shape, const void *value);
 long host_pop(struct host_shape shape, void *value);
 void *host_task_storage(struct task_struct *p, size_t size, u64 flags);
 
-#define bpf_map_lookup_elem(map, key) ((typeof((map)->value))host_lookup(HOST_SHAPE(map), (key)))
+static inline void *host_row(struct host_map **home, struct host_shape shape, const void *key)
+{
+	u32 row = *(const u32 *)key;
+
+	if (!*home)
+		*home = host_map_of(shape);
+	return row < shape.max_entries ? (*home)->values + (size_t)row * shape.value_size : NULL;
+}
+
+/* Each place that looks into an array remembers where it is (until host_reset). */
+#define bpf_map_lookup_elem(map, key)                                                                        \
+	((typeof((map)->value))({                                                                            \
+		static struct host_map *home_;                                                               \
+		HOST_LENGTH(map, type) == BPF_MAP_TYPE_HASH ?                                                 \
+			host_find(HOST_SHAPE(map), (key)) :                                                  \
+			host_row(&home_, HOST_SHAPE(map), (key));                                            \
+	}))
 #define bpf_map_push_elem(map, val, flags) host_push(HOST_STACK(map), (val))
 #define bpf_map_pop_elem(map, val) host_pop(HOST_STACK(map), (val))
 #define bpf_task_storage_get(map, p, init, flags)                                                            \
@@ -77,7 +101,8 @@ long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
 #define bpf_timer_init(timer, map, clock) host_timer_init((timer), HOST_SHAPE(map))
 #define bpf_timer_set_callback(timer, callback) host_timer_callback((timer), (void *)(callback))
 #define bpf_timer_start(timer, ns, flags) host_timer_start((timer), (ns), (flags))
-#define bpf_timer_cancel(timer) sim_timer_cancel(timer)
+long host_timer_cancel(struct bpf_timer *timer);
+#define bpf_timer_cancel(timer) host_timer_cancel(timer)
 
 /* --- memory, events --------------------------------------------------------------------------------------- */
 long host_copy(void *to, u32 size, const void *from);

@@ -6,6 +6,17 @@
  * one of them, those inside functions too: a simulation begins as a freshly loaded scheduler does.
  */
 #define APLOMB_HOST 1
+struct task_struct;
+
+/* --- callbacks that a scheduler may lack: weak, so that their address tells -------------------------------- */
+#define OPTIONAL __attribute__((weak))
+void aplomb_runnable(struct task_struct *p, unsigned long long enq_flags) OPTIONAL;
+void aplomb_quiescent(struct task_struct *p, unsigned long long deq_flags) OPTIONAL;
+_Bool aplomb_yield(struct task_struct *from, struct task_struct *to) OPTIONAL;
+void aplomb_set_weight(struct task_struct *p, unsigned int weight) OPTIONAL;
+void aplomb_cpu_online(int cpu) OPTIONAL;
+void aplomb_cpu_offline(int cpu) OPTIONAL;
+
 #pragma clang section bss = "aplomb_bss" data = "aplomb_data"
 #include "main.bpf.c"
 
@@ -14,11 +25,6 @@
 #define HOST_POOL (4 << 20)
 #define HOST_HASH_USED 256 /* rows of one hash map that a simulation may fill */
 
-struct host_map {
-	const void *map;
-	u8 *values, *keys;
-	u32 used; /* of a stack or a hash map */
-};
 static struct host_map host_maps[HOST_MAPS];
 static u8 host_pool[HOST_POOL] __attribute__((aligned(64)));
 static size_t host_pool_used;
@@ -34,7 +40,7 @@ static void *host_allocate(size_t size)
 	return at;
 }
 
-static struct host_map *host_map_of(struct host_shape shape)
+struct host_map *host_map_of(struct host_shape shape)
 {
 	u32 i, rows = shape.type == BPF_MAP_TYPE_HASH ? HOST_HASH_USED : shape.max_entries;
 
@@ -54,15 +60,11 @@ static struct host_map *host_map_of(struct host_shape shape)
 	__builtin_trap(); /* a map was added: enlarge HOST_MAPS */
 }
 
-void *host_lookup(struct host_shape shape, const void *key)
+void *host_find(struct host_shape shape, const void *key)
 {
 	struct host_map *m = host_map_of(shape);
 	u32 i;
 
-	if (shape.type != BPF_MAP_TYPE_HASH) {
-		i = *(const u32 *)key;
-		return i < shape.max_entries ? m->values + (size_t)i * shape.value_size : NULL;
-	}
 	for (i = 0; i < m->used; i++)
 		if (!__builtin_memcmp(m->keys + (size_t)i * shape.key_size, key, shape.key_size))
 			return m->values + (size_t)i * shape.value_size;
@@ -72,7 +74,7 @@ void *host_lookup(struct host_shape shape, const void *key)
 int host_update(struct host_shape shape, const void *key, const void *value)
 {
 	struct host_map *m = host_map_of(shape);
-	void *at = host_lookup(shape, key);
+	void *at = host_find(shape, key);
 
 	if (!at) {
 		if (m->used == HOST_HASH_USED)
@@ -112,10 +114,11 @@ void *host_task_storage(struct task_struct *p, size_t size, u64 flags)
 	return p->bpf_storage;
 }
 
-/* --- timers: a bpf_timer's opaque words are its callback and the start of its map's values --------------- */
+/* --- timers: a bpf_timer's opaque words are its callback, its map, and the simulator's number for it ------ */
 struct host_timer {
 	void *callback;
-	struct host_map *map; /* NULL: not initialised */
+	u32 home;   /* index of its map + 1, 0: not initialised */
+	u32 number; /* in the simulator */
 };
 
 struct host_timer_home {
@@ -128,8 +131,11 @@ void host_timer_init(struct bpf_timer *timer, struct host_shape shape)
 {
 	struct host_timer *t = (struct host_timer *)timer;
 
-	t->map = host_map_of(shape);
-	host_homes[t->map - host_maps] = (struct host_timer_home){ shape.value_size, shape.map };
+	u32 map = host_map_of(shape) - host_maps;
+
+	t->home = map + 1;
+	t->number = sim_timer_new(timer);
+	host_homes[map] = (struct host_timer_home){ shape.value_size, shape.map };
 }
 
 void host_timer_callback(struct bpf_timer *timer, void *callback)
@@ -141,9 +147,19 @@ long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 {
 	struct host_timer *t = (struct host_timer *)timer;
 
-	if (!t->map || !t->callback)
+	if (!t->home || !t->callback)
 		return -EINVAL;
-	sim_timer_start(timer, flags & BPF_F_TIMER_ABS ? ns : sim_now() + ns);
+	sim_timer_start(t->number, flags & BPF_F_TIMER_ABS ? ns : sim_now() + ns);
+	return 0;
+}
+
+long host_timer_cancel(struct bpf_timer *timer)
+{
+	struct host_timer *t = (struct host_timer *)timer;
+
+	if (!t->home)
+		return -EINVAL;
+	sim_timer_cancel(t->number);
 	return 0;
 }
 
@@ -151,11 +167,12 @@ long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 void host_timer_fire(struct bpf_timer *timer)
 {
 	struct host_timer *t = (struct host_timer *)timer;
-	struct host_timer_home *home = &host_homes[t->map - host_maps];
-	u32 row = ((u8 *)timer - t->map->values) / home->value_size;
+	struct host_timer_home *home = &host_homes[t->home - 1];
+	struct host_map *map = &host_maps[t->home - 1];
+	u32 row = ((u8 *)timer - map->values) / home->value_size;
 	int (*callback)(void *, u32 *, void *) = t->callback;
 
-	callback((void *)home->map, &row, t->map->values + (size_t)row * home->value_size);
+	callback((void *)home->map, &row, map->values + (size_t)row * home->value_size);
 }
 
 /* --- memory, events ------------------------------------------------------------------------------------ */
@@ -239,6 +256,66 @@ const struct server_info *host_server(struct task_struct *p)
 	struct server *s = server_owned(task_ctx(p));
 
 	return s ? &s->info : NULL;
+}
+
+/* Which of the callbacks of above there are, in the order of struct Has in src/host.rs. */
+u32 host_has(void)
+{
+	return !!aplomb_runnable | !!aplomb_quiescent << 1 | !!aplomb_yield << 2 | !!aplomb_set_weight << 3 |
+	       !!aplomb_cpu_online << 4 | !!aplomb_cpu_offline << 5 |
+	       !!(aplomb_ops.flags & SCX_OPS_ENQ_LAST) << 6;
+}
+
+void host_runnable(struct task_struct *p, u64 flags)
+{
+	aplomb_runnable(p, flags);
+}
+
+void host_quiescent(struct task_struct *p, u64 flags)
+{
+	aplomb_quiescent(p, flags);
+}
+
+void host_yield(struct task_struct *p)
+{
+	aplomb_yield(p, NULL);
+}
+
+void host_set_weight(struct task_struct *p, u32 weight)
+{
+	aplomb_set_weight(p, weight);
+}
+
+void host_cpu(s32 cpu, bool comes)
+{
+	if (comes)
+		aplomb_cpu_online(cpu);
+	else
+		aplomb_cpu_offline(cpu);
+}
+
+/* What the scheduler believes of a CPU, for the invariants; the same in src/host.rs. */
+struct host_cpu_view {
+	u64 fair_now, pinned_now, exec_start;
+	u32 by_right;
+	u64 period, runtime;
+	s64 budget;
+};
+
+void host_cpu_view(u32 cpu, struct host_cpu_view *view)
+{
+	const struct cpu_ctx *c = cpu_ctx(cpu);
+	const struct server *s = c->by_right == RIGHT_OWN ? server_at(c->slot) : NULL;
+
+	*view = (struct host_cpu_view){ .fair_now = fair_now,
+					.pinned_now = c->pinned_now,
+					.exec_start = c->exec_start };
+	if (!s || s->info.generation != c->generation)
+		return;
+	view->by_right = 1;
+	view->period = s->info.edf.period;
+	view->runtime = s->info.edf.runtime;
+	view->budget = s->info.edf.budget;
 }
 
 s32 host_reserve(struct reserve_args *args)

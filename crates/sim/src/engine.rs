@@ -1,4 +1,7 @@
-//! The kernel's part: which callback of the scheduler is called when, in the order of Linux 6.16 to 7.3.
+//! A simulation: what is played, and the loop over what happens.
+//!
+//! The kernel's part is in `run.rs` (choices, wake-ups, steps), `hotplug.rs` and `change.rs`, in the order of
+//! Linux 6.16 to 7.3:
 //!
 //! ```text
 //!   a task wakes      select_cpu (if it may run on several) -> enqueue, unless select_cpu sent it
@@ -11,28 +14,16 @@
 //! dispatch is called while the task that runs is in no queue; if it then has a slice again, or there is
 //! nothing else, it goes on; and slices are looked at by ticks and when a CPU chooses, at no other time.
 
-use std::cmp::Reverse;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::host::{self, Binprm, Program as ProgramFile, Reservation, ServerPolicy};
+use crate::agenda::Happening;
+use crate::host::{self, Reservation, ServerPolicy};
+use crate::invariants::Invariants;
 use crate::kfuncs::enter;
-use crate::state::{Happening, Sent, State, LOCAL};
-use crate::task::{CpuMask, Place, Program, Step, Task, TaskId, TaskStruct, QUEUED};
-
-/// Wake-up (`SCX_ENQ_WAKEUP`), and select_cpu was asked (`SCX_ENQ_CPU_SELECTED`).
-const ENQ_WAKEUP: u64 = 1;
-const ENQ_CPU_SELECTED: u64 = 1 << 10;
-/// Nobody else is there, and dispatch gave it no slice (`SCX_ENQ_LAST`; the scheduler has set `SCX_OPS_ENQ_LAST`).
-const ENQ_LAST: u64 = 1 << 41;
-/// `SCX_WAKE_TTWU`
-const WAKE_TTWU: u64 = 8;
-/// What a task gets that goes on because there is nothing else (`SCX_SLICE_DFL`), ns.
-const SLICE_DEFAULT: u64 = 20_000_000;
-/// Times that dispatch is called in a row while it does something (`SCX_DSP_MAX_LOOPS`).
-const DISPATCH_LOOPS: u32 = 32;
-/// Steps without any time that a task may take in a row; one more is a mistake in the workload.
-const STEPS_AT_ONCE: u32 = 10_000;
+use crate::state::{Power, State};
+use crate::task::{CpuMask, Place, Program, TaskId};
+use crate::Change;
 
 /// What is played.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +84,7 @@ static PLAYING: Mutex<()> = Mutex::new(());
 /// One machine with the scheduler on it.
 pub struct Simulation {
     state: Box<State>,
-    settings: Settings,
+    invariants: Invariants,
     trace: Vec<Switch>,
     happened: u64,
     _alone: MutexGuard<'static, ()>,
@@ -110,11 +101,7 @@ impl Simulation {
         );
         let alone = PLAYING.lock().unwrap_or_else(PoisonError::into_inner);
         host::reset();
-        let state = Box::new(State::new(
-            settings.cpus,
-            settings.kick_ns,
-            settings.timer_late_ns,
-        ));
+        let state = Box::new(State::new(settings));
         enter(&*state);
         host::settings(
             settings.r_lo_ppm,
@@ -127,7 +114,7 @@ impl Simulation {
         assert_eq!(status, 0, "the scheduler's init failed");
         Self {
             state,
-            settings,
+            invariants: Invariants::default(),
             trace: Vec::new(),
             happened: 0,
             _alone: alone,
@@ -161,21 +148,31 @@ impl Simulation {
 
     /// CPU time that a task has had, ns.
     pub fn ran(&self, id: TaskId) -> u64 {
-        let place = self.state.tasks.borrow()[id].place;
-        if let Place::Running(cpu) = place {
+        let t = &self.state.tasks[id];
+        if let Place::Running(cpu) = t.place.get() {
             self.state.count_run(cpu);
         }
-        self.state.tasks.borrow()[id].kernel.sum_exec_runtime
+        t.kernel.sum_exec_runtime.get()
+    }
+
+    /// Where a task is.
+    pub fn place(&self, id: TaskId) -> Place {
+        self.state.tasks[id].place.get()
+    }
+
+    /// How many tasks there are, those that have exited included.
+    pub fn tasks(&self) -> usize {
+        self.state.tasks.len()
     }
 
     /// How often a task changed its CPU.
     pub fn migrations(&self, id: TaskId) -> u64 {
-        self.state.tasks.borrow()[id].migrations
+        self.state.tasks[id].migrations.get()
     }
 
     /// What the scheduler says about a task's server: (state, ns served by right).
     pub fn server(&self, id: TaskId) -> Option<(u32, u64)> {
-        host::server(self.state.pointer(id))
+        host::server(self.state.tasks[id].pointer())
     }
 
     /// A specification for the program with inode `ino`.
@@ -185,7 +182,8 @@ impl Simulation {
 
     /// A new best-effort task that may run on all CPUs, of nice 0's weight: it wakes up now.
     pub fn start(&mut self, program: impl Program + 'static) -> TaskId {
-        self.start_with(100, CpuMask::first(self.settings.cpus), Box::new(program))
+        let all = CpuMask::first(self.state.settings.cpus);
+        self.start_with(100, all, Box::new(program))
     }
 
     /// The same with weight (nice 0: 100) and affinity.
@@ -196,389 +194,114 @@ impl Simulation {
         program: Box<dyn Program>,
     ) -> TaskId {
         self.state.current.set(ptr::null_mut());
-        self.add(weight, allowed, program)
+        self.state.add(weight, &allowed, program, None)
     }
 
-    fn add(&mut self, weight: u32, allowed: CpuMask, program: Box<dyn Program>) -> TaskId {
-        let id = self.state.tasks.borrow().len();
-        let task = Task::new(id, weight, allowed, program);
-        self.state.tasks.borrow_mut().push(task);
-        self.born(id);
-        id
+    /// Something is changed from outside, now. False: the kernel would refuse it. Panics if a CPU comes or
+    /// leaves and the scheduler has no callback for it, since the kernel would end the scheduler.
+    pub fn change(&mut self, change: Change) -> bool {
+        let done = self.state.change(&change);
+        self.check();
+        done
     }
 
-    fn born(&self, id: TaskId) {
-        let p = self.state.pointer(id);
-        let parent = self.state.current.get();
-        // SAFETY: both live; the scheduler's callbacks in the kernel's order
-        unsafe {
-            (*p).real_parent = parent;
-            let mut args = host::InitArgs {
-                fork: !parent.is_null(),
-            };
-            let status = host::aplomb_init_task(p, &mut args);
-            assert_eq!(status, 0, "init_task failed");
-            host::aplomb_enable(p);
-        }
-        self.state.tasks.borrow_mut()[id].naps += 1;
-        self.advance_asleep(id);
+    /// Does the scheduler have callbacks for CPUs that come and leave?
+    pub fn knows_hotplug(&self) -> bool {
+        self.state.has.cpu_offline && self.state.has.cpu_online
+    }
+
+    /// The same, at `at` ns.
+    pub fn plan(&mut self, at: u64, change: Change) {
+        self.state.plan_change(at.max(self.now()), change);
     }
 
     /// Play until `end`, ns.
     pub fn run_until(&mut self, end: u64) {
         loop {
-            let next = self
-                .state
-                .agenda
-                .borrow()
-                .peek()
-                .map(|Reverse((at, ..))| *at);
-            if next.is_none_or(|at| at > end) {
-                break;
-            }
-            let Some(Reverse((at, _, what))) = self.state.agenda.borrow_mut().pop() else {
-                break;
-            };
+            let next = self.state.agenda.borrow_mut().pop(end);
+            let Some((at, what)) = next else { break };
             self.state.now.set(at);
             self.happened += 1;
-            self.happen(what);
-            if self.settings.checked {
-                crate::invariants::check(&self.state);
+            self.state.happen(what);
+            if self.state.leaving.get() > 0 {
+                self.state.see_off();
             }
+            self.check();
         }
         self.state.now.set(end);
-        for cpu in 0..self.settings.cpus {
+        self.trace.append(&mut self.state.trace.borrow_mut());
+        for cpu in 0..self.state.settings.cpus {
             self.state.count_run(cpu);
         }
     }
 
-    fn happen(&mut self, what: Happening) {
-        let s = &self.state;
+    fn check(&mut self) {
+        if self.state.settings.checked {
+            self.invariants.check(&self.state);
+        }
+    }
+}
+
+impl State {
+    fn happen(&self, what: Happening) {
         match what {
             Happening::Resched(cpu) => {
-                s.cpus.borrow_mut()[cpu].resched = false;
-                self.choose(cpu);
+                self.cpus[cpu as usize].resched.set(false);
+                self.choose(cpu as usize);
             }
-            Happening::Kick(cpu, preempt) => {
-                s.count_run(cpu);
-                let curr = s.cpus.borrow()[cpu].curr;
-                if let (Some(id), true) = (curr, preempt) {
-                    s.tasks.borrow_mut()[id].kernel.scx.slice = 0;
-                }
-                s.resched(cpu);
-            }
-            Happening::Tick(cpu) => {
-                let curr = s.cpus.borrow()[cpu].curr;
-                s.cpus.borrow_mut()[cpu].ticks = curr.is_some();
-                let Some(id) = curr else { return };
-                s.count_run(cpu);
-                self.plan_tick(cpu);
-                if s.tasks.borrow()[id].kernel.scx.slice == 0 {
-                    s.resched(cpu);
-                }
-            }
+            Happening::Kick(cpu, preempt) => self.kicked(cpu as usize, preempt),
+            Happening::Tick(cpu) => self.tick(cpu as usize),
             Happening::Done(cpu, run) => {
-                if s.cpus.borrow()[cpu].run == run {
-                    s.count_run(cpu);
+                let cpu = cpu as usize;
+                if self.cpus[cpu].run.get() == run {
+                    self.count_run(cpu);
                     self.advance_running(cpu);
                 }
             }
             Happening::Timer(timer, armed) => {
-                let now = s.timers.borrow().get(&timer).copied();
-                if let Some((_, cpu)) = now.filter(|a| a.0 == armed) {
-                    self.on(cpu);
+                let t = self.timers.borrow()[timer as usize];
+                if t.armed == armed {
+                    self.on(self.or_another(t.cpu as usize));
                     // SAFETY: the scheduler armed it, and its maps live as long as we do
-                    unsafe { host::host_timer_fire(timer) };
+                    unsafe { host::host_timer_fire(t.address) };
                 }
             }
             Happening::Wake(id, nap) => {
-                let asleep = {
-                    let t = &s.tasks.borrow()[id];
-                    t.naps == nap && t.place == Place::Asleep
-                };
-                if asleep {
-                    let cpu = s.tasks.borrow()[id].kernel.cpu as usize;
-                    self.on(cpu);
-                    self.advance_asleep(id);
+                let t = &self.tasks[id as usize];
+                if t.naps.get() == nap && t.place.get() == Place::Asleep {
+                    self.on(self.or_another(t.kernel.cpu.get() as usize));
+                    self.advance_asleep(id as usize, false);
                 }
             }
-        }
-    }
-
-    /// What follows runs on `cpu`, in the name of what runs there.
-    fn on(&self, cpu: usize) {
-        let curr = self.state.cpus.borrow()[cpu].curr;
-        self.state.cpu.set(cpu);
-        self.state
-            .current
-            .set(curr.map_or(ptr::null_mut(), |id| self.state.pointer(id)));
-    }
-
-    /// A sleeping task's next step: with CPU time to use it wakes up.
-    fn advance_asleep(&self, id: TaskId) {
-        match self.ask(id) {
-            Step::SleepUntil(at) if at > self.now() => {
-                let nap = self.state.tasks.borrow()[id].naps;
-                self.state.plan(at, Happening::Wake(id, nap));
-            }
-            Step::Wait => {}
-            step => {
-                // the first steps of a task are taken by it, when it runs
-                self.state.tasks.borrow_mut()[id].left =
-                    if let Step::Run(ns) = step { ns } else { 0 };
-                if !matches!(step, Step::Run(_)) {
-                    self.unasked(id, step);
-                }
-                self.wake(id);
+            Happening::Change(number) => {
+                let change = self.changes.borrow_mut()[number as usize].take();
+                change.iter().for_each(|change| {
+                    self.change(change);
+                });
             }
         }
     }
 
-    /// The next step of a task.
-    fn ask(&self, id: TaskId) -> Step {
-        let taken = {
-            let t = &mut self.state.tasks.borrow_mut()[id];
-            t.pending.take().map_or_else(|| Err(t.program.take()), Ok)
-        };
-        match taken {
-            Ok(step) => step,
-            Err(program) => {
-                let mut program = program.expect("a task asks itself for its next step");
-                let ran = self.state.tasks.borrow()[id].kernel.sum_exec_runtime;
-                let step = program.next(self.now(), ran);
-                self.state.tasks.borrow_mut()[id].program = Some(program);
-                step
-            }
-        }
-    }
-
-    /// A step that is to be taken later.
-    fn unasked(&self, id: TaskId, step: Step) {
-        self.state.tasks.borrow_mut()[id].pending = Some(step);
-    }
-
-    /// A task becomes runnable.
-    pub(crate) fn wake(&self, id: TaskId) {
-        let s = &self.state;
-        let p = s.pointer(id);
-        let (previous, several) = {
-            let mut tasks = s.tasks.borrow_mut();
-            let t = &mut tasks[id];
-            t.kernel.scx.flags |= QUEUED;
-            (t.kernel.cpu as usize, t.kernel.nr_cpus_allowed > 1)
-        };
-        let mut cpu = previous;
-        let mut flags = ENQ_WAKEUP;
-        s.sent.set(None);
-        if several {
-            // SAFETY: a live task
-            let chosen = unsafe { host::aplomb_select_cpu(p, previous as i32, WAKE_TTWU) };
-            let allowed = s.tasks.borrow()[id].allowed;
-            cpu = usize::try_from(chosen)
-                .ok()
-                .filter(|&c| allowed.has(c))
-                .unwrap_or(previous);
-            flags |= ENQ_CPU_SELECTED;
-        }
-        {
-            let mut tasks = s.tasks.borrow_mut();
-            let t = &mut tasks[id];
-            t.migrations += u64::from(t.kernel.cpu != cpu as u32);
-            t.kernel.cpu = cpu as u32;
-        }
-        self.enqueue(id, cpu, flags);
-        if s.cpus.borrow()[cpu].curr.is_none() {
-            s.resched(cpu); // a runnable task is above the idle one
-        }
-    }
-
-    /// enqueue(), unless select_cpu() has sent the task already; then to where it was sent.
-    fn enqueue(&self, id: TaskId, cpu: usize, flags: u64) {
-        let s = &self.state;
-        if s.sent.get().is_none() {
-            // SAFETY: a live task
-            unsafe { host::aplomb_enqueue(s.pointer(id), flags) };
-        }
-        let sent = s
-            .sent
-            .take()
-            .unwrap_or_else(|| panic!("enqueue lost task {id} at {} ns", self.now()));
-        s.deliver(id, cpu, Sent { ..sent });
-        debug_assert!(sent.queue != LOCAL || s.tasks.borrow()[id].allowed.has(cpu));
-    }
-
-    /// The CPU chooses what runs next.
-    fn choose(&mut self, cpu: usize) {
-        self.on(cpu);
-        self.state.count_run(cpu);
-        let prev = self.state.cpus.borrow()[cpu].curr;
-        self.choose_after(cpu, prev, prev.is_some());
-    }
-
-    /// `prev` ran; it is `runnable` or sleeps now (its stopping() was called then).
-    fn choose_after(&mut self, cpu: usize, prev: Option<TaskId>, runnable: bool) {
-        let s = &self.state;
-        let slice_left =
-            || prev.is_some_and(|id| runnable && s.tasks.borrow()[id].kernel.scx.slice > 0);
-        let has_local = || !s.cpus.borrow()[cpu].local.is_empty();
-        let mut keep = slice_left();
-        if !keep && !has_local() {
-            let pointer = prev.map_or(ptr::null_mut(), |id| s.pointer(id));
-            for _ in 0..DISPATCH_LOOPS {
-                s.moved.set(0);
-                // SAFETY: a live task, or none
-                unsafe { host::aplomb_dispatch(cpu as i32, pointer) };
-                keep = slice_left();
-                if keep || has_local() || s.moved.get() == 0 {
-                    break;
-                }
-            }
-        }
-        if let (true, Some(id)) = (keep, prev) {
-            let scx = &mut s.tasks.borrow_mut()[id].kernel.scx;
-            if scx.slice == 0 {
-                scx.slice = SLICE_DEFAULT;
-            }
+    fn kicked(&self, cpu: usize, preempt: bool) {
+        if self.cpus[cpu].power.get() == Power::Off {
             return;
         }
-        let next = s.cpus.borrow_mut()[cpu].local.pop_front();
-        if let (Some(id), true) = (prev, runnable) {
-            // SAFETY: a live task
-            unsafe { host::aplomb_stopping(s.pointer(id), true) };
-            s.sent.set(None);
-            self.enqueue(id, cpu, if next.is_none() { ENQ_LAST } else { 0 });
+        self.count_run(cpu);
+        if let (Some(id), true) = (self.cpus[cpu].curr.get(), preempt) {
+            self.tasks[id].kernel.scx.slice.set(0);
         }
-        self.begin(cpu, next);
+        self.resched(cpu);
     }
 
-    /// `next`, or nothing, runs on `cpu` from now on.
-    fn begin(&mut self, cpu: usize, next: Option<TaskId>) {
-        let s = &self.state;
-        let now = s.now.get();
-        let run = {
-            let mut cpus = s.cpus.borrow_mut();
-            let c = &mut cpus[cpu];
-            c.curr = next;
-            c.run += 1;
-            c.counted_to = now;
-            match next {
-                None if c.idle_since.is_none() => c.idle_since = Some(now),
-                Some(_) => c.idle_ns += c.idle_since.take().map_or(0, |since| now - since),
-                None => {}
-            }
-            c.run
-        };
-        s.idle.borrow_mut().set(cpu, next.is_none());
-        if self.settings.traced
-            && self
-                .trace
-                .last()
-                .is_none_or(|l| (l.cpu, l.task) != (cpu, next))
-        {
-            self.trace.push(Switch {
-                at: now,
-                cpu,
-                task: next,
-            });
+    fn tick(&self, cpu: usize) {
+        let c = &self.cpus[cpu];
+        c.ticks.set(c.curr.get().is_some());
+        let Some(id) = c.curr.get() else { return };
+        self.count_run(cpu);
+        self.plan_tick(cpu);
+        if self.tasks[id].kernel.scx.slice.get() == 0 {
+            self.resched(cpu);
         }
-        let Some(id) = next else { return };
-        let left = {
-            let t = &mut s.tasks.borrow_mut()[id];
-            t.place = Place::Running(cpu);
-            t.left
-        };
-        self.on(cpu);
-        // SAFETY: a live task
-        unsafe { host::aplomb_running(s.pointer(id)) };
-        s.plan(now + left, Happening::Done(cpu, run));
-        if !std::mem::replace(&mut s.cpus.borrow_mut()[cpu].ticks, true) {
-            self.plan_tick(cpu);
-        }
-    }
-
-    /// Ticks are at multiples of their length, for all CPUs.
-    fn plan_tick(&self, cpu: usize) {
-        let length = self.settings.tick_ns;
-        self.state
-            .plan((self.now() / length + 1) * length, Happening::Tick(cpu));
-    }
-
-    /// The running task has done its step: the next ones, up to one that takes time.
-    fn advance_running(&mut self, cpu: usize) {
-        let Some(id) = self.state.cpus.borrow()[cpu].curr else {
-            return;
-        };
-        self.on(cpu);
-        for _ in 0..STEPS_AT_ONCE {
-            match self.ask(id) {
-                Step::Run(0) => {}
-                Step::Run(ns) => {
-                    self.state.tasks.borrow_mut()[id].left = ns;
-                    let run = self.state.cpus.borrow()[cpu].run;
-                    self.state.plan(self.now() + ns, Happening::Done(cpu, run));
-                    return;
-                }
-                Step::SleepUntil(at) if at <= self.now() => {}
-                Step::SleepUntil(at) => return self.sleep(cpu, id, Some(at)),
-                Step::Wait => return self.sleep(cpu, id, None),
-                Step::Exec(ino) => {
-                    let mut file = ProgramFile::new(ino);
-                    let mut binprm = Binprm::new(&mut file);
-                    // SAFETY: the task is the current one, the file lives for the call
-                    unsafe { host::host_exec(self.state.pointer(id), &mut binprm) };
-                }
-                Step::Fork(which) => self.fork(id, which),
-                Step::Exit => return self.exit(cpu, id),
-            }
-        }
-        panic!("task {id} takes no time at {} ns", self.now());
-    }
-
-    fn fork(&mut self, parent: TaskId, which: u64) {
-        let (mut program, weight, allowed) = {
-            let mut tasks = self.state.tasks.borrow_mut();
-            let t = &mut tasks[parent];
-            (t.program.take(), t.kernel.scx.weight, t.allowed)
-        };
-        let child = program.as_mut().map(|p| p.child(which));
-        self.state.tasks.borrow_mut()[parent].program = program;
-        if let Some(child) = child {
-            self.add(weight, allowed, child);
-        }
-    }
-
-    fn sleep(&mut self, cpu: usize, id: TaskId, until: Option<u64>) {
-        self.leave(cpu, id, Place::Asleep);
-        let nap = {
-            let t = &mut self.state.tasks.borrow_mut()[id];
-            t.naps += 1;
-            t.naps
-        };
-        if let Some(at) = until {
-            self.state.plan(at, Happening::Wake(id, nap));
-        }
-        self.choose_after(cpu, Some(id), false);
-    }
-
-    fn exit(&mut self, cpu: usize, id: TaskId) {
-        let p: *mut TaskStruct = self.state.pointer(id);
-        // SAFETY: a live task; its memory stays until the simulation ends
-        unsafe { host::host_exit(p) };
-        self.leave(cpu, id, Place::Gone);
-        self.choose_after(cpu, Some(id), false);
-        // SAFETY: as above
-        unsafe { host::aplomb_exit_task(p, &mut host::ExitArgs { cancelled: false }) };
-        self.state.tasks.borrow_mut()[id].program = None;
-    }
-
-    /// The running task is runnable no more.
-    fn leave(&self, cpu: usize, id: TaskId, place: Place) {
-        // SAFETY: a live task
-        unsafe { host::aplomb_stopping(self.state.pointer(id), false) };
-        let t = &mut self.state.tasks.borrow_mut()[id];
-        t.kernel.scx.flags &= !QUEUED;
-        t.place = place;
-        debug_assert_eq!(self.state.cpus.borrow()[cpu].curr, Some(id));
     }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
 
-use crate::task::TaskStruct;
+use crate::task::{CpuMask, TaskStruct};
 
 /// `struct scx_init_task_args`
 #[repr(C)]
@@ -115,6 +115,12 @@ extern "C" {
     pub(crate) fn aplomb_dispatch(cpu: i32, prev: *mut TaskStruct);
     pub(crate) fn aplomb_running(p: *mut TaskStruct);
     pub(crate) fn aplomb_stopping(p: *mut TaskStruct, runnable: bool);
+    pub(crate) fn aplomb_set_cpumask(p: *mut TaskStruct, mask: *const CpuMask);
+    pub(crate) fn host_runnable(p: *mut TaskStruct, flags: u64);
+    pub(crate) fn host_quiescent(p: *mut TaskStruct, flags: u64);
+    pub(crate) fn host_yield(p: *mut TaskStruct);
+    pub(crate) fn host_set_weight(p: *mut TaskStruct, weight: u32);
+    pub(crate) fn host_cpu(cpu: i32, comes: bool);
     pub(crate) fn host_timer_fire(timer: usize);
     pub(crate) fn host_exec(p: *mut TaskStruct, binprm: *mut Binprm);
     pub(crate) fn host_exit(p: *mut TaskStruct);
@@ -125,7 +131,61 @@ extern "C" {
     fn host_spec(ino: u64, spec: *const Spec) -> i32;
     fn host_server(p: *mut TaskStruct) -> *const c_void;
     fn host_load_ppm(cpu: u32) -> u64;
+    fn host_has() -> u32;
+    fn host_cpu_view(cpu: u32, view: *mut CpuView);
     static host_layout: [usize; 15];
+}
+
+/// Which of the callbacks that not every scheduler has this one has.
+#[derive(Clone, Copy)]
+pub(crate) struct Has {
+    pub runnable: bool,
+    pub quiescent: bool,
+    pub yields: bool,
+    pub set_weight: bool,
+    pub cpu_online: bool,
+    pub cpu_offline: bool,
+    /// The last runnable task of a CPU is enqueued, unless dispatch gives it a slice.
+    pub enq_last: bool,
+}
+
+pub(crate) fn has() -> Has {
+    // SAFETY: looks at addresses of functions
+    let bits = unsafe { host_has() };
+    let has = |bit: u32| bits >> bit & 1 == 1;
+    Has {
+        runnable: has(0),
+        quiescent: has(1),
+        yields: has(2),
+        set_weight: has(3),
+        cpu_online: has(4),
+        cpu_offline: has(5),
+        enq_last: has(6),
+    }
+}
+
+/// `struct host_cpu_view`: what the scheduler believes of a CPU.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct CpuView {
+    /// Of the machine's queue, and of this CPU's pinned tasks'.
+    pub fair_now: u64,
+    pub pinned_now: u64,
+    /// The running task's CPU time when it began to run.
+    pub exec_start: u64,
+    /// What runs does so by right, on a server (else the following are 0).
+    pub by_right: u32,
+    pub period: u64,
+    pub runtime: u64,
+    /// What it may run before it has to stop, ns; below 0: it is past that.
+    pub budget: i64,
+}
+
+pub(crate) fn cpu_view(cpu: usize) -> CpuView {
+    let mut view = CpuView::default();
+    // SAFETY: fills in the variable, whose layout is compared in the tests
+    unsafe { host_cpu_view(cpu as u32, &mut view) };
+    view
 }
 
 /// All of the scheduler's variables as they are when it is loaded.

@@ -1,106 +1,276 @@
-//! What must hold after every event.
+//! What must hold after every event. Each check panics with the time and what is wrong.
+//!
+//! | invariant | check |
+//! |---|---|
+//! | a runnable task is in exactly one place, where it says it is, and may be there | `no_task_is_lost` |
+//! | a CPU that has gone has nothing, and nothing waits for it | `who_has_gone_has_nothing` |
+//! | no CPU is idle while a task that may run there waits | `no_idle_cpu_is_wanted` |
+//! | nobody waits for ever; reserved work leaves some time to best-effort work | `nobody_starves`, `best_effort_progresses` |
+//! | a server runs by right no longer than its budget | `no_budget_is_overrun` |
+//! | virtual times do not go back | `virtual_time_goes_on` |
+//! | who is admitted fits, by the numbers that admission gives | `told` |
 
-use crate::state::State;
-use crate::task::{Place, TaskId};
+use crate::host::{self, CpuView};
+use crate::kfuncs::Event;
+use crate::state::{Cpu, Power, State};
+use crate::task::{Place, Task, TaskId};
 
-/// Panics with what is wrong: each runnable task is in exactly one place, where it says it is, and may be
-/// there; and no CPU is idle, with nothing on its way, while a task that may run there waits.
-pub(crate) fn check(s: &State) {
-    let tasks = s.tasks.borrow();
-    let mut seen = vec![0u32; tasks.len()];
-    let mut at = |id: TaskId, place: Place| {
-        seen[id] += 1;
-        let said = tasks[id].place;
-        let same = match (said, place) {
-            (Place::Queue(a, _), Place::Queue(b, _)) => a == b,
-            (a, b) => a == b,
+/// Queues of bpf/state.bpf.h: DSQ_FAIR, and the first of DSQ_EDF and DSQ_PINNED.
+const FAIR: u64 = 1;
+const EDF: u64 = 0x1_0000;
+const PINNED: u64 = 0x2_0000;
+/// `EV_ADMITTED` of bpf/intf.h.
+const ADMITTED: u32 = 3;
+
+/// A program that executes another in the middle of a run goes on under the timer of the budget that it had
+/// (`run_goes_on` sets none), and pays back what that is too much.
+const EXEC_SETS_THE_TIMER: bool = false;
+/// Beside what timers and kicks are late: the shortest time that a budget's timer is set for
+/// (`reserved_running`), ns.
+const BUDGET_BOUND_NS: u64 = 1_000;
+/// Best-effort work keeps 1 - R_max of every window of so long (bpf/policy/background.h), ns.
+const BACKGROUND_WINDOW_NS: u64 = 100_000_000;
+
+/// What the checks remember from event to event.
+#[derive(Default)]
+pub(crate) struct Invariants {
+    seen: Vec<u8>,
+    fair_now: u64,
+    cpus: Vec<Before>,
+}
+
+/// The run that goes on, as it began.
+#[derive(Clone, Copy, Default)]
+struct Run {
+    /// The task's CPU time, ns.
+    exec_start: u64,
+    /// What had been executed on this CPU.
+    execs: u32,
+    /// What was left of the server's budget, ns.
+    budget: i64,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Before {
+    pinned_now: u64,
+    run: Run,
+    /// Since when nothing but reserved work has run here while best-effort work waited for this CPU, ns.
+    denied_since: Option<u64>,
+}
+
+impl Invariants {
+    pub fn check(&mut self, s: &State) {
+        self.cpus.resize(s.cpus.len(), Before::default());
+        self.no_task_is_lost(s);
+        for (cpu, c) in s.cpus.iter().enumerate() {
+            let view = host::cpu_view(cpu);
+            who_has_gone_has_nothing(s, cpu, c);
+            no_idle_cpu_is_wanted(s, cpu, c);
+            self.no_budget_is_overrun(s, cpu, c, &view);
+            self.virtual_time_goes_on(s, cpu, &view);
+            self.best_effort_progresses(s, cpu, c, &view);
+        }
+        nobody_starves(s);
+    }
+
+    fn no_task_is_lost(&mut self, s: &State) {
+        let seen = &mut self.seen;
+        seen.clear();
+        seen.resize(s.tasks.len(), 0);
+        let now = s.now.get();
+        let mut at = |id: TaskId, place: Place| {
+            seen[id] += 1;
+            let said = s.tasks[id].place.get();
+            assert!(
+                said == place,
+                "{now} ns: task {id} is in {place:?} and says {said:?}"
+            );
         };
+        for (cpu, c) in s.cpus.iter().enumerate() {
+            c.curr
+                .get()
+                .into_iter()
+                .for_each(|id| at(id, Place::Running(cpu)));
+            c.local
+                .borrow()
+                .iter()
+                .for_each(|&id| at(id, Place::Local(cpu)));
+        }
+        s.queues
+            .borrow()
+            .all()
+            .for_each(|(queue, id)| at(id, Place::Queue(queue)));
+        let mut runnable = vec![0; s.cpus.len()];
+        for (id, t) in s.tasks.iter().enumerate() {
+            let place = t.place.get();
+            assert_eq!(
+                self.seen[id],
+                u8::from(t.runnable()),
+                "{now} ns: task {id} ({place:?}) is lost, or twice"
+            );
+            if let Place::Running(cpu) | Place::Local(cpu) = place {
+                assert!(
+                    t.allowed().has(cpu),
+                    "{now} ns: task {id} may not be on CPU {cpu}"
+                );
+            }
+            if t.runnable() {
+                runnable[t.kernel.cpu.get() as usize] += 1;
+            }
+        }
+        let counted: Vec<_> = s.cpus.iter().map(|c| c.runnable.get()).collect();
+        assert_eq!(counted, runnable, "{now} ns: runnable tasks, by CPU");
+    }
+
+    fn virtual_time_goes_on(&mut self, s: &State, cpu: usize, view: &CpuView) {
+        let before = &mut self.cpus[cpu];
+        let back = |before: u64, now: u64| (now.wrapping_sub(before) as i64) < 0;
         assert!(
-            same,
-            "{} ns: task {id} is in {place:?} and says {said:?}",
+            !back(self.fair_now, view.fair_now) && !back(before.pinned_now, view.pinned_now),
+            "{} ns, CPU {cpu}: virtual time goes back",
             s.now.get()
         );
-    };
-    for (cpu, c) in s.cpus.borrow().iter().enumerate() {
-        c.curr.iter().for_each(|&id| at(id, Place::Running(cpu)));
-        c.local.iter().for_each(|&id| at(id, Place::Local(cpu)));
+        self.fair_now = view.fair_now;
+        before.pinned_now = view.pinned_now;
     }
-    s.queues
-        .borrow()
-        .all()
-        .for_each(|(queue, id)| at(id, Place::Queue(queue, (0, 0))));
-    for (id, t) in tasks.iter().enumerate() {
-        let expected = u32::from(!matches!(t.place, Place::Asleep | Place::Gone));
-        assert_eq!(
-            seen[id],
-            expected,
-            "{} ns: task {id} ({:?}) is lost, or twice",
+
+    /// By so much as timer and kick are late, and no more. Of what the run began with: while it goes on, another
+    /// thread that was sent before may be charged (an exec elsewhere moves the run under way to the new server).
+    fn no_budget_is_overrun(&mut self, s: &State, cpu: usize, c: &Cpu, view: &CpuView) {
+        let run = &mut self.cpus[cpu].run;
+        if run.exec_start != view.exec_start || view.by_right == 0 {
+            *run = Run {
+                exec_start: view.exec_start,
+                execs: c.execs.get(),
+                budget: view.budget,
+            };
+        }
+        let same_program = run.execs == c.execs.get() || EXEC_SETS_THE_TIMER;
+        let Some(id) = c.curr.get().filter(|_| view.by_right == 1 && same_program) else {
+            return;
+        };
+        let counted = s.tasks[id].kernel.sum_exec_runtime.get();
+        let ran = counted + (s.now.get() - c.counted_to.get()) - view.exec_start;
+        let over = ran as i64 - run.budget.max(view.budget);
+        assert!(
+            over <= (late(s) + BUDGET_BOUND_NS) as i64,
+            "{} ns: task {id} on CPU {cpu} is {over} ns past the budget of its server ({} every {} ns)",
             s.now.get(),
-            t.place
+            view.runtime,
+            view.period
         );
-        if let Place::Running(cpu) | Place::Local(cpu) = t.place {
+    }
+
+    /// Reserved work may have R_max of a window, so at most twice that in a row; what it runs on spare time,
+    /// and what was under way when the turn came, ends with a slice, at a tick.
+    fn best_effort_progresses(&mut self, s: &State, cpu: usize, c: &Cpu, view: &CpuView) {
+        let now = s.now.get();
+        let wanted = s.settings.r_max_ppm < 1_000_000
+            && view.by_right == 1
+            && [FAIR, PINNED + cpu as u64].iter().any(|&queue| {
+                let head = s.queues.borrow().next(queue, None);
+                head.is_some_and(|(_, id)| s.tasks[id].allowed().has(cpu))
+            });
+        let since = &mut self.cpus[cpu].denied_since;
+        if !wanted || c.curr.get().is_none() {
+            *since = None;
+            return;
+        }
+        let began = *since.get_or_insert(now);
+        let bound = 2 * BACKGROUND_WINDOW_NS + s.settings.tick_ns + late(s);
+        assert!(
+            now - began < bound,
+            "{now} ns: CPU {cpu} has run nothing but reserved work since {began} ns"
+        );
+    }
+}
+
+/// How late the end of a budget may be: the timer, and the kick that it sends.
+fn late(s: &State) -> u64 {
+    s.settings.timer_late_ns + s.settings.kick_ns
+}
+
+fn who_has_gone_has_nothing(s: &State, cpu: usize, c: &Cpu) {
+    if c.on() {
+        return;
+    }
+    let now = s.now.get();
+    assert!(
+        c.curr.get().is_none(),
+        "{now} ns: CPU {cpu} has gone, and runs {:?}",
+        c.curr.get()
+    );
+    assert!(
+        c.power.get() == Power::Leaving || c.local.borrow().is_empty(),
+        "{now} ns: CPU {cpu} has gone, and tasks are in its local queue"
+    );
+    for queue in [EDF, PINNED] {
+        if let Some((_, id)) = s.queues.borrow().next(queue + cpu as u64, None) {
+            let waits = now - s.tasks[id].waits_since.get();
             assert!(
-                t.allowed.has(cpu),
-                "{} ns: task {id} may not be on CPU {cpu}",
-                s.now.get()
+                waits < crate::IDLE_BOUND_NS,
+                "{now} ns: CPU {cpu} has gone, and task {id} waits in its queue {queue:#x}"
             );
         }
     }
-    no_idle_cpu_is_wanted(s);
-    nobody_starves(s);
 }
 
 /// Two slices of every task that may be before it, a debt, and the kernel's own patience (its watchdog: 30 s).
 fn nobody_starves(s: &State) {
-    let tasks = s.tasks.borrow();
-    let waiting = tasks
-        .iter()
-        .filter(|t| !matches!(t.place, Place::Asleep | Place::Gone))
-        .count() as u64;
+    let waiting = s.tasks.iter().filter(|t| t.runnable()).count() as u64;
     // best-effort work may have a tenth of the CPU only
     let bound = (5_000_000_000 + waiting * 2 * 8_000_000) * 10;
-    for (id, t) in tasks.iter().enumerate() {
-        if let Place::Queue(..) | Place::Local(_) = t.place {
-            let waits = s.now.get() - t.waits_since;
+    for (id, t) in s.tasks.iter().enumerate() {
+        if let Place::Queue(..) | Place::Local(_) = t.place.get() {
+            let waits = s.now.get() - t.waits_since.get();
             assert!(
                 waits < bound,
                 "{} ns: task {id} has waited for {waits} ns in {:?}",
                 s.now.get(),
-                t.place
+                t.place.get()
             );
         }
     }
 }
 
-/// The machine's fair queue, DSQ_FAIR of bpf/state.bpf.h.
-const FAIR: u64 = 1;
-
 /// Work conservation, of the machine's fair queue. A CPU on which a choice is under way is not idle for long.
-///
-/// Best-effort tasks only, for now: a reserved task that is preempted waits for its own CPU, and one that is
-/// moved to the fair queue (`head_is_eligible`) waits for whoever chooses next; in neither case is an idle CPU
-/// kicked. Nor of local queues, which the kernel lets nobody else serve. These waits end with the budget, or
-/// the slice, of who is before them.
-fn no_idle_cpu_is_wanted(s: &State) {
-    let tasks = s.tasks.borrow();
-    for (cpu, c) in s.cpus.borrow().iter().enumerate() {
-        if c.curr.is_some() || c.resched {
-            continue;
-        }
-        let waits = |t: &crate::task::Task| {
-            matches!(t.place, Place::Queue(FAIR, _))
-                && t.kernel.bpf_storage.is_null()
-                && t.allowed.has(cpu)
-                && s.now.get() - t.waits_since > crate::IDLE_BOUND_NS
-                && s.now.get() - c.idle_since.unwrap_or(s.now.get()) > crate::IDLE_BOUND_NS
+/// Not of local queues, which the kernel lets nobody else serve.
+fn no_idle_cpu_is_wanted(s: &State, cpu: usize, c: &Cpu) {
+    if c.curr.get().is_some() || c.resched.get() || !c.on() {
+        return;
+    }
+    let now = s.now.get();
+    let idle_since = c.idle_since.get().unwrap_or(now);
+    let waits = |t: &Task| {
+        let queued = match t.place.get() {
+            Place::Queue(FAIR) => true,
+            Place::Queue(queue) => (EDF..EDF + crate::MAX_CPUS as u64).contains(&queue),
+            _ => false,
         };
-        if let Some(id) = tasks.iter().position(|t| waits(t)) {
-            panic!(
-                "{} ns: CPU {cpu} is idle since {:?}, and task {id} waits in {:?}",
-                s.now.get(),
-                c.idle_since,
-                tasks[id].place
-            );
-        }
+        queued
+            && t.allowed().has(cpu)
+            && now - t.waits_since.get() > crate::IDLE_BOUND_NS
+            && now - idle_since > crate::IDLE_BOUND_NS
+    };
+    if let Some(id) = s.tasks.iter().position(waits) {
+        panic!(
+            "{now} ns: CPU {cpu} is idle since {idle_since}, and task {id} waits in {:?}",
+            s.tasks[id].place.get()
+        );
+    }
+}
+
+/// Admission says what load it saw, what it expected, and what it added; the sum is below R_hi (Redline,
+/// section 6.1).
+pub(crate) fn told(s: &State, event: &Event) {
+    if event.kind == ADMITTED {
+        let sum = event.a.max(event.b) + event.c;
+        assert!(
+            sum < s.settings.r_hi_ppm,
+            "{} ns: pid {} was admitted to CPU {} at {sum} ppm",
+            s.now.get(),
+            event.pid,
+            event.cpu
+        );
     }
 }

@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::ptr;
 
-use crate::state::{Happening, Sent, State};
+use crate::agenda::Happening;
+use crate::state::{Sent, State, Timer};
 use crate::task::{CpuMask, Place, TaskStruct};
 
 const KICK_IDLE: u64 = 1;
@@ -11,6 +12,19 @@ const KICK_PREEMPT: u64 = 2;
 const ENOENT: i32 = -2;
 const EEXIST: i32 = -17;
 const EBUSY: i32 = -16;
+
+/// `struct event`, its beginning.
+#[repr(C)]
+pub(crate) struct Event {
+    pub time_ns: u64,
+    pub kind: u32,
+    pub cpu: i32,
+    pub pid: i32,
+    pub spec_id: u32,
+    pub a: u64,
+    pub b: u64,
+    pub c: u64,
+}
 
 thread_local! {
     static HERE: Cell<*const State> = const { Cell::new(ptr::null()) };
@@ -32,7 +46,7 @@ fn with<R>(f: impl FnOnce(&State) -> R) -> R {
 
 fn cpu_number(cpu: i32) -> Option<usize> {
     let cpu = usize::try_from(cpu).ok()?;
-    with(|s| (cpu < s.cpus.borrow().len()).then_some(cpu))
+    with(|s| (cpu < s.cpus.len()).then_some(cpu))
 }
 
 #[no_mangle]
@@ -50,43 +64,61 @@ extern "C" fn sim_current() -> *mut TaskStruct {
     with(|s| s.current.get())
 }
 
+/// A new timer's number.
 #[no_mangle]
-extern "C" fn sim_timer_start(timer: usize, at: u64) {
+extern "C" fn sim_timer_new(address: usize) -> u32 {
     with(|s| {
         let mut timers = s.timers.borrow_mut();
-        let armed = timers.entry(timer).or_insert((0, 0));
-        *armed = (armed.0 + 1, s.cpu.get());
-        s.plan(
-            at.max(s.now.get()) + s.timer_late_ns,
-            Happening::Timer(timer, armed.0),
-        );
+        timers.push(Timer {
+            address,
+            armed: 0,
+            cpu: 0,
+        });
+        timers.len() as u32 - 1
     })
 }
 
 #[no_mangle]
-extern "C" fn sim_timer_cancel(timer: usize) {
+extern "C" fn sim_timer_start(timer: u32, at: u64) {
     with(|s| {
-        if let Some(armed) = s.timers.borrow_mut().get_mut(&timer) {
-            armed.0 += 1;
+        let armed = {
+            let t = &mut s.timers.borrow_mut()[timer as usize];
+            t.armed = t.armed.wrapping_add(1);
+            t.cpu = s.cpu.get() as u32;
+            t.armed
+        };
+        let at = at.max(s.now.get()) + s.settings.timer_late_ns;
+        s.plan(at, Happening::Timer(timer, armed));
+    })
+}
+
+#[no_mangle]
+extern "C" fn sim_timer_cancel(timer: u32) {
+    with(|s| {
+        let t = &mut s.timers.borrow_mut()[timer as usize];
+        t.armed = t.armed.wrapping_add(1);
+    })
+}
+
+/// Of a `struct event` the simulator counts the type, and looks at what admission says it saw.
+#[no_mangle]
+extern "C" fn sim_event(event: *const Event) {
+    // SAFETY: made by host_event_reserve(), of at least that length
+    let event = unsafe { event.read_unaligned() };
+    with(|s| {
+        s.events.borrow_mut()[event.kind as usize] += 1;
+        if s.settings.checked {
+            crate::invariants::told(s, &event);
         }
     })
-}
-
-/// Of a `struct event` the simulator counts the type (its second word).
-#[no_mangle]
-extern "C" fn sim_event(event: *const u32) {
-    // SAFETY: host_event_reserve() made it, longer than that
-    let kind = unsafe { *event.add(2) } as usize;
-    with(|s| s.events.borrow_mut()[kind] += 1)
 }
 
 #[no_mangle]
 extern "C" fn sim_storage(p: *mut TaskStruct, size: usize) -> *mut u64 {
     with(|s| {
-        let mut tasks = s.tasks.borrow_mut();
-        let t = &mut tasks[State::id(p)];
-        t.storage = vec![0; size.div_ceil(8)].into_boxed_slice();
-        t.storage.as_mut_ptr()
+        let storage = &s.tasks[State::id(p)].storage;
+        let words = storage.get_or_init(|| vec![Cell::new(0); size.div_ceil(8)].into());
+        words.as_ptr().cast_mut().cast()
     })
 }
 
@@ -110,10 +142,13 @@ extern "C" fn scx_bpf_dsq_nr_queued(id: u64) -> i32 {
 extern "C" fn scx_bpf_kick_cpu(cpu: i32, flags: u64) {
     let Some(cpu) = cpu_number(cpu) else { return };
     with(|s| {
-        let idle = s.cpus.borrow()[cpu].curr.is_none();
+        let idle = s.cpus[cpu].curr.get().is_none();
         if flags & KICK_IDLE == 0 || idle {
             let preempt = flags & KICK_PREEMPT != 0;
-            s.plan(s.now.get() + s.kick_ns, Happening::Kick(cpu, preempt));
+            s.plan(
+                s.now.get() + s.settings.kick_ns,
+                Happening::Kick(cpu as u32, preempt),
+            );
         }
     })
 }
@@ -126,8 +161,8 @@ extern "C" fn scx_bpf_select_cpu_dfl(
     idle: *mut bool,
 ) -> i32 {
     with(|s| {
-        let allowed = s.tasks.borrow()[State::id(p)].allowed;
-        let found = s.claim_idle(&allowed, usize::try_from(prev).ok());
+        let allowed = s.tasks[State::id(p)].allowed();
+        let found = s.claim_idle(allowed, usize::try_from(prev).ok());
         // SAFETY: the caller's variable
         unsafe { *idle = found.is_some() };
         found.map_or(prev, |cpu| cpu as i32)
@@ -143,12 +178,12 @@ extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuMask, _flags: u64) -> i32
 
 #[no_mangle]
 extern "C" fn scx_bpf_nr_cpu_ids() -> u32 {
-    with(|s| s.cpus.borrow().len() as u32)
+    with(|s| s.cpus.len() as u32)
 }
 
 #[no_mangle]
 extern "C" fn scx_bpf_get_online_cpumask() -> *const CpuMask {
-    with(|s| &s.online as *const CpuMask)
+    with(|s| s.online.as_ptr().cast_const())
 }
 
 #[no_mangle]
@@ -169,12 +204,10 @@ extern "C" fn bpf_rcu_read_unlock() {}
 #[no_mangle]
 extern "C" fn bpf_task_from_pid(pid: i32) -> *mut TaskStruct {
     with(|s| {
-        let mut tasks = s.tasks.borrow_mut();
-        let id = usize::try_from(pid - 1).unwrap_or(usize::MAX);
-        match tasks.get_mut(id) {
-            Some(t) if t.place != Place::Gone => &mut t.kernel,
-            _ => ptr::null_mut(),
-        }
+        let id = usize::try_from(pid - 1).ok();
+        let task = id.and_then(|id| s.tasks.get(id));
+        let alive = task.filter(|t| t.place.get() != Place::Gone);
+        alive.map_or(ptr::null_mut(), |t| t.pointer())
     })
 }
 
@@ -271,7 +304,7 @@ extern "C" fn bpf_iter_scx_dsq_next(it: *mut Iter) -> *mut TaskStruct {
         let found = s.queues.borrow().next(it.queue, after);
         found.map_or(ptr::null_mut(), |(at, id)| {
             (it.at, it.begun) = (at, 1);
-            s.pointer(id)
+            s.tasks[id].pointer()
         })
     })
 }
@@ -291,6 +324,29 @@ extern "C" fn scx_bpf_dsq_move_set_vtime(it: *mut Iter, vtime: u64) {
     unsafe { (*it).vtime = vtime }
 }
 
+fn dsq_move(it: *mut Iter, p: *mut TaskStruct, queue: u64, flags: u64, ordered: bool) -> bool {
+    // SAFETY: as above
+    let it = unsafe { &*it };
+    let id = State::id(p);
+    with(|s| {
+        let t = &s.tasks[id];
+        if t.place.get() != Place::Queue(it.queue) {
+            return false; // it runs, or sleeps, or is elsewhere
+        }
+        s.queues.borrow_mut().remove(it.queue, t.seat.get());
+        let or = |new, old| if new == u64::MAX { old } else { new };
+        let sent = Sent {
+            queue,
+            slice: or(it.slice, t.kernel.scx.slice.get()),
+            vtime: or(it.vtime, t.kernel.scx.dsq_vtime.get()),
+            flags,
+            ordered,
+        };
+        s.deliver(id, t.kernel.cpu.get() as usize, sent);
+        true
+    })
+}
+
 #[no_mangle]
 extern "C" fn scx_bpf_dsq_move_vtime(
     it: *mut Iter,
@@ -298,33 +354,26 @@ extern "C" fn scx_bpf_dsq_move_vtime(
     queue: u64,
     flags: u64,
 ) -> bool {
-    // SAFETY: as above
-    let it = unsafe { &*it };
-    let id = State::id(p);
-    with(|s| {
-        let Place::Queue(from, at) = s.tasks.borrow()[id].place else {
-            return false; // it runs, or sleeps
-        };
-        if from != it.queue {
-            return false;
+    dsq_move(it, p, queue, flags, true)
+}
+
+/// `scx_bpf_dsq_move`, to a first in, first out queue or a local one.
+#[no_mangle]
+extern "C" fn scx_bpf_dsq_move(it: *mut Iter, p: *mut TaskStruct, queue: u64, flags: u64) -> bool {
+    dsq_move(it, p, queue, flags, false)
+}
+
+/// All tasks of a queue, for tests: to another queue.
+#[cfg(test)]
+pub(crate) fn move_all(from: u64, to: u64) {
+    loop {
+        let mut it = std::mem::MaybeUninit::uninit();
+        if bpf_iter_scx_dsq_new(it.as_mut_ptr(), from, 0) != 0 {
+            return;
         }
-        s.queues.borrow_mut().remove(from, at);
-        let (slice, vtime) = {
-            let t = &s.tasks.borrow()[id].kernel.scx;
-            let or = |new, old| if new == u64::MAX { old } else { new };
-            (or(it.slice, t.slice), or(it.vtime, t.dsq_vtime))
-        };
-        s.deliver(
-            id,
-            s.cpu.get(),
-            Sent {
-                queue,
-                slice,
-                vtime,
-                flags,
-                ordered: true,
-            },
-        );
-        true
-    })
+        let p = bpf_iter_scx_dsq_next(it.as_mut_ptr());
+        if p.is_null() || !scx_bpf_dsq_move(it.as_mut_ptr(), p, to, 0) {
+            return;
+        }
+    }
 }

@@ -1,13 +1,18 @@
 //! The simulator: plays the kernel's part, in virtual time, for the scheduler's own source.
 //!
 //! bpf/main.bpf.c and all that it includes is compiled for the host (host/), its kernel functions are
-//! `kfuncs.rs`, and `engine.rs` calls its callbacks in the kernel's order. The same workload gives the same
+//! `kfuncs.rs`, and `run.rs` calls its callbacks in the kernel's order. The same workload gives the same
 //! trace, event by event.
 //!
 //! | file | what |
 //! |---|---|
-//! | `engine.rs` | which callback when: wake-ups, choices, ticks, kicks, timers |
-//! | `state.rs` | CPUs, tasks, the agenda of what will happen |
+//! | `engine.rs` | a simulation, and the loop over what happens: ticks, kicks, timers |
+//! | `run.rs` | which callback when: wake-ups, choices, what tasks do |
+//! | `hotplug.rs` | CPUs that leave and come |
+//! | `change.rs` | affinity, weight and signals from outside |
+//! | `calls.rs` | the scheduler's callbacks |
+//! | `state.rs` | CPUs, tasks, queues, timers |
+//! | `agenda.rs` | what will happen |
 //! | `kfuncs.rs` | the kernel functions that the scheduler calls |
 //! | `queue.rs` | dispatch queues |
 //! | `task.rs` | tasks, and what a workload is |
@@ -16,17 +21,23 @@
 //! | `invariants.rs` | what must hold after every event |
 //! | `host/` | BPF helpers, maps and timers for the host's compiler |
 
+mod agenda;
+mod calls;
+mod change;
 mod engine;
 mod host;
+mod hotplug;
 mod invariants;
 mod kfuncs;
 mod queue;
 pub mod report;
+mod run;
 pub mod scenario;
 mod state;
 mod task;
 pub mod workload;
 
+pub use change::Change;
 pub use engine::{Settings, Simulation, Switch};
 pub use host::{Reservation, ServerPolicy};
 pub use task::{CpuMask, Ends, Place, Program, Step, TaskId, MAX_CPUS, PF_KTHREAD};

@@ -1,50 +1,87 @@
-//! What the played kernel knows.
+//! What the played kernel knows: CPUs, tasks, queues, timers, and what will happen.
 //!
-//! The scheduler calls back into the simulator in the middle of its own callbacks, so all is behind cells that
-//! are borrowed for a statement at a time. One simulation lives in a process at a time (the scheduler's
-//! variables are C's globals); [`crate::Simulation`] sees to that.
+//! The scheduler calls back into the simulator in the middle of its own callbacks, so all is in cells. One
+//! simulation lives in a process at a time (the scheduler's variables are C's globals); [`crate::Simulation`]
+//! sees to that.
 
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::ptr;
 
-use crate::queue::{Numbered, Queues};
-use crate::task::{CpuMask, Place, Task, TaskId, TaskStruct};
+use crate::agenda::{Agenda, Happening};
+use crate::host::{self, Has};
+use crate::queue::{Queues, GLOBAL};
+use crate::task::{CpuMask, Masks, Place, TaskId, TaskStruct, Tasks};
+use crate::{Change, Settings, Switch};
 
 pub(crate) const LOCAL: u64 = 1 << 63 | 2; // SCX_DSQ_LOCAL
+const LOCAL_ON: u64 = 1 << 63 | 1 << 62; // SCX_DSQ_LOCAL_ON, the CPU in the lower half
 const ENQ_PREEMPT: u64 = 1 << 32;
+const ENQ_HEAD: u64 = 1 << 4;
 
-/// Something that is going to happen, in the order of the agenda.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Happening {
-    /// A CPU chooses anew.
-    Resched(usize),
-    /// A kick arrives; true: it preempts.
-    Kick(usize, bool),
-    /// The current step of the task that runs there is done. The number is that of its run.
-    Done(usize, u64),
-    /// The tick.
-    Tick(usize),
-    /// A BPF timer, by address, armed the so-manieth time.
-    Timer(usize, u64),
-    /// A sleep of a task ends; its number.
-    Wake(TaskId, u64),
+/// Whether a CPU is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Power {
+    On,
+    /// On its way out: it takes no tasks, and pushes away those it has.
+    Leaving,
+    Off,
 }
 
 pub(crate) struct Cpu {
-    pub curr: Option<TaskId>,
-    pub local: VecDeque<TaskId>,
+    pub curr: Cell<Option<TaskId>>,
+    pub local: RefCell<VecDeque<TaskId>>,
     /// The running task's time is counted up to here.
-    pub counted_to: u64,
-    /// Numbers what runs, so that ticks and ends of the one before are void.
-    pub run: u64,
-    pub resched: bool,
+    pub counted_to: Cell<u64>,
+    /// Numbers what runs, so that ends of the one before are void.
+    pub run: Cell<u32>,
+    /// Counts what was executed (exec) here.
+    pub execs: Cell<u32>,
+    pub resched: Cell<bool>,
     /// It ticks; an idle one does not.
-    pub ticks: bool,
+    pub ticks: Cell<bool>,
     /// ns in which it was idle, and since when it is.
-    pub idle_ns: u64,
-    pub idle_since: Option<u64>,
+    pub idle_ns: Cell<u64>,
+    pub idle_since: Cell<Option<u64>>,
+    /// What the trace says that runs.
+    pub traced: Cell<Option<TaskId>>,
+    pub power: Cell<Power>,
+    /// Runnable tasks on its run queue, wherever the scheduler has them queued.
+    pub runnable: Cell<u32>,
+}
+
+impl Cpu {
+    fn idle() -> Self {
+        Self {
+            curr: Cell::new(None),
+            local: RefCell::default(),
+            counted_to: Cell::new(0),
+            run: Cell::new(0),
+            execs: Cell::new(0),
+            resched: Cell::new(false),
+            ticks: Cell::new(false),
+            idle_ns: Cell::new(0),
+            idle_since: Cell::new(Some(0)),
+            traced: Cell::new(None),
+            power: Cell::new(Power::On),
+            runnable: Cell::new(0),
+        }
+    }
+
+    /// Does the scheduler have a say in it?
+    pub fn on(&self) -> bool {
+        self.power.get() == Power::On
+    }
+}
+
+/// A BPF timer.
+#[derive(Clone, Copy)]
+pub(crate) struct Timer {
+    pub address: usize,
+    /// How often it was armed or cancelled; the one in the agenda counts if this is still its number.
+    pub armed: u32,
+    /// Where it was armed.
+    pub cpu: u32,
 }
 
 /// Where the scheduler sent the task that is being enqueued.
@@ -58,187 +95,202 @@ pub(crate) struct Sent {
 }
 
 pub(crate) struct State {
+    pub settings: Settings,
+    /// Which of the callbacks that not every scheduler has this one has.
+    pub has: Has,
     pub now: Cell<u64>,
     /// The CPU whose code runs now, and its task.
     pub cpu: Cell<usize>,
     pub current: Cell<*mut TaskStruct>,
-    pub cpus: RefCell<Vec<Cpu>>,
-    #[allow(clippy::vec_box)] // the scheduler keeps their addresses
-    pub tasks: RefCell<Vec<Box<Task>>>,
+    pub cpus: Vec<Cpu>,
+    pub tasks: Tasks,
+    pub masks: Masks,
     pub queues: RefCell<Queues>,
     pub idle: RefCell<CpuMask>,
-    pub online: CpuMask,
-    pub agenda: RefCell<BinaryHeap<Reverse<(u64, u64, Happening)>>>,
-    pub said: Cell<u64>,
-    pub timers: RefCell<Numbered<usize, (u64, usize)>>,
+    /// CPUs that are there; those that leave are until they have gone. In a cell that the scheduler's
+    /// pointer goes into.
+    pub online: Cell<CpuMask>,
+    pub leaving: Cell<u32>,
+    pub agenda: RefCell<Agenda>,
+    pub timers: RefCell<Vec<Timer>>,
+    pub changes: RefCell<Vec<Option<Change>>>,
     pub sent: Cell<Option<Sent>>,
     /// Tasks that dispatch has moved to the local queue.
     pub moved: Cell<u32>,
-    pub kick_ns: u64,
-    pub timer_late_ns: u64,
     pub events: RefCell<Vec<u64>>,
+    /// Since the last look.
+    pub trace: RefCell<Vec<Switch>>,
 }
 
 impl State {
-    pub fn new(cpus: usize, kick_ns: u64, timer_late_ns: u64) -> Self {
-        let idle = || Cpu {
-            curr: None,
-            local: VecDeque::new(),
-            counted_to: 0,
-            run: 0,
-            resched: false,
-            ticks: false,
-            idle_ns: 0,
-            idle_since: Some(0),
-        };
+    pub fn new(settings: Settings) -> Self {
+        let cpus = settings.cpus;
+        let queues = RefCell::new(Queues::default());
+        queues.borrow_mut().create(GLOBAL);
         Self {
+            settings,
+            has: host::has(),
             now: Cell::new(0),
             cpu: Cell::new(0),
             current: Cell::new(ptr::null_mut()),
-            cpus: RefCell::new((0..cpus).map(|_| idle()).collect()),
-            tasks: RefCell::default(),
-            queues: RefCell::default(),
+            cpus: (0..cpus).map(|_| Cpu::idle()).collect(),
+            tasks: Tasks::new(),
+            masks: Masks::default(),
+            queues,
             idle: RefCell::new(CpuMask::first(cpus)),
-            online: CpuMask::first(cpus),
-            agenda: RefCell::default(),
-            said: Cell::new(0),
+            online: Cell::new(CpuMask::first(cpus)),
+            leaving: Cell::new(0),
+            agenda: RefCell::new(Agenda::new()),
             timers: RefCell::default(),
+            changes: RefCell::default(),
             sent: Cell::new(None),
             moved: Cell::new(0),
-            kick_ns,
-            timer_late_ns,
             events: RefCell::new(vec![0; 64]),
+            trace: RefCell::default(),
         }
     }
 
     /// Something will happen at `at`.
     pub fn plan(&self, at: u64, what: Happening) {
-        self.said.set(self.said.get() + 1);
-        self.agenda
-            .borrow_mut()
-            .push(Reverse((at, self.said.get(), what)));
-    }
-
-    /// The scheduler's pointer to a task.
-    pub fn pointer(&self, id: TaskId) -> *mut TaskStruct {
-        &mut self.tasks.borrow_mut()[id].kernel
+        self.agenda.borrow_mut().push(at, what);
     }
 
     /// Number of the task behind the scheduler's pointer. Pids are numbers plus one.
     pub fn id(p: *const TaskStruct) -> TaskId {
         // SAFETY: the scheduler passes on what it was given, and tasks live as long as their simulation.
-        (unsafe { (*p).pid } - 1) as TaskId
+        (unsafe { (*p).pid.get() } - 1) as TaskId
+    }
+
+    /// What follows runs on `cpu`, in the name of what runs there.
+    pub fn on(&self, cpu: usize) {
+        let curr = self.cpus[cpu].curr.get();
+        self.cpu.set(cpu);
+        self.current
+            .set(curr.map_or(ptr::null_mut(), |id| self.tasks[id].pointer()));
     }
 
     /// Have `cpu` choose anew, at once unless it is about to.
     pub fn resched(&self, cpu: usize) {
-        let mut cpus = self.cpus.borrow_mut();
-        if !std::mem::replace(&mut cpus[cpu].resched, true) {
-            drop(cpus);
-            self.plan(self.now.get(), Happening::Resched(cpu));
+        if !self.cpus[cpu].resched.replace(true) {
+            self.plan(self.now.get(), Happening::Resched(cpu as u32));
         }
     }
 
     /// Count what the task on `cpu` has run up to now.
     pub fn count_run(&self, cpu: usize) {
-        let mut cpus = self.cpus.borrow_mut();
-        let c = &mut cpus[cpu];
-        let ran = self.now.get() - c.counted_to;
-        c.counted_to = self.now.get();
-        if let Some(id) = c.curr {
-            let mut tasks = self.tasks.borrow_mut();
-            let t = &mut tasks[id];
-            t.kernel.sum_exec_runtime += ran;
-            t.kernel.scx.slice = t.kernel.scx.slice.saturating_sub(ran);
-            t.left = t.left.saturating_sub(ran);
+        let c = &self.cpus[cpu];
+        let now = self.now.get();
+        let ran = now - c.counted_to.replace(now);
+        let Some(id) = c.curr.get() else { return };
+        if ran > 0 {
+            let t = &self.tasks[id];
+            let k = &t.kernel;
+            k.sum_exec_runtime.set(k.sum_exec_runtime.get() + ran);
+            k.scx.slice.set(k.scx.slice.get().saturating_sub(ran));
+            t.left.set(t.left.get().saturating_sub(ran));
         }
+    }
+
+    /// A runnable task goes to the run queue of `cpu`.
+    pub fn set_cpu(&self, id: TaskId, cpu: usize) {
+        let t = &self.tasks[id];
+        let before = t.kernel.cpu.replace(cpu as u32) as usize;
+        if before != cpu {
+            t.migrations.set(t.migrations.get() + 1);
+            if t.kernel.scx.flags.get() & crate::task::QUEUED != 0 {
+                self.count_runnable(before, -1);
+                self.count_runnable(cpu, 1);
+            }
+        }
+    }
+
+    pub fn count_runnable(&self, cpu: usize, by: i32) {
+        let runnable = &self.cpus[cpu].runnable;
+        runnable.set(runnable.get().wrapping_add_signed(by));
     }
 
     /// Put a task into a CPU's local queue.
     pub fn insert_local(&self, cpu: usize, id: TaskId, flags: u64) {
-        let mut cpus = self.cpus.borrow_mut();
+        let c = &self.cpus[cpu];
         let preempt = flags & ENQ_PREEMPT != 0;
-        if preempt {
-            cpus[cpu].local.push_front(id);
+        if flags & (ENQ_PREEMPT | ENQ_HEAD) != 0 {
+            c.local.borrow_mut().push_front(id);
         } else {
-            cpus[cpu].local.push_back(id);
+            c.local.borrow_mut().push_back(id);
         }
-        let curr = cpus[cpu].curr;
-        drop(cpus);
-        self.settle_on(cpu, id);
-        match curr {
+        self.set_cpu(id, cpu);
+        self.tasks[id].place.set(Place::Local(cpu));
+        match c.curr.get() {
             None => self.resched(cpu),
             Some(curr) if preempt && curr != id => {
-                self.tasks.borrow_mut()[curr].kernel.scx.slice = 0;
+                self.tasks[curr].kernel.scx.slice.set(0);
                 self.resched(cpu);
             }
             Some(_) => {}
         }
     }
 
-    /// A task is in `cpu`'s local queue from now on.
-    fn settle_on(&self, cpu: usize, id: TaskId) {
-        let t = &mut self.tasks.borrow_mut()[id];
-        t.place = Place::Local(cpu);
-        if t.kernel.cpu != cpu as u32 {
-            t.kernel.cpu = cpu as u32;
-            t.migrations += 1;
-        }
-    }
-
-    /// Do what the scheduler asked for with a task that it enqueued; `cpu` is the one it was enqueued on.
+    /// Do what the scheduler asked for with a task that is on `cpu`'s run queue, and nowhere else.
     pub fn deliver(&self, id: TaskId, cpu: usize, sent: Sent) {
-        {
-            let t = &mut self.tasks.borrow_mut()[id];
-            t.kernel.scx.slice = sent.slice;
-            t.waits_since = self.now.get();
+        let t = &self.tasks[id];
+        t.kernel.scx.slice.set(sent.slice);
+        t.waits_since.set(self.now.get());
+        let mut queue = sent.queue;
+        if queue == LOCAL {
+            return self.insert_local(cpu, id, sent.flags);
         }
-        if sent.queue == LOCAL {
-            self.insert_local(cpu, id, sent.flags);
-            return;
+        if queue & LOCAL_ON == LOCAL_ON {
+            let there = (queue & u64::from(u32::MAX)) as usize;
+            assert!(there < self.cpus.len(), "task {id}: no CPU {there}");
+            if there == cpu || self.may_move(id, there) {
+                return self.insert_local(there, id, sent.flags);
+            }
+            queue = GLOBAL; // task_can_run_on_remote_rq(): the CPU has just gone
         }
         let vtime = if sent.ordered {
-            self.tasks.borrow_mut()[id].kernel.scx.dsq_vtime = sent.vtime;
+            t.kernel.scx.dsq_vtime.set(sent.vtime);
             sent.vtime
         } else {
             0
         };
-        let at = self.queues.borrow_mut().insert(sent.queue, id, vtime);
-        let at = at.unwrap_or_else(|| {
-            panic!(
-                "task {id} sent to a queue that is not there: {:#x}",
-                sent.queue
-            )
+        let seat = self.queues.borrow_mut().insert(queue, id, vtime);
+        let seat = seat.unwrap_or_else(|| {
+            panic!("task {id} sent to a queue that is not there: {queue:#x}");
         });
-        self.tasks.borrow_mut()[id].place = Place::Queue(sent.queue, at);
+        t.seat.set(seat);
+        t.place.set(Place::Queue(queue));
+    }
+
+    /// May a task of another CPU's run queue be taken to `cpu`?
+    fn may_move(&self, id: TaskId, cpu: usize) -> bool {
+        self.cpus[cpu].on() && self.tasks[id].allowed().has(cpu)
     }
 
     /// Take the first task of a queue that may run on `cpu` to its local queue.
     pub fn take(&self, queue: u64, cpu: usize) -> bool {
         let mut after = None;
         loop {
-            let Some((at, id)) = self.queues.borrow().next(queue, after) else {
+            let Some((seat, id)) = self.queues.borrow().next(queue, after) else {
                 return false;
             };
-            if self.tasks.borrow()[id].allowed.has(cpu) {
-                self.queues.borrow_mut().remove(queue, at);
-                self.cpus.borrow_mut()[cpu].local.push_back(id);
-                self.settle_on(cpu, id);
+            if self.tasks[id].kernel.cpu.get() as usize == cpu || self.may_move(id, cpu) {
+                self.queues.borrow_mut().remove(queue, seat);
+                self.cpus[cpu].local.borrow_mut().push_back(id);
+                self.set_cpu(id, cpu);
+                self.tasks[id].place.set(Place::Local(cpu));
                 return true;
             }
-            after = Some(at);
+            after = Some(seat);
         }
     }
 
-    /// Claim an idle CPU of `allowed`.
+    /// Claim an idle CPU of `allowed`. As in the kernel, the mask is of CPUs that were idle when they were last
+    /// heard of: one that went off line idle may be claimed, once.
     pub fn claim_idle(&self, allowed: &CpuMask, first: Option<usize>) -> Option<usize> {
         let mut idle = self.idle.borrow_mut();
         let found = first
             .filter(|&cpu| idle.has(cpu) && allowed.has(cpu))
-            .or_else(|| {
-                let both = idle.0.iter().zip(allowed.0).position(|(i, a)| i & a != 0)?;
-                Some(both * 64 + (idle.0[both] & allowed.0[both]).trailing_zeros() as usize)
-            })?;
+            .or_else(|| idle.first_common(allowed))?;
         idle.set(found, false);
         Some(found)
     }

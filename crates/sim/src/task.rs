@@ -1,7 +1,14 @@
 //! A task as the scheduler sees it (`struct task_struct` of bpf/kernel.bpf.h), and as the simulator does.
+//!
+//! The scheduler writes into it in the middle of our own work on it, so all that changes is in cells.
 
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
 use std::ffi::c_void;
+use std::num::NonZeroI32;
 use std::ptr;
+
+use crate::queue::Seat;
 
 /// CPUs that a simulation may have (`MAX_CPUS` of bpf/intf.h).
 pub const MAX_CPUS: usize = 1024;
@@ -15,7 +22,7 @@ pub type TaskId = usize;
 
 /// A set of CPUs (`cpumask_t`).
 #[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct CpuMask(pub [u64; MAX_CPUS / 64]);
 
 impl CpuMask {
@@ -53,6 +60,13 @@ impl CpuMask {
         self.0.iter().map(|w| w.count_ones() as usize).sum()
     }
 
+    /// The first that is in `other` as well.
+    pub fn first_common(&self, other: &Self) -> Option<usize> {
+        let words = self.0.iter().zip(other.0).map(|(a, b)| a & b);
+        let (i, word) = words.enumerate().find(|&(_, word)| word != 0)?;
+        Some(i * 64 + word.trailing_zeros() as usize)
+    }
+
     /// In order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(i, &word)| {
@@ -72,29 +86,29 @@ impl CpuMask {
 #[repr(C)]
 #[derive(Default)]
 pub(crate) struct Entity {
-    pub weight: u32,
-    pub flags: u32,
-    pub slice: u64,
-    pub dsq_vtime: u64,
+    pub weight: Cell<u32>,
+    pub flags: Cell<u32>,
+    pub slice: Cell<u64>,
+    pub dsq_vtime: Cell<u64>,
 }
 
 /// `struct task_struct`; the layout is compared with the header's in the tests.
 #[repr(C)]
 pub(crate) struct TaskStruct {
-    pub cpu: u32,
-    pub flags: u32,
-    pub pid: i32,
-    pub tgid: i32,
-    pub nr_cpus_allowed: i32,
+    pub cpu: Cell<u32>,
+    pub flags: Cell<u32>,
+    pub pid: NonZeroI32, // so that an empty place for a task needs no flag
+    pub tgid: Cell<i32>,
+    pub nr_cpus_allowed: Cell<i32>,
     pub migration_disabled: u16,
-    pub cpus_ptr: *const CpuMask,
+    pub cpus_ptr: Cell<*const CpuMask>,
     pub mm: *mut c_void,
-    pub real_parent: *mut TaskStruct,
-    pub group_leader: *mut TaskStruct,
-    pub cgroups: *mut c_void,
-    pub sum_exec_runtime: u64,
+    pub real_parent: Cell<*mut TaskStruct>,
+    pub group_leader: Cell<*mut TaskStruct>,
+    pub cgroups: Cell<*mut c_void>,
+    pub sum_exec_runtime: Cell<u64>,
     pub scx: Entity,
-    pub bpf_storage: *mut c_void,
+    pub bpf_storage: Cell<*mut c_void>,
     pub comm: [u8; 16],
 }
 
@@ -103,8 +117,8 @@ pub(crate) struct TaskStruct {
 pub enum Place {
     /// It sleeps.
     Asleep,
-    /// Runnable, in this dispatch queue under this key.
-    Queue(u64, (u64, u64)),
+    /// Runnable, in this dispatch queue.
+    Queue(u64),
     /// Runnable, in a CPU's local queue.
     Local(usize),
     /// It runs there.
@@ -120,14 +134,22 @@ pub enum Step {
     Run(u64),
     /// Sleep until then, ns.
     SleepUntil(u64),
-    /// Sleep until somebody wakes it.
+    /// Sleep until somebody wakes it; not at all, if somebody has since the last time (a pipe's other end).
     Wait,
+    /// Wake a task that waits, or will.
+    Wake(TaskId),
+    /// Let others go first (`sched_yield`).
+    Yield,
     /// Execute the program with this inode.
     Exec(u64),
-    /// Start a child, from the list of programs given to [`crate::Simulation::fork`].
+    /// Start a child process; the number is what [`Program::child`] is given.
     Fork(u64),
+    /// Start a thread of this process, likewise.
+    Thread(u64),
     /// End.
     Exit,
+    /// End, and with it all threads of the process (`exit_group`).
+    ExitGroup,
 }
 
 /// The behaviour of one task: asked for its next step whenever the last one is done.
@@ -135,7 +157,7 @@ pub trait Program {
     /// `now`: ns. `ran`: CPU time in all, ns.
     fn next(&mut self, now: u64, ran: u64) -> Step;
 
-    /// A child's behaviour (after [`Step::Fork`]).
+    /// The behaviour of a child (after [`Step::Fork`]) or a thread (after [`Step::Thread`]).
     fn child(&mut self, _which: u64) -> Box<dyn Program> {
         Box::new(Ends)
     }
@@ -157,62 +179,165 @@ impl<F: FnMut(u64, u64) -> Step> Program for F {
     }
 }
 
-/// One task of a simulation. Boxed: the scheduler holds pointers to it.
+/// One task of a simulation. What is looked at most often comes first; with 100,000 of them every line of
+/// the cache that an event touches is a miss.
+#[repr(C, align(64))]
 pub(crate) struct Task {
     pub kernel: TaskStruct,
-    pub allowed: CpuMask,
-    pub place: Place,
+    pub place: Cell<Place>,
+    /// Its seat in the dispatch queue that it is in.
+    pub seat: Cell<Seat>,
     /// What is left of the current [`Step::Run`], ns.
-    pub left: u64,
-    /// A step that it asked for in its sleep, and takes when it runs.
-    pub pending: Option<Step>,
-    /// None while it is being asked.
-    pub program: Option<Box<dyn Program>>,
-    /// Memory that the scheduler keeps for it (task storage).
-    pub storage: Box<[u64]>,
+    pub left: Cell<u64>,
+    /// None while it is being asked, and once it has exited.
+    pub program: Cell<Option<Box<dyn Program>>>,
     /// Numbers its sleeps: a wake-up meant for an earlier one is void.
-    pub naps: u64,
+    pub naps: Cell<u32>,
+    /// Wake-ups that it has not waited for yet.
+    pub wakes: Cell<u32>,
+    /// A step that it asked for in its sleep, and takes when it runs.
+    pub pending: Cell<Option<Step>>,
     /// Since when it waits, if it does, ns.
-    pub waits_since: u64,
-    pub migrations: u64,
+    pub waits_since: Cell<u64>,
+    pub migrations: Cell<u64>,
+    /// It sleeps until somebody wakes it.
+    pub waits: Cell<bool>,
+    /// Memory that the scheduler keeps for it (task storage).
+    pub storage: OnceCell<Box<[Cell<u64>]>>,
 }
 
+const _: () = assert!(
+    size_of::<OnceCell<Task>>() == 256,
+    "four lines of the cache"
+);
+
 impl Task {
-    pub fn new(id: TaskId, weight: u32, allowed: CpuMask, program: Box<dyn Program>) -> Box<Self> {
-        let mut task = Box::new(Self {
+    /// A task that has never run. `allowed` is one of a simulation's [`Masks`].
+    pub fn new(id: TaskId, weight: u32, allowed: &CpuMask, program: Box<dyn Program>) -> Self {
+        Self {
             kernel: TaskStruct {
-                cpu: allowed.iter().next().unwrap_or(0) as u32,
-                flags: 0,
-                pid: id as i32 + 1,
-                tgid: id as i32 + 1,
-                nr_cpus_allowed: allowed.count() as i32,
+                cpu: Cell::new(allowed.iter().next().unwrap_or(0) as u32),
+                flags: Cell::new(0),
+                pid: NonZeroI32::new(id as i32 + 1).expect("fewer than 2^31 tasks"),
+                tgid: Cell::new(id as i32 + 1),
+                nr_cpus_allowed: Cell::new(allowed.count() as i32),
                 migration_disabled: 0,
-                cpus_ptr: ptr::null(),
+                cpus_ptr: Cell::new(allowed),
                 mm: ptr::null_mut(),
-                real_parent: ptr::null_mut(),
-                group_leader: ptr::null_mut(),
-                cgroups: ptr::null_mut(),
-                sum_exec_runtime: 0,
+                real_parent: Cell::new(ptr::null_mut()),
+                group_leader: Cell::new(ptr::null_mut()),
+                cgroups: Cell::new(ptr::null_mut()),
+                sum_exec_runtime: Cell::new(0),
                 scx: Entity {
-                    weight,
+                    weight: Cell::new(weight),
                     ..Entity::default()
                 },
-                bpf_storage: ptr::null_mut(),
+                bpf_storage: Cell::new(ptr::null_mut()),
                 comm: [0; 16],
             },
-            allowed,
-            place: Place::Asleep,
-            left: 0,
-            pending: None,
-            program: Some(program),
-            storage: Box::default(),
-            naps: 0,
-            waits_since: 0,
-            migrations: 0,
+            place: Cell::new(Place::Asleep),
+            seat: Cell::new((0, 0)),
+            left: Cell::new(0),
+            program: Cell::new(Some(program)),
+            naps: Cell::new(0),
+            wakes: Cell::new(0),
+            pending: Cell::new(None),
+            waits_since: Cell::new(0),
+            migrations: Cell::new(0),
+            waits: Cell::new(false),
+            storage: OnceCell::new(),
+        }
+    }
+
+    /// The scheduler's pointer to it.
+    pub fn pointer(&self) -> *mut TaskStruct {
+        ptr::from_ref(&self.kernel).cast_mut()
+    }
+
+    /// CPUs that it may run on.
+    pub fn allowed(&self) -> &CpuMask {
+        // SAFETY: one of the simulation's masks, which live as long as its tasks
+        unsafe { &*self.kernel.cpus_ptr.get() }
+    }
+
+    pub fn allow(&self, allowed: &CpuMask) {
+        self.kernel.cpus_ptr.set(allowed);
+        self.kernel.nr_cpus_allowed.set(allowed.count() as i32);
+    }
+
+    /// Runnable: it runs, or waits for a CPU.
+    pub fn runnable(&self) -> bool {
+        !matches!(self.place.get(), Place::Asleep | Place::Gone)
+    }
+}
+
+/// The sets of CPUs that tasks of a simulation may run on, each once: tasks are smaller for it, and most
+/// have the same.
+#[derive(Default)]
+pub(crate) struct Masks(RefCell<HashMap<CpuMask, Box<CpuMask>>>);
+
+impl Masks {
+    pub fn get(&self, mask: &CpuMask) -> &CpuMask {
+        let mut known = self.0.borrow_mut();
+        let kept: *const CpuMask = &**known.entry(*mask).or_insert_with(|| Box::new(*mask));
+        // SAFETY: boxed, and dropped with self only
+        unsafe { &*kept }
+    }
+}
+
+/// All tasks ever. They never move, since the scheduler keeps their addresses: blocks, each twice as large as
+/// the one before.
+pub(crate) struct Tasks {
+    blocks: [OnceCell<Box<[OnceCell<Task>]>>; 26],
+    len: Cell<usize>,
+}
+
+const FIRST_BLOCK: usize = 64;
+
+impl Tasks {
+    pub fn new() -> Self {
+        Self {
+            blocks: [const { OnceCell::new() }; 26],
+            len: Cell::new(0),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len.get()
+    }
+
+    fn at(id: TaskId) -> (usize, usize) {
+        let block = ((id + FIRST_BLOCK) / FIRST_BLOCK).ilog2();
+        (block as usize, id + FIRST_BLOCK - (FIRST_BLOCK << block))
+    }
+
+    pub fn get(&self, id: TaskId) -> Option<&Task> {
+        let (block, at) = Self::at(id);
+        self.blocks.get(block)?.get()?.get(at)?.get()
+    }
+
+    /// Add the next one.
+    pub fn add(&self, make: impl FnOnce(TaskId) -> Task) -> &Task {
+        let id = self.len.get();
+        self.len.set(id + 1);
+        let (block, at) = Self::at(id);
+        let block = self.blocks[block].get_or_init(|| {
+            let cells = (0..FIRST_BLOCK << block).map(|_| OnceCell::new());
+            cells.collect()
         });
-        task.kernel.cpus_ptr = &task.allowed;
-        let leader: *mut TaskStruct = &mut task.kernel;
-        task.kernel.group_leader = leader;
-        task
+        block[at].get_or_init(|| make(id))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Task> {
+        let blocks = self.blocks.iter().map_while(OnceCell::get);
+        blocks.flat_map(|block| block.iter().map_while(OnceCell::get))
+    }
+}
+
+impl std::ops::Index<TaskId> for Tasks {
+    type Output = Task;
+
+    fn index(&self, id: TaskId) -> &Task {
+        self.get(id).expect("a task of this simulation")
     }
 }

@@ -158,4 +158,5 @@ fn the_same_workload_gives_the_same_trace() {
 }
 
 mod chaos;
+mod kernel;
 mod reservations;

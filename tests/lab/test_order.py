@@ -1,0 +1,70 @@
+"""The kernel and the simulator dispatch the same tasks in the same order (issue 3, section 1).
+
+Both play order.toml: the kernel in the lab, traced, and the simulator. Each trace is reduced to the pieces of time in
+which one of the scenario's tasks had the CPU; other tasks, which only the kernel has, are cut out. The names must be the
+same in the same order, and each piece must begin at the same time but for TOLERANCE_US.
+"""
+from __future__ import annotations
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+from . import harness
+
+SCENARIO = harness.HERE / "order.toml"
+# What the kernel needs that costs the simulator no time: interrupts, switches and their tracing, other tasks. Pieces of
+# time that are shorter do not count, so what happens within it of something else may come before or after that.
+TOLERANCE_US = 500
+# Compared, s of the scenario's time: from the first jobs on.
+WINDOW = (1.0, 4.9)
+
+Piece = tuple[float, str]  # when it begins, us; which task
+
+
+def reduced(switches: list[Piece], names: set[str]) -> list[Piece]:
+    """Pieces of the scenario's tasks, without short ones, each task once in a row; within the window."""
+    ends = [at for at, _ in switches[1:]] + [WINDOW[1] * 1e6]
+    pieces: list[Piece] = []
+    for (at, name), end in zip(switches, ends):
+        if name not in names or end - at < TOLERANCE_US:
+            continue
+        if not pieces or pieces[-1][1] != name:
+            pieces.append((at, name))
+    return [(at, name) for at, name in pieces if WINDOW[0] * 1e6 <= at < WINDOW[1] * 1e6]
+
+
+def differences(kernel: list[Piece], simulated: list[Piece]) -> list[str]:
+    """Where the two disagree, in words."""
+    found = [f"{k[0]:.0f} us: {k[1]} in the kernel; {s[0]:.0f} us: {s[1]} simulated"
+             for k, s in zip(kernel, simulated) if k[1] != s[1] or abs(k[0] - s[0]) > TOLERANCE_US]
+    if len(kernel) != len(simulated):
+        found.append(f"{len(kernel)} pieces in the kernel, {len(simulated)} simulated")
+    return found
+
+
+class Order(harness.JobTest):
+    job = "order"
+    inputs = [(SCENARIO, "order.toml")]
+
+    def test_order(self) -> None:
+        names = {task["name"] for task in tomllib.loads(SCENARIO.read_text())["task"]}
+        kernel = reduced(self.traced(self.result.out), names)
+        simulated = reduced(self.simulated(), names)
+        self.assertGreater(len(simulated), 500, "the scenario has become trivial")
+        self.assertEqual({name for _, name in simulated}, names)
+        found = differences(kernel, simulated)
+        self.assertEqual(found[:20], [], f"{len(found)} of {len(simulated)} pieces")
+
+    @staticmethod
+    def traced(out: Path) -> list[Piece]:
+        zero = int((out / "zero").read_text()) * 1000
+        lines = (line.split(" ", 1) for line in (out / "switches").read_text().splitlines())
+        return [(float(at) * 1e6 - zero, name) for at, name in lines]
+
+    @staticmethod
+    def simulated() -> list[Piece]:
+        play = ["cargo", "run", "-q", "-p", "aplomb-sim", "--example", "switches", "--", str(SCENARIO)]
+        lines = subprocess.run(play, cwd=harness.REPOSITORY, check=True, capture_output=True, text=True).stdout
+        words = (line.split(" ", 2) for line in lines.splitlines())
+        return [(int(at) / 1000, name) for at, _, name in words]
