@@ -11,15 +11,19 @@
 //! | `kfuncs.rs` | the kernel functions that the scheduler calls |
 //! | `queue.rs` | dispatch queues |
 //! | `task.rs` | tasks, and what a workload is |
-//! | `workload.rs` | workloads |
+//! | `workload.rs`, `workload/`, `chance.rs` | workloads, and chance from a seed |
+//! | `machine.rs`, `model/` | any scheduler: ours, or models of what others do |
 //! | `scenario.rs`, `report.rs` | files that describe a machine and its tasks; table and picture of what happened |
 //! | `invariants.rs` | what must hold after every event |
 //! | `host/` | BPF helpers, maps and timers for the host's compiler |
 
+pub mod chance;
 mod engine;
 mod host;
 mod invariants;
 mod kfuncs;
+pub mod machine;
+pub mod model;
 mod queue;
 pub mod report;
 pub mod scenario;

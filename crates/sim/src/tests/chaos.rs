@@ -6,56 +6,13 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use crate::{CpuMask, Program, Reservation, ServerPolicy, Settings, Simulation, Step};
+use crate::chance::Chance;
+use crate::workload::Random;
+use crate::{CpuMask, Reservation, ServerPolicy, Settings, Simulation};
 
-/// Tasks that one chaos may make; more forks end nothing and start nothing.
-const MOST_TASKS: u32 = 120;
+/// Tasks that one chaos may make.
+const MOST_FORKS: u32 = 110;
 const SPECS: u64 = 4;
-
-/// xorshift64*: the same seed, the same life.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % n
-    }
-}
-
-struct Life {
-    chance: Chance,
-    born: Rc<Cell<u32>>,
-}
-
-impl Life {
-    fn new(seed: u64, born: &Rc<Cell<u32>>) -> Self {
-        born.set(born.get() + 1);
-        Self {
-            chance: Chance(seed | 1),
-            born: Rc::clone(born),
-        }
-    }
-}
-
-impl Program for Life {
-    fn next(&mut self, now: u64, _ran: u64) -> Step {
-        match self.chance.below(20) {
-            0 if self.born.get() < MOST_TASKS => Step::Fork(self.chance.below(u64::MAX)),
-            1 => Step::Exec(1 + self.chance.below(SPECS + 2)), // two have no spec
-            2 if self.chance.below(4) == 0 => Step::Exit,
-            3..=8 => Step::SleepUntil(now + 1 + self.chance.below(30_000_000)),
-            9..=11 => Step::SleepUntil(now + 1 + self.chance.below(100_000)),
-            12..=14 => Step::Run(1 + self.chance.below(30_000_000)),
-            _ => Step::Run(1 + self.chance.below(300_000)),
-        }
-    }
-
-    fn child(&mut self, which: u64) -> Box<dyn Program> {
-        Box::new(Life::new(which, &self.born))
-    }
-}
 
 fn play(seed: u64, cpus: usize, kick_ns: u64, timer_late_ns: u64) -> (u64, Vec<crate::Switch>) {
     let mut sim = Simulation::new(Settings {
@@ -66,7 +23,7 @@ fn play(seed: u64, cpus: usize, kick_ns: u64, timer_late_ns: u64) -> (u64, Vec<c
         traced: true,
         ..Settings::default()
     });
-    let mut chance = Chance(seed | 1);
+    let mut chance = Chance::new(seed);
     for ino in 1..=SPECS {
         let period = 5_000_000 + chance.below(100_000_000);
         let runtime = period / 20 + chance.below(period / 3);
@@ -88,14 +45,15 @@ fn play(seed: u64, cpus: usize, kick_ns: u64, timer_late_ns: u64) -> (u64, Vec<c
             },
         );
     }
-    let born = Rc::new(Cell::new(0));
+    let forks = Rc::new(Cell::new(MOST_FORKS));
     for _ in 0..10 {
         let mut allowed = CpuMask::first(cpus);
         if chance.below(3) == 0 {
             allowed = CpuMask::only(chance.below(cpus as u64) as usize);
         }
         let weight = 1 + chance.below(1000) as u32;
-        let life = Life::new(chance.below(u64::MAX), &born);
+        // two of the programs have no spec
+        let life = Random::new(chance.any(), SPECS + 2, &forks);
         sim.start_with(weight, allowed, Box::new(life));
     }
     sim.run_until(8_000_000_000);
