@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{self, Edf, Eevdf, Fit, Model, Server, Wrr};
 use crate::{CpuMask, Program, Settings, Simulation, Switch, TaskId};
 
@@ -90,7 +92,8 @@ pub enum ServerPolicy {
 }
 
 /// Who schedules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Scheduler {
     /// Our own source.
     Aplomb(ServerPolicy),
@@ -155,10 +158,33 @@ impl FromStr for Scheduler {
     }
 }
 
+impl From<Scheduler> for String {
+    fn from(scheduler: Scheduler) -> Self {
+        scheduler.to_string()
+    }
+}
+
+impl TryFrom<String> for Scheduler {
+    type Error = UnknownScheduler;
+
+    fn try_from(text: String) -> Result<Self, UnknownScheduler> {
+        text.parse()
+    }
+}
+
 impl Scheduler {
     /// Can this build play it? (Server policies come one by one.)
     pub fn is_there(self) -> bool {
         !matches!(self, Self::Aplomb(policy) if with_server(Settings::default(), policy).is_none())
+    }
+
+    /// Does it refuse reservations that it cannot keep?
+    pub fn admits(self) -> bool {
+        match self {
+            Self::Aplomb(_) => true,
+            Self::Edf(fit, _) => fit != Fit::Global,
+            Self::Eevdf | Self::Wrr => false,
+        }
     }
 
     /// A machine with it. Of ours there can be one at a time in a process; more wait for it to end.

@@ -18,6 +18,7 @@
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer};
 
@@ -66,20 +67,26 @@ pub struct Reserve {
     pub period: u64,
 }
 
+impl FromStr for Reserve {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (c, t) = text
+            .split_once('/')
+            .ok_or("a reservation is C/T, such as \"6ms/30ms\"")?;
+        let parse = |part| aplomb_spec::parse_duration(part).map_err(|e| e.to_string());
+        let (runtime, period) = (parse(c)?, parse(t)?);
+        if runtime == 0 || runtime > period {
+            return Err("C must be more than 0 and at most T".into());
+        }
+        Ok(Self { runtime, period })
+    }
+}
+
 impl<'de> Deserialize<'de> for Reserve {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        let (c, t) = text.split_once('/').ok_or_else(|| {
-            serde::de::Error::custom("a reservation is C/T, such as \"6ms/30ms\"")
-        })?;
-        let parse = |part| aplomb_spec::parse_duration(part).map_err(serde::de::Error::custom);
-        let (runtime, period) = (parse(c)?, parse(t)?);
-        if runtime == 0 || runtime > period {
-            return Err(serde::de::Error::custom(
-                "C must be more than 0 and at most T",
-            ));
-        }
-        Ok(Self { runtime, period })
+        text.parse().map_err(serde::de::Error::custom)
     }
 }
 
