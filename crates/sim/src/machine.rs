@@ -6,24 +6,12 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{self, Edf, Eevdf, Fit, Model, Server, Wrr};
-use crate::{CpuMask, Program, Settings, Simulation, Switch, TaskId};
-
-/// A reservation that a program asks for when it is executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reservation {
-    /// C, ns: more than 0.
-    pub runtime: u64,
-    /// T, ns: at least C.
-    pub period: u64,
-    /// Ours may take it away in overload; the models never do.
-    pub revocable: bool,
-    /// Ours admits it only if it can be kept whatever happens; the models have one kind.
-    pub guaranteed: bool,
-}
+use crate::{CpuMask, Program, Reservation, ServerPolicy, Settings, Simulation, Switch, TaskId};
 
 /// What a study or a scenario needs of a machine. Times are ns since its start.
 pub trait Machine {
-    /// The program with inode `ino` (not 0) asks for this when a task executes it.
+    /// The program with inode `ino` (not 0) asks for this when a task executes it. Of a model, only runtime and
+    /// period matter: its reservations are neither revoked nor inherited.
     fn reserve(&mut self, ino: u64, reservation: Reservation);
     /// A new task with weight (nice 0: 100) and affinity; it wakes up now.
     fn start_with(&mut self, weight: u32, allowed: CpuMask, program: Box<dyn Program>) -> TaskId;
@@ -43,8 +31,7 @@ pub trait Machine {
 
 impl Machine for Simulation {
     fn reserve(&mut self, ino: u64, r: Reservation) {
-        // The lead's `guaranteed` goes in here, and nowhere else.
-        self.spec(ino, r.runtime, r.period, false, r.revocable);
+        self.spec(ino, r);
     }
 
     fn start_with(&mut self, weight: u32, allowed: CpuMask, program: Box<dyn Program>) -> TaskId {
@@ -75,20 +62,6 @@ impl Machine for Simulation {
     fn trace(&self) -> &[Switch] {
         Simulation::trace(self)
     }
-}
-
-/// How our scheduler enforces a reservation (docs: `--server`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ServerPolicy {
-    /// Redline, Listing 1.
-    #[default]
-    Redline,
-    /// Constant bandwidth server, never more than C in T.
-    CbsHard,
-    /// Constant bandwidth server, an overrun is postponed.
-    CbsSoft,
-    /// Flexible CBS (Kato, section 4.2).
-    Fcbs,
 }
 
 /// Who schedules.
@@ -173,11 +146,6 @@ impl TryFrom<String> for Scheduler {
 }
 
 impl Scheduler {
-    /// Can this build play it? (Server policies come one by one.)
-    pub fn is_there(self) -> bool {
-        !matches!(self, Self::Aplomb(policy) if with_server(Settings::default(), policy).is_none())
-    }
-
     /// Does it refuse reservations that it cannot keep?
     pub fn admits(self) -> bool {
         match self {
@@ -190,13 +158,10 @@ impl Scheduler {
     /// A machine with it. Of ours there can be one at a time in a process; more wait for it to end.
     ///
     /// # Panics
-    /// If it is not there, or with 0 CPUs or too many.
+    /// With 0 CPUs or more than [`crate::MAX_CPUS`].
     pub fn machine(self, settings: Settings) -> Box<dyn Machine> {
         match self {
-            Self::Aplomb(policy) => {
-                let settings = with_server(settings, policy);
-                Box::new(Simulation::new(settings.expect("is_there() was asked")))
-            }
+            Self::Aplomb(server) => Box::new(Simulation::new(Settings { server, ..settings })),
             Self::Edf(fit, server) => Box::new(Model::new(
                 settings,
                 Edf::new(settings.cpus, fit, server, model::WHOLE_PPM),
@@ -205,12 +170,6 @@ impl Scheduler {
             Self::Wrr => Box::new(Model::new(settings, Wrr::default())),
         }
     }
-}
-
-/// The settings with that server policy; None: there is none yet.
-fn with_server(settings: Settings, policy: ServerPolicy) -> Option<Settings> {
-    // With `Settings::server` in place: Some(Settings { server: policy, ..settings })
-    (policy == ServerPolicy::Redline).then_some(settings)
 }
 
 #[cfg(test)]

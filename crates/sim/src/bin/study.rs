@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use anyhow::{bail, Context, Result};
+use anyhow::{Context, Result};
 use aplomb_sim::machine::Scheduler;
 use aplomb_sim::pool;
 use aplomb_sim::scenario::Reserve;
@@ -139,15 +139,10 @@ fn main() -> Result<()> {
 
 impl Common {
     fn schedulers(&self, default: &[&str]) -> Result<Vec<Scheduler>> {
-        if let Some(missing) = self.schedulers.iter().find(|s| !s.is_there()) {
-            bail!("{missing}: not in this build");
-        }
         if !self.schedulers.is_empty() {
             return Ok(self.schedulers.clone());
         }
-        let all = default.iter().map(|name| Ok(name.parse::<Scheduler>()?));
-        let all: Vec<Scheduler> = all.collect::<Result<_>>()?;
-        Ok(all.into_iter().filter(|s| s.is_there()).collect())
+        default.iter().map(|name| Ok(name.parse()?)).collect()
     }
 
     /// Have the jobs done, saying on standard error how far they are.

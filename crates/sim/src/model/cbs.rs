@@ -8,7 +8,7 @@
 //! - as in SCHED_DEADLINE, a deadline that would still be in the past begins anew, s = t + P: the backlog of an
 //!   overload is forgotten and not used against others.
 
-use crate::machine::Reservation;
+use crate::Reservation;
 
 /// What happens to a task whose budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +76,7 @@ mod tests {
         let wanted = Reservation {
             runtime,
             period,
-            revocable: false,
-            guaranteed: true,
+            ..Reservation::default()
         };
         Cbs::new(wanted, 0)
     }

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::machine::Reservation;
 use crate::task::{CpuMask, TaskId};
+use crate::Reservation;
 
 /// Something that is going to happen. At one time: first steps and budgets end, then alarms ring, then tasks wake
 /// up, so that a job which is done when the next is due is done.

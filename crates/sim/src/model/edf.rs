@@ -11,11 +11,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::machine::Reservation;
 use crate::model::cbs::{Cbs, Server};
 use crate::model::core::{Core, Policy};
 use crate::model::Wrr;
 use crate::task::TaskId;
+use crate::Reservation;
 
 /// A whole CPU, ppm.
 pub const WHOLE_PPM: u64 = 1_000_000;

@@ -18,9 +18,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::machine::Reservation;
 use crate::model::core::{Core, Policy};
 use crate::task::TaskId;
+use crate::Reservation;
 
 /// Base slice on one CPU, ns.
 const BASE_SLICE_NS: u64 = 750_000;

@@ -1,10 +1,10 @@
 //! What happens when, in a model: steps of programs, alarms, CPUs that choose again.
 
-use crate::machine::{Machine, Reservation};
+use crate::machine::Machine;
 use crate::model::core::{Core, Happening, Policy, Seat};
 use crate::queue::Numbered;
 use crate::task::{CpuMask, Program, Step, TaskId};
-use crate::{Settings, Switch, MAX_CPUS};
+use crate::{Reservation, Settings, Switch, MAX_CPUS};
 
 /// Steps without any time that a task may take in a row; one more is a mistake in the workload.
 const STEPS_AT_ONCE: u32 = 10_000;

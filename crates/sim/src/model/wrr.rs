@@ -4,9 +4,9 @@
 
 use std::collections::VecDeque;
 
-use crate::machine::Reservation;
 use crate::model::core::{Core, Policy};
 use crate::task::TaskId;
+use crate::Reservation;
 
 /// Quantum for each unit of weight, ns: 10 ms at nice 0, which has 100.
 const QUANTUM_NS: u64 = 100_000;

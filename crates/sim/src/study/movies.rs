@@ -9,9 +9,9 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
-use crate::machine::{Reservation, Scheduler};
+use crate::machine::Scheduler;
 use crate::workload::{Movie, Player, Trace, TraceError};
-use crate::{CpuMask, Settings};
+use crate::{CpuMask, Reservation, Settings};
 
 /// Between the starts of movies, ns.
 const APART_NS: u64 = 1_000_000;
@@ -106,8 +106,8 @@ impl Show {
                 Reservation {
                     runtime: self.runtime_ns,
                     period: self.period_ns,
-                    revocable: false,
                     guaranteed: true,
+                    ..Reservation::default()
                 },
             );
             let (movie, shown, jobs) = Movie::new(Player {

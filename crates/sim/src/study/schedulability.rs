@@ -7,11 +7,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::{Reservation, Scheduler};
+use crate::machine::Scheduler;
 use crate::study::analysis;
 use crate::study::taskset::{PeriodicTask, Recipe};
 use crate::workload::Periodic;
-use crate::{CpuMask, Settings};
+use crate::{CpuMask, Reservation, Settings};
 
 /// Between the starts of tasks, ns.
 const APART_NS: u64 = 1_000_000;
@@ -131,8 +131,8 @@ pub fn play(
             Reservation {
                 runtime: task.work,
                 period: task.period,
-                revocable: false,
                 guaranteed: true,
+                ..Reservation::default()
             },
         );
         let (program, jobs) = Periodic::new(ino, task.work, task.period, begin);

@@ -1,11 +1,11 @@
 //! What theory says of each model, and what must hold of all of them.
 
-use crate::machine::{Machine, Reservation};
+use crate::machine::Machine;
 use crate::model::core::Policy;
 use crate::model::{Edf, Fit, Model, Server, WHOLE_PPM};
 use crate::task::Step;
 use crate::workload::{hog, Noted, Periodic};
-use crate::{CpuMask, Settings, TaskId};
+use crate::{CpuMask, Reservation, Settings, TaskId};
 
 mod any;
 mod edf;
@@ -33,8 +33,7 @@ fn reservation(runtime: u64, period: u64) -> Reservation {
     Reservation {
         runtime,
         period,
-        revocable: false,
-        guaranteed: true,
+        ..Reservation::default()
     }
 }
 
