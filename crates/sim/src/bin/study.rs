@@ -80,6 +80,9 @@ struct Sets {
     /// Task sets at each workload
     #[arg(long, default_value_t = 1000, value_name = "N")]
     sets: u64,
+    /// Each task reserves so much more than it uses: what kicks and timers take on a real machine
+    #[arg(long, default_value = "0ms", value_name = "TIME", value_parser = aplomb_spec::parse_duration)]
+    margin: u64,
     #[command(flatten)]
     common: Common,
 }
@@ -189,6 +192,7 @@ struct SetsResult {
     cpus: u16,
     sets: u64,
     length_ns: u64,
+    margin_ns: u64,
     seed: u64,
     columns: Vec<String>,
     points: Vec<Point>,
@@ -238,6 +242,7 @@ fn schedulability(args: &Sets) -> Result<()> {
                     seed: common.seed + first,
                     sets: BATCH.min(args.sets - first),
                     length_ns: common.length,
+                    margin_ns: args.margin,
                 }));
             }
             points.push(Point {
@@ -263,6 +268,7 @@ fn schedulability(args: &Sets) -> Result<()> {
         cpus: common.cpus,
         sets: args.sets,
         length_ns: common.length,
+        margin_ns: args.margin,
         seed: common.seed,
         columns,
         points,

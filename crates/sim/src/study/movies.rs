@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::chance::Chance;
 use crate::machine::Scheduler;
+use crate::study::settings;
 use crate::workload::{Movie, Player, Trace, TraceError};
-use crate::{CpuMask, Reservation, Settings};
+use crate::{CpuMask, Reservation};
 
 /// Between the starts of movies, ns.
 const APART_NS: u64 = 1_000_000;
@@ -86,10 +87,7 @@ impl Show {
             trace = trace.scaled(mean, peak)?;
         }
         let trace = Rc::new(trace);
-        let mut machine = self.scheduler.machine(Settings {
-            cpus: self.cpus,
-            ..Settings::default()
-        });
+        let mut machine = self.scheduler.machine(settings(self.cpus));
         let begin = APART_NS * (self.count + 1);
         let all = CpuMask::first(self.cpus);
         let mut movies = Vec::new();
