@@ -146,6 +146,11 @@ impl TryFrom<String> for Scheduler {
 }
 
 impl Scheduler {
+    /// Ours with this server policy ("redline", "cbs-hard", "cbs-soft", "fcbs"); None: no policy's name.
+    pub fn ours_with(policy: &str) -> Option<Self> {
+        format!("aplomb-{policy}").parse().ok()
+    }
+
     /// Does it refuse reservations that it cannot keep?
     pub fn admits(self) -> bool {
         match self {

@@ -11,6 +11,8 @@ pub struct Random {
     chance: Chance,
     /// Programs that it executes: numbers 1 to that.
     programs: u64,
+    /// Executed before anything else (0: none).
+    ino: u64,
     /// Forks that it and its children may still do, all together.
     forks: Rc<Cell<u32>>,
 }
@@ -21,13 +23,25 @@ impl Random {
         Self {
             chance: Chance::new(seed),
             programs,
+            ino: 0,
             forks: Rc::clone(forks),
+        }
+    }
+
+    /// One that runs and sleeps only, after it has executed the program `ino` (0: none).
+    pub fn alone(ino: u64, seed: u64) -> Self {
+        Self {
+            ino,
+            ..Self::new(seed, 0, &Rc::default())
         }
     }
 }
 
 impl Program for Random {
     fn next(&mut self, now: u64, _ran: u64) -> Step {
+        if self.ino != 0 {
+            return Step::Exec(std::mem::take(&mut self.ino));
+        }
         let chance = &mut self.chance;
         match chance.below(20) {
             0 if self.forks.get() > 0 => {
