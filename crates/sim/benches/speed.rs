@@ -3,20 +3,22 @@
 
 use std::time::Instant;
 
+use aplomb_sim::machine::Scheduler;
 use aplomb_sim::workload::on_off;
-use aplomb_sim::{Settings, Simulation};
+use aplomb_sim::{CpuMask, Settings};
 
 const EVENTS: u64 = 3_000_000;
 
 /// On-off tasks that want twice what the CPUs have, so that queues are long and all callbacks are called.
-fn cost(tasks: u64, cpus: u64) -> f64 {
-    let mut sim = Simulation::new(Settings {
+fn cost(scheduler: Scheduler, tasks: u64, cpus: u64) -> f64 {
+    let mut sim = scheduler.machine(Settings {
         cpus: cpus as usize,
         ..Settings::default()
     });
+    let all = CpuMask::first(cpus as usize);
     for i in 0..tasks {
         let on = 100_000 + i % 97 * 10_000;
-        sim.start(on_off(0, on, on * tasks / cpus / 2));
+        sim.start_with(100, all, Box::new(on_off(0, on, on * tasks / cpus / 2)));
     }
     let mut end = 100_000_000;
     sim.run_until(end);
@@ -30,17 +32,24 @@ fn cost(tasks: u64, cpus: u64) -> f64 {
 
 fn main() {
     println!(
-        "{:>8} {:>6} {:>14} {:>16}",
-        "tasks", "CPUs", "ns an event", "events a second"
+        "{:>15} {:>8} {:>6} {:>14} {:>16}",
+        "scheduler", "tasks", "CPUs", "ns an event", "events a second"
     );
-    for (tasks, cpus) in [
-        (100, 4),
-        (1_000, 4),
-        (10_000, 4),
-        (100_000, 4),
-        (10_000, 64),
+    for (name, tasks, cpus) in [
+        ("aplomb", 100, 4),
+        ("aplomb", 1_000, 4),
+        ("aplomb", 10_000, 4),
+        ("aplomb", 100_000, 4),
+        ("aplomb", 10_000, 64),
+        ("wrr", 100, 4),
+        ("eevdf", 100, 4),
+        ("eevdf", 10_000, 64),
     ] {
-        let ns = cost(tasks, cpus);
-        println!("{tasks:>8} {cpus:>6} {ns:>14.0} {:>16.0}", 1e9 / ns);
+        let scheduler: Scheduler = name.parse().expect("a name");
+        let ns = cost(scheduler, tasks, cpus);
+        println!(
+            "{name:>15} {tasks:>8} {cpus:>6} {ns:>14.0} {:>16.0}",
+            1e9 / ns
+        );
     }
 }

@@ -11,9 +11,9 @@
 //! | `kfuncs.rs` | the kernel functions that the scheduler calls |
 //! | `queue.rs` | dispatch queues |
 //! | `task.rs` | tasks, and what a workload is |
-//! | `workload.rs`, `workload/`, `chance.rs` | workloads, and chance from a seed |
+//! | `workload/`, `chance.rs` | workloads, and chance from a seed |
 //! | `machine.rs`, `model/` | any scheduler: ours, or models of what others do |
-//! | `scenario.rs`, `report.rs` | files that describe a machine and its tasks; table and picture of what happened |
+//! | `scenario.rs`, `scenario/`, `report.rs` | files that describe a machine and its tasks; table and picture of what happened |
 //! | `study/`, `bin/study.rs` | studies over many runs: schedulability, movies |
 //! | `pool.rs`, `worker.rs` | many runs on the machine's cores, in processes |
 //! | `invariants.rs` | what must hold after every event |
