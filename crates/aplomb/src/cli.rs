@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use aplomb_sim::machine::Scheduler;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{code_of, Exit, HELP};
@@ -56,7 +57,7 @@ pub enum Command {
     Doctor(JsonArgs),
     /// Play a scenario with the scheduler's own source, in virtual time; needs neither root nor the kernel side
     #[command(
-        after_help = "Examples:\n  aplomb sim scenarios/bomb.toml                    a table of what each task got\n  aplomb sim scenarios/bomb.toml --svg bomb.svg     and who ran when, as a picture\n  aplomb sim scenarios/bomb.toml --cpus 4 --json"
+        after_help = "Examples:\n  aplomb sim scenarios/bomb.toml                    a table of what each task got\n  aplomb sim scenarios/bomb.toml --svg bomb.svg     and who ran when, as a picture\n  aplomb sim scenarios/bomb.toml --cpus 4 --json\n  aplomb sim scenarios/movies.toml --scheduler eevdf  the same under a model of another scheduler\n  aplomb sim scenarios/movies.toml --runs 20          with 20 seeds, on all cores"
     )]
     Sim(SimArgs),
     /// Read the specs again (root); a daemon that watches them does it by itself
@@ -79,8 +80,22 @@ pub enum Command {
 #[derive(Debug, Args)]
 pub struct SimArgs {
     /// The scenario (TOML): cpus, length, and a [[task]] for each kind of task
-    #[arg(value_name = "SCENARIO")]
-    pub file: PathBuf,
+    #[arg(value_name = "SCENARIO", required_unless_present = "worker")]
+    pub file: Option<PathBuf>,
+    /// Who schedules: aplomb, or a model: global-edf-hard, global-edf-soft, partitioned-ff, partitioned-wf
+    /// (also with -hard), eevdf, wrr
+    #[arg(long, value_name = "NAME", default_value = "aplomb")]
+    pub scheduler: Scheduler,
+    /// What becomes of a reserved task that has used up its budget: redline, cbs-hard, cbs-soft, fcbs [default:
+    /// fcbs]
+    #[arg(long, value_name = "POLICY", value_parser = parse_server)]
+    pub server: Option<Scheduler>,
+    /// For what is random, instead of the scenario's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Play it so many times, with the seeds that follow, on all cores
+    #[arg(long, value_name = "N", conflicts_with = "svg", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub runs: Option<u64>,
     /// CPUs, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub cpus: Option<usize>,
@@ -90,6 +105,13 @@ pub struct SimArgs {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+    /// Answer jobs from standard input (what --runs starts)
+    #[arg(long, hide = true)]
+    pub worker: bool,
+}
+
+fn parse_server(text: &str) -> Result<Scheduler, String> {
+    Scheduler::ours_with(text).ok_or_else(|| "redline, cbs-hard, cbs-soft or fcbs".into())
 }
 
 #[derive(Debug, Args)]

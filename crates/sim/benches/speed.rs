@@ -3,8 +3,9 @@
 //!
 //! Shared machines are noisy: what counts is CPU time, and the best of several parts of one run.
 
+use aplomb_sim::machine::Scheduler;
 use aplomb_sim::workload::on_off;
-use aplomb_sim::{Settings, Simulation};
+use aplomb_sim::{CpuMask, Settings};
 
 const PARTS: usize = 12;
 const EVENTS: u64 = 400_000;
@@ -24,14 +25,15 @@ fn cpu_time() -> u64 {
 
 /// On-off tasks that want twice what the CPUs have, so that queues are long and all callbacks are called.
 /// ns an event.
-fn cost(tasks: u64, cpus: u64) -> f64 {
-    let mut sim = Simulation::new(Settings {
+fn cost(scheduler: Scheduler, tasks: u64, cpus: u64) -> f64 {
+    let mut sim = scheduler.machine(Settings {
         cpus: cpus as usize,
         ..Settings::default()
     });
+    let all = CpuMask::first(cpus as usize);
     for i in 0..tasks {
         let on = 100_000 + i % 97 * 10_000;
-        sim.start(on_off(0, on, on * tasks / cpus / 2));
+        sim.start_with(100, all, Box::new(on_off(0, on, on * tasks / cpus / 2)));
     }
     let mut end = 100_000_000;
     sim.run_until(end);
@@ -49,16 +51,29 @@ fn cost(tasks: u64, cpus: u64) -> f64 {
 
 fn main() {
     println!(
-        "{:>8} {:>6} {:>14} {:>16}",
-        "tasks", "CPUs", "ns an event", "events a second"
+        "{:>15} {:>8} {:>6} {:>14} {:>16}",
+        "scheduler", "tasks", "CPUs", "ns an event", "events a second"
     );
     let (mut few, mut many) = (0.0, 0.0);
-    for (tasks, cpus) in [(FEW, 4), (1_000, 4), (10_000, 4), (MANY, 4), (10_000, 64)] {
-        let ns = cost(tasks, cpus);
-        println!("{tasks:>8} {cpus:>6} {ns:>14.0} {:>16.0}", 1e9 / ns);
-        match tasks {
-            FEW => few = ns,
-            MANY => many = ns,
+    for (name, tasks, cpus) in [
+        ("aplomb", FEW, 4),
+        ("aplomb", 1_000, 4),
+        ("aplomb", 10_000, 4),
+        ("aplomb", MANY, 4),
+        ("aplomb", 10_000, 64),
+        ("wrr", FEW, 4),
+        ("eevdf", FEW, 4),
+        ("eevdf", 10_000, 64),
+    ] {
+        let scheduler: Scheduler = name.parse().expect("a name");
+        let ns = cost(scheduler, tasks, cpus);
+        println!(
+            "{name:>15} {tasks:>8} {cpus:>6} {ns:>14.0} {:>16.0}",
+            1e9 / ns
+        );
+        match (name, tasks) {
+            ("aplomb", FEW) => few = ns,
+            ("aplomb", MANY) => many = ns,
             _ => {}
         }
     }

@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use aplomb_sim::scenario::Scenario;
+use aplomb_sim::machine::Scheduler;
+use aplomb_sim::scenario::{Options, Scenario};
+use aplomb_sim::ServerPolicy;
 
 fn main() -> ExitCode {
     let Some(path) = std::env::args_os().nth(1).map(PathBuf::from) else {
@@ -13,7 +15,12 @@ fn main() -> ExitCode {
     };
     match Scenario::read(&path) {
         Ok(scenario) => {
-            let report = scenario.play(true, |_| ());
+            let options = Options {
+                scheduler: Scheduler::Aplomb(ServerPolicy::default()),
+                seed: None,
+                traced: true,
+            };
+            let report = scenario.play(options, |_| ());
             for s in &report.trace {
                 let name = s.task.map_or("-", |id| &report.names[id]);
                 println!("{} {} {name}", s.at, s.cpu);

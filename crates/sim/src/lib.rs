@@ -16,25 +16,34 @@
 //! | `kfuncs.rs` | the kernel functions that the scheduler calls |
 //! | `queue.rs` | dispatch queues |
 //! | `task.rs` | tasks, and what a workload is |
-//! | `workload.rs` | workloads |
-//! | `scenario.rs`, `report.rs` | files that describe a machine and its tasks; table and picture of what happened |
+//! | `workload/`, `chance.rs` | workloads, and chance from a seed |
+//! | `machine.rs`, `model/` | any scheduler: ours, or models of what others do |
+//! | `scenario.rs`, `scenario/`, `report.rs` | files that describe a machine and its tasks; table and picture of what happened |
+//! | `study/`, `bin/study.rs` | studies over many runs: schedulability, movies |
+//! | `pool.rs`, `worker.rs` | many runs on the machine's cores, in processes |
 //! | `invariants.rs` | what must hold after every event |
 //! | `host/` | BPF helpers, maps and timers for the host's compiler |
 
 mod agenda;
 mod calls;
+pub mod chance;
 mod change;
 mod engine;
 mod host;
 mod hotplug;
 mod invariants;
 mod kfuncs;
+pub mod machine;
+pub mod model;
+pub mod pool;
 mod queue;
 pub mod report;
 mod run;
 pub mod scenario;
 mod state;
+pub mod study;
 mod task;
+pub mod worker;
 pub mod workload;
 
 pub use change::Change;

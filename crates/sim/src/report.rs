@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use crate::machine::Scheduler;
 use crate::{Switch, TaskId};
 
 /// Pieces of time that a picture has at most; what comes later is left out, and the picture says so.
 pub const MAX_PIECES: usize = 20_000;
 
 /// One kind of task.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
     /// Its name in the scenario.
     pub name: String,
@@ -25,7 +26,7 @@ pub struct Line {
     pub share_ppm: u64,
     /// Finished jobs of periodic tasks.
     pub jobs: usize,
-    /// Jobs that ended after their period.
+    /// Jobs that ended after their period, or are overdue at the end; frames that were dropped.
     pub missed: u64,
     /// Median response time, ns.
     pub median_ns: u64,
@@ -36,8 +37,12 @@ pub struct Line {
 }
 
 /// A run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
+    /// Who scheduled.
+    pub scheduler: Scheduler,
+    /// Of what was random.
+    pub seed: u64,
     /// CPUs of the machine.
     pub cpus: usize,
     /// Time played, ns.

@@ -6,6 +6,14 @@ fn parse(text: &str) -> Result<Scenario, String> {
     Scenario::parse(Path::new("a.toml"), text).map_err(|e| e.to_string())
 }
 
+fn ours(traced: bool) -> Options {
+    Options {
+        scheduler: "aplomb".parse().unwrap(),
+        seed: None,
+        traced,
+    }
+}
+
 const MOVIE: &str = r#"
 length = "4s"
 [[task]]
@@ -22,7 +30,7 @@ start = "1s"
 #[test]
 fn a_movie_plays_through_a_bomb() {
     let mut told = Vec::new();
-    let report = parse(MOVIE).unwrap().play(true, |ns| told.push(ns));
+    let report = parse(MOVIE).unwrap().play(ours(true), |ns| told.push(ns));
     assert_eq!(told.last(), Some(&4_000_000_000));
     let (movie, bomb) = (&report.tasks[0], &report.tasks[1]);
     assert_eq!((movie.jobs, movie.missed, movie.admitted), (100, 0, 1));
@@ -44,7 +52,7 @@ fn a_movie_plays_through_a_bomb() {
 fn without_a_reservation_it_does_not() {
     let report = parse(&MOVIE.replace("reserve = \"6ms/40ms\"", ""))
         .unwrap()
-        .play(false, |_| {});
+        .play(ours(false), |_| {});
     assert!(report.tasks[0].missed > 0, "{}", report.table());
 }
 
@@ -62,6 +70,22 @@ fn mistakes_are_named() {
         (
             "length = \"1s\"\n[[task]]\nname = \"a\"\nwork = \"1ms\"",
             "task \"a\": give work and period",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\nwork = \"1ms\"\nperiod = \"2ms\"\nrandom = true",
+            "task \"a\": give work and period",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\nextra = \"1ms\"",
+            "extra goes with work",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\nbomb = 200000",
+            "at most 100000",
+        ),
+        (
+            "length = \"1s\"\n[[task]]\nname = \"a\"\ntrace = \"no.csv\"\nperiod = \"2ms\"",
+            "task \"a\": no.csv: ",
         ),
         (
             "length = \"1s\"\n[[task]]\nname = \"a\"\nnice = 20",
@@ -106,5 +130,80 @@ fn mistakes_are_named() {
 
 #[test]
 fn weights_are_the_kernels() {
-    assert_eq!([-20, 0, 5, 19].map(weight_of), [8668, 100, 33, 1]);
+    let weight = |nice: i32| {
+        let text = format!("length = \"1s\"\n[[task]]\nname = \"a\"\nnice = {nice}");
+        parse(&text).unwrap().task[0].weight()
+    };
+    assert_eq!([-20, 0, 5, 19].map(weight), [8668, 100, 33, 1]);
+}
+
+const ALL: &str = r#"
+cpus = 2
+length = "3s"
+seed = 7
+[[task]]
+name = "sporadic"
+work = "1ms"
+period = "20ms"
+extra = "10ms"
+reserve = "2ms/20ms"
+[[task]]
+name = "burst"
+work = "1ms"
+period = "50ms"
+burst = 4
+[[task]]
+name = "movie"
+trace = "synthetic-h264"
+period = "41ms"
+mean = "10ms"
+peak = "20ms"
+drop-after = 3
+reserve = "12ms/41ms"
+guaranteed = true
+[[task]]
+name = "bomb"
+bomb = 10
+start = "1s"
+[[task]]
+name = "noise"
+random = true
+count = 2
+"#;
+
+#[test]
+fn every_scheduler_plays_every_kind() {
+    for name in [
+        "aplomb",
+        "aplomb-redline",
+        "global-edf-hard",
+        "partitioned-wf",
+        "eevdf",
+        "wrr",
+    ] {
+        let play = |seed| {
+            let options = Options {
+                scheduler: name.parse().unwrap(),
+                seed,
+                traced: true,
+            };
+            parse(ALL).unwrap().play(options, |_| {})
+        };
+        let report = play(None);
+        let [sporadic, burst, movie, bomb, noise] = &report.tasks[..] else {
+            panic!("{report:?}");
+        };
+        assert!((100..=151).contains(&sporadic.jobs), "{sporadic:?}");
+        assert!((200..=240).contains(&burst.jobs), "{burst:?}");
+        assert!((40..=74).contains(&movie.jobs), "{movie:?}");
+        assert_eq!((bomb.tasks, noise.tasks), (10, 2), "children count");
+        let sum: u64 = report.tasks.iter().map(|t| t.share_ppm).sum();
+        assert!((1_200_000..=2_000_000).contains(&sum), "{name}: {sum}");
+        assert!(report.names.iter().all(|n| !n.is_empty()));
+        assert!(
+            play(Some(7)).trace == report.trace,
+            "the scenario's seed is 7"
+        );
+        assert!(play(Some(8)).trace != report.trace);
+    }
 }

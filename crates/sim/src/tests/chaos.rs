@@ -9,6 +9,7 @@ use proptest::test_runner::RngSeed;
 
 use super::kernel::leave_to_the_kernel;
 use crate::calls::noted::STAND_IN;
+use crate::chance::Chance;
 use crate::{Change, CpuMask, Program, Reservation, ServerPolicy, Settings, Simulation, Step};
 
 /// What is played, ns.
@@ -19,18 +20,6 @@ const CHANGES: u32 = 40;
 const MOST_TASKS: u32 = 120;
 const SPECS: u64 = 4;
 
-/// xorshift64*: the same seed, the same life.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % n
-    }
-}
-
 struct Life {
     chance: Chance,
     born: Rc<Cell<u32>>,
@@ -40,7 +29,7 @@ impl Life {
     fn new(seed: u64, born: &Rc<Cell<u32>>) -> Self {
         born.set(born.get() + 1);
         Self {
-            chance: Chance(seed | 1),
+            chance: Chance::new(seed),
             born: Rc::clone(born),
         }
     }
@@ -110,7 +99,7 @@ fn play(
         traced: true,
         ..Settings::default()
     });
-    let mut chance = Chance(seed | 1);
+    let mut chance = Chance::new(seed);
     // what becomes of reservations is the scheduler's own business, which no stand-in can do
     let hotplug = sim.knows_hotplug() || !reserved;
     STAND_IN.with(|s| *s.borrow_mut() = Some(leave_to_the_kernel));

@@ -1,0 +1,111 @@
+//! The constant bandwidth server: a budget e and a deadline s for a task that reserves Q every P.
+//!
+//! Abeni and Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), as the paper
+//! (Kato, section 4.1) and SCHED_DEADLINE have it:
+//! - woken at t: if s has passed, or e >= (s - t) Q / P (what is left would exceed the bandwidth until s), then
+//!   e = Q and s = t + P; else both stay;
+//! - e = 0, *soft*: e = Q and s = s + P at once; *hard*: the task is off the CPU until s, and then the same;
+//! - as in SCHED_DEADLINE, a deadline that would still be in the past begins anew, s = t + P: the backlog of an
+//!   overload is forgotten and not used against others.
+
+use crate::Reservation;
+
+/// What happens to a task whose budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// It waits for its next period: exactly Q/P.
+    Hard,
+    /// Its deadline is postponed: at least Q/P.
+    Soft,
+}
+
+/// One server.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cbs {
+    /// Q, ns.
+    runtime: u64,
+    /// P, ns.
+    period: u64,
+    /// e, ns.
+    pub budget: u64,
+    /// s, ns.
+    pub deadline: u64,
+}
+
+impl Cbs {
+    /// A server whose first period begins at `now`.
+    pub fn new(wanted: Reservation, now: u64) -> Self {
+        Self {
+            runtime: wanted.runtime,
+            period: wanted.period,
+            budget: wanted.runtime,
+            deadline: now + wanted.period,
+        }
+    }
+
+    /// Q/P in so many parts of a CPU, rounded down: three thirds are a whole.
+    pub fn bandwidth(&self, parts: u64) -> u64 {
+        (u128::from(self.runtime) * u128::from(parts) / u128::from(self.period)) as u64
+    }
+
+    /// Its task wakes up.
+    pub fn wake(&mut self, now: u64) {
+        let until = u128::from(self.deadline.saturating_sub(now));
+        let left = u128::from(self.budget) * u128::from(self.period);
+        if left >= until * u128::from(self.runtime) {
+            self.budget = self.runtime;
+            self.deadline = now + self.period;
+        }
+    }
+
+    /// The next period, after the budget was used up.
+    pub fn replenish(&mut self, now: u64) {
+        self.budget = self.runtime;
+        self.deadline += self.period;
+        if self.deadline <= now {
+            self.deadline = now + self.period;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(runtime: u64, period: u64) -> Cbs {
+        let wanted = Reservation {
+            runtime,
+            period,
+            ..Reservation::default()
+        };
+        Cbs::new(wanted, 0)
+    }
+
+    #[test]
+    fn a_wake_up_keeps_a_budget_that_fits_until_the_deadline() {
+        let mut s = server(5, 10);
+        s.budget = 2;
+        s.wake(5); // 2 < 5 * 5/10
+        assert_eq!((s.budget, s.deadline), (2, 10));
+        s.wake(6); // 2 >= 4 * 5/10: it would be more than half from here to 10
+        assert_eq!((s.budget, s.deadline), (5, 16));
+        s.budget = 0;
+        s.wake(40); // long past
+        assert_eq!((s.budget, s.deadline), (5, 50));
+    }
+
+    #[test]
+    fn replenishing_postpones_and_forgets_what_is_past() {
+        let mut s = server(5, 10);
+        s.replenish(7);
+        assert_eq!((s.budget, s.deadline), (5, 20));
+        s.replenish(95);
+        assert_eq!((s.budget, s.deadline), (5, 105));
+    }
+
+    #[test]
+    fn bandwidth_is_rounded_down() {
+        assert_eq!(server(1, 3).bandwidth(1000), 333);
+        assert_eq!(server(7, 7).bandwidth(1000), 1000);
+    }
+}

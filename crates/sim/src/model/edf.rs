@@ -1,0 +1,230 @@
+//! Earliest deadline first over constant bandwidth servers, on several CPUs.
+//!
+//! *Global* (SCHED_DEADLINE, with one root domain): the m earliest server deadlines run, whatever their CPU.
+//! *Partitioned*: a task gets a CPU when it asks for its reservation, the first one (first-fit) or the one with
+//! the least bandwidth (worst-fit) on which the sum of Q/P stays within the capacity, and stays there; one that
+//! fits nowhere is refused and runs best-effort. Global EDF refuses nobody: Linux's admission (sum of Q/P up to 95 %
+//! of the CPUs) would hide what is compared. Children of a reserved task are best-effort (as with
+//! SCHED_FLAG_RESET_ON_FORK, without which such a task may not fork).
+//!
+//! Tasks without a reservation get what is left, by weighted round-robin.
+
+use std::collections::BTreeSet;
+
+use crate::model::cbs::{Cbs, Server};
+use crate::model::core::{Core, Policy};
+use crate::model::Wrr;
+use crate::task::TaskId;
+use crate::Reservation;
+
+/// A whole CPU, ppm.
+pub const WHOLE_PPM: u64 = 1_000_000;
+/// Bandwidths are added in parts of this: so fine that what is admitted by rounding is a nanosecond in minutes.
+const PARTS: u64 = 1_000_000_000_000;
+
+/// Which CPUs a reserved task may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// All of them.
+    Global,
+    /// The first on which it fits.
+    First,
+    /// The emptiest.
+    Worst,
+}
+
+/// A reserved task.
+struct Reserved {
+    server: Cbs,
+    /// Number of its queue: its CPU; 0 if global.
+    queue: usize,
+    /// Its budget is used up, and it waits for the next period.
+    throttled: bool,
+}
+
+/// See the file's header.
+pub struct Edf {
+    fit: Fit,
+    server: Server,
+    /// Of each queue, in [`PARTS`].
+    capacity: u64,
+    /// Waiting tasks, by deadline.
+    queues: Vec<BTreeSet<(u64, TaskId)>>,
+    /// Sum of Q/P of each queue, in [`PARTS`].
+    load: Vec<u64>,
+    /// By task.
+    reserved: Vec<Option<Reserved>>,
+    background: Wrr,
+}
+
+impl Edf {
+    /// `capacity_ppm`: up to which sum of Q/P a CPU takes reservations, if partitioned; [`WHOLE_PPM`]: all of it.
+    pub fn new(cpus: usize, fit: Fit, server: Server, capacity_ppm: u64) -> Self {
+        let queues = if fit == Fit::Global { 1 } else { cpus };
+        Self {
+            fit,
+            server,
+            capacity: capacity_ppm * (PARTS / WHOLE_PPM),
+            queues: vec![BTreeSet::new(); queues],
+            load: vec![0; queues],
+            reserved: Vec::new(),
+            background: Wrr::default(),
+        }
+    }
+
+    /// The queue for a new reservation, if there is one.
+    fn place(&self, core: &Core, id: TaskId, bandwidth: u64) -> Option<usize> {
+        if self.fit == Fit::Global {
+            return Some(0);
+        }
+        let allowed = &core.tasks[id].allowed;
+        let fits = |&cpu: &usize| {
+            allowed.has(cpu) && self.load[cpu].saturating_add(bandwidth) <= self.capacity
+        };
+        let mut fitting = (0..self.queues.len()).filter(fits);
+        match self.fit {
+            Fit::Worst => fitting.min_by_key(|&cpu| self.load[cpu]),
+            _ => fitting.next(),
+        }
+    }
+
+    fn forget(&mut self, id: TaskId) {
+        if let Some(old) = self.reserved[id].take() {
+            self.load[old.queue] -= old.server.bandwidth(PARTS);
+        }
+    }
+
+    /// A reserved task that is runnable goes into its queue, or waits for its next period.
+    fn enqueue(&mut self, core: &mut Core, id: TaskId) {
+        let Some(r) = &mut self.reserved[id] else {
+            return;
+        };
+        if r.server.budget == 0 {
+            if self.server == Server::Hard && r.server.deadline > core.now {
+                r.throttled = true;
+                core.alarm(r.server.deadline, id as u64);
+                return;
+            }
+            r.server.replenish(core.now);
+        }
+        self.queues[r.queue].insert((r.server.deadline, id));
+    }
+
+    /// The deadline of what runs there; None: it runs nothing, or a best-effort task.
+    fn running(&self, core: &Core, cpu: usize) -> Option<u64> {
+        let r = self.reserved[core.cpus[cpu].curr?].as_ref()?;
+        Some(r.server.deadline)
+    }
+}
+
+impl Policy for Edf {
+    fn born(&mut self, core: &mut Core, id: TaskId) {
+        self.reserved.push(None);
+        self.background.born(core, id);
+    }
+
+    fn exec(&mut self, core: &mut Core, id: TaskId, wanted: Option<Reservation>) -> bool {
+        self.forget(id);
+        let Some(wanted) = wanted else { return false };
+        let server = Cbs::new(wanted, core.now);
+        let bandwidth = server.bandwidth(PARTS);
+        let Some(queue) = self.place(core, id, bandwidth) else {
+            return false;
+        };
+        self.load[queue] += bandwidth;
+        self.reserved[id] = Some(Reserved {
+            server,
+            queue,
+            throttled: false,
+        });
+        true
+    }
+
+    fn wake(&mut self, core: &mut Core, id: TaskId) {
+        match &mut self.reserved[id] {
+            Some(r) => {
+                r.server.wake(core.now);
+                self.enqueue(core, id);
+            }
+            None => self.background.wake(core, id),
+        }
+    }
+
+    fn put(&mut self, core: &mut Core, id: TaskId) {
+        match &self.reserved[id] {
+            Some(_) => self.enqueue(core, id),
+            None => self.background.put(core, id),
+        }
+    }
+
+    fn sleep(&mut self, core: &mut Core, id: TaskId) {
+        if self.reserved[id].is_none() {
+            self.background.sleep(core, id);
+        }
+    }
+
+    fn exit(&mut self, core: &mut Core, id: TaskId) {
+        if self.reserved[id].is_none() {
+            self.background.exit(core, id);
+        }
+        self.forget(id);
+    }
+
+    fn pick(&mut self, core: &mut Core, cpu: usize) -> Option<TaskId> {
+        let queue = if self.fit == Fit::Global { 0 } else { cpu };
+        let may = |&&(_, id): &&(u64, TaskId)| core.tasks[id].allowed.has(cpu);
+        let first = self.queues[queue].iter().find(may).copied();
+        if let Some(first) = first {
+            self.queues[queue].remove(&first);
+            return Some(first.1);
+        }
+        self.background.pick(core, cpu)
+    }
+
+    fn rival(&self, core: &Core, id: TaskId) -> Option<usize> {
+        let Some(r) = &self.reserved[id] else {
+            return self.background.rival(core, id);
+        };
+        if r.throttled {
+            return None;
+        }
+        if let Some(cpu) = core.idle_for(id) {
+            if self.fit == Fit::Global || cpu == r.queue {
+                return Some(cpu);
+            }
+        }
+        // a best-effort task gives way before the latest deadline does
+        let deadline = |cpu| self.running(core, cpu).unwrap_or(u64::MAX);
+        let (from, to) = match self.fit {
+            Fit::Global => (0, core.cpus.len()),
+            _ => (r.queue, r.queue + 1),
+        };
+        let allowed = &core.tasks[id].allowed;
+        let latest = (from..to)
+            .filter(|&cpu| allowed.has(cpu))
+            .max_by_key(|&cpu| (deadline(cpu), core.tasks[id].cpu == Some(cpu)))?;
+        (deadline(latest) > r.server.deadline).then_some(latest)
+    }
+
+    fn charge(&mut self, core: &Core, id: TaskId, ran: u64) {
+        match &mut self.reserved[id] {
+            Some(r) => r.server.budget -= ran,
+            None => self.background.charge(core, id, ran),
+        }
+    }
+
+    fn limit(&self, core: &Core, id: TaskId) -> u64 {
+        match &self.reserved[id] {
+            Some(r) => r.server.budget,
+            None => self.background.limit(core, id),
+        }
+    }
+
+    fn alarm(&mut self, core: &mut Core, what: u64) -> Option<TaskId> {
+        let id = what as TaskId;
+        let r = self.reserved[id].as_mut().filter(|r| r.throttled)?;
+        r.throttled = false;
+        self.enqueue(core, id);
+        Some(id)
+    }
+}

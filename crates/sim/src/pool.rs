@@ -1,0 +1,131 @@
+//! Many runs on all cores. In processes, not threads: the scheduler's variables are C's globals, so a process
+//! plays one simulation at a time. Each child is this executable again, as a worker: it reads a job a line (JSON)
+//! and writes an answer a line. Answers come back in the order of their jobs, however many cores there are.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+/// Why answers are missing.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// This executable cannot be found or started again, or a pipe broke.
+    #[error("starting a worker: {0}")]
+    Start(io::Error),
+    /// A worker ended before it answered; what it said on standard error has been shown.
+    #[error("a worker ended while it had this job: {0}")]
+    Ended(String),
+    /// A worker could not be understood.
+    #[error("a worker's answer: {0}")]
+    Answer(serde_json::Error),
+}
+
+/// How many workers run at a time: one for each core.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Have the jobs done by at most `workers` children: this executable with `args`. `told` hears how many are done.
+///
+/// # Errors
+/// The first that occurs; the other workers end after their current job.
+pub fn spread<J: Serialize + Sync, A: DeserializeOwned + Send>(
+    args: &[&str],
+    jobs: &[J],
+    workers: usize,
+    mut told: impl FnMut(usize),
+) -> Result<Vec<A>, PoolError> {
+    let next = AtomicUsize::new(0);
+    let (send, answers) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..workers.clamp(1, jobs.len().max(1)) {
+            let (send, next) = (send.clone(), &next);
+            scope.spawn(move || {
+                let result = serve(args, jobs, next, &send);
+                if let Err(error) = result {
+                    next.store(jobs.len(), Ordering::Relaxed); // no new jobs
+                    let _ = send.send(Err(error));
+                }
+            });
+        }
+        drop(send);
+        let mut done: Vec<Option<A>> = jobs.iter().map(|_| None).collect();
+        let mut failed = None;
+        for (count, answer) in answers.iter().enumerate() {
+            match answer {
+                Ok((at, answer)) => done[at] = Some(answer),
+                Err(error) => failed = failed.or(Some(error)),
+            }
+            told(count + 1);
+        }
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(done.into_iter().flatten().collect()),
+        }
+    })
+}
+
+/// One worker, until there are no more jobs.
+fn serve<J: Serialize, A: DeserializeOwned>(
+    args: &[&str],
+    jobs: &[J],
+    next: &AtomicUsize,
+    send: &mpsc::Sender<Result<(usize, A), PoolError>>,
+) -> Result<(), PoolError> {
+    let exe = std::env::current_exe().map_err(PoolError::Start)?;
+    let mut worker = Worker(
+        Command::new(exe)
+            .args(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(PoolError::Start)?,
+    );
+    let missing = || PoolError::Start(io::ErrorKind::BrokenPipe.into());
+    let mut to = worker.0.stdin.take().ok_or_else(missing)?;
+    let mut from = BufReader::new(worker.0.stdout.take().ok_or_else(missing)?);
+    loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let Some(job) = jobs.get(at) else {
+            return Ok(());
+        };
+        let job = serde_json::to_string(job).map_err(PoolError::Answer)?;
+        let mut answer = String::new();
+        let asked = writeln!(to, "{job}").and_then(|()| to.flush());
+        let read = asked.and_then(|()| from.read_line(&mut answer));
+        if !read.is_ok_and(|bytes| bytes > 0) {
+            return Err(PoolError::Ended(job));
+        }
+        let answer = serde_json::from_str(&answer).map_err(PoolError::Answer)?;
+        let _ = send.send(Ok((at, answer)));
+    }
+}
+
+/// A child whose end is waited for. Its standard input is closed by then, so it ends by itself.
+struct Worker(Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// The other end: answer jobs from standard input until it ends.
+///
+/// # Errors
+/// A pipe that breaks (the parent is gone), or a line that is no job.
+pub fn answer<J: DeserializeOwned, A: Serialize>(mut work: impl FnMut(J) -> A) -> io::Result<()> {
+    for line in io::stdin().lock().lines() {
+        let answer = work(serde_json::from_str(&line?)?);
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}", serde_json::to_string(&answer)?)?;
+        out.flush()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! Tests of schedulability that need no simulation; each is a column of its own in the study.
+
+use crate::study::taskset::PeriodicTask;
+
+/// Is the set schedulable on so many CPUs?
+pub type Test = fn(&[PeriodicTask], usize) -> bool;
+
+/// All of them, by the name of their column. EDF-WM's test (bpf/policy/wmr.h) gets its row here.
+pub const TESTS: [(&str, Test); 2] = [("test-ff", first_fit), ("test-wf", worst_fit)];
+
+/// Partitioned EDF, first-fit: each task on the first CPU on which the sum of C/T stays within 1 (Liu and Layland).
+fn first_fit(tasks: &[PeriodicTask], cpus: usize) -> bool {
+    fits(tasks, cpus, |loads, share| {
+        loads.iter().position(|load| load + share <= WHOLE)
+    })
+}
+
+/// The same, each task on the emptiest CPU.
+fn worst_fit(tasks: &[PeriodicTask], cpus: usize) -> bool {
+    fits(tasks, cpus, |loads, share| {
+        let emptiest = (0..loads.len()).min_by_key(|&cpu| loads[cpu])?;
+        (loads[emptiest] + share <= WHOLE).then_some(emptiest)
+    })
+}
+
+const WHOLE: u64 = 1_000_000_000_000;
+
+fn fits(tasks: &[PeriodicTask], cpus: usize, place: impl Fn(&[u64], u64) -> Option<usize>) -> bool {
+    let mut loads = vec![0; cpus];
+    tasks.iter().all(|task| {
+        let share = u128::from(task.work) * u128::from(WHOLE) / u128::from(task.period);
+        place(&loads, share as u64)
+            .map(|cpu| loads[cpu] += share as u64)
+            .is_some()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(tasks: &[(u64, u64)]) -> Vec<PeriodicTask> {
+        let task = |&(work, period): &(u64, u64)| PeriodicTask { work, period };
+        tasks.iter().map(task).collect()
+    }
+
+    #[test]
+    fn fits_differ() {
+        let light_first = set(&[(2, 10), (2, 10), (9, 10)]);
+        assert!(first_fit(&light_first, 2));
+        assert!(!worst_fit(&light_first, 2), "0.2 and 0.2, and 0.9 nowhere");
+        // 0.4, 0.7, 0.6: the first CPU is full with 0.4 and 0.6
+        assert!(first_fit(&set(&[(4, 10), (7, 10), (6, 10)]), 2));
+        assert!(!first_fit(&set(&[(6, 10), (6, 10), (6, 10)]), 2));
+        assert!(first_fit(&set(&[(1, 1), (1, 3), (1, 3), (1, 3)]), 2));
+    }
+}
