@@ -25,6 +25,16 @@ typedef long long s64;
 /* Later than any time: 146 years. Not ~0, which time_before() would take for just before 0. */
 #define TIME_NEVER (1ULL << 62)
 
+/*
+ * A function with loops that is called in loops. In BPF it is one of its own, which the verifier looks at by
+ * itself, and not again for each call: that would be too much for it.
+ */
+#ifdef __bpf__
+#define VERIFIED_ONCE __attribute__((noinline, weak))
+#else
+#define VERIFIED_ONCE static inline
+#endif
+
 /* a is before b, on a clock that may wrap (virtual times do) */
 static inline bool time_before(u64 a, u64 b)
 {

@@ -208,12 +208,14 @@ static inline u64 wmr_demand(const struct wmr_member *m, u64 length)
 }
 
 /* What is free at @length for a newcomer with @period and @window: the most Q' with dbf*(length) in it, ns. */
-static inline u64 wmr_room_at(const struct wmr_roster *r, u64 length, u64 period, u64 window,
+VERIFIED_ONCE u64 wmr_room_at(const struct wmr_roster *r, u64 length, u64 period, u64 window,
 			      u64 capacity_ppm)
 {
 	u64 room = length / 1000 * capacity_ppm / 1000, taken = 0, jobs, rest;
 	u32 i;
 
+	if (!r)
+		return 0; /* for the verifier */
 	for (i = 0; i < WMR_MEMBERS; i++)
 		if (i < r->members)
 			taken += wmr_demand(&r->member[i], length);
@@ -226,24 +228,6 @@ static inline u64 wmr_room_at(const struct wmr_roster *r, u64 length, u64 period
 	if (jobs < WMR_STEPS || !rest)
 		return room / jobs;
 	return room * (period / 1000) / ((jobs * period + rest) / 1000 + 1);
-}
-
-/* The least of @room and what is free at the steps at @first, and every @every from there. */
-static inline u64 wmr_room_along(const struct wmr_roster *r, u64 first, u64 every, u64 period, u64 window,
-				 u64 capacity_ppm, u64 room)
-{
-	u32 step;
-
-	for (step = 0; step < WMR_STEPS; step++) {
-		u64 length = first + step * every, at;
-
-		if (length < window)
-			continue;
-		at = wmr_room_at(r, length, period, window, capacity_ppm);
-		if (at < room)
-			room = at;
-	}
-	return room;
 }
 
 /* Bandwidth of one member, ppm, rounded up. */
@@ -283,18 +267,29 @@ static inline bool wmr_windowed(const struct wmr_roster *r)
 static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 capacity_ppm)
 {
 	u64 promised = wmr_promised(r), room;
-	u32 i;
+	u32 i, step;
 
 	if (promised >= capacity_ppm || r->members >= WMR_MEMBERS)
 		return 0;
 	room = period / 1000 * (capacity_ppm - promised) / 1000;
 	if (window == period && !wmr_windowed(r))
-		return room; /* sum Q/P <= 1 is all */
-	room = wmr_room_along(r, window, period, period, window, capacity_ppm, room);
-	for (i = 0; i < WMR_MEMBERS; i++) {
-		if (i < r->members)
-			room = wmr_room_along(r, r->member[i].window, r->member[i].period, period, window,
-					      capacity_ppm, room);
+		return room;                 /* sum Q/P <= 1 is all */
+	for (i = 0; i <= WMR_MEMBERS; i++) { /* the last one is the newcomer */
+		u64 length = window, every = period;
+
+		if (i < WMR_MEMBERS) {
+			if (i >= r->members)
+				continue;
+			length = r->member[i].window;
+			every = r->member[i].period;
+		}
+		for (step = 0; step < WMR_STEPS; step++, length += every) {
+			u64 free =
+				length < window ? room : wmr_room_at(r, length, period, window, capacity_ppm);
+
+			if (free < room)
+				room = free;
+		}
 	}
 	return room;
 }
