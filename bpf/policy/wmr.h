@@ -347,21 +347,22 @@ static inline void wmr_join(struct wmr_roster *r, u64 slot, u64 runtime, u64 win
 	r->version++;
 }
 
+/* @slot leaves; it has one place here at most, since its parts are on different CPUs. */
 static inline void wmr_leave(struct wmr_roster *r, u64 slot)
 {
-	u32 i, kept = 0;
+	u32 last = r->members - 1, i;
 
 	for (i = 0; i < WMR_MEMBERS; i++) {
 		if (i >= r->members)
 			break;
-		if (r->member[i].slot == slot)
+		if (r->member[i].slot != slot)
 			continue;
-		if (kept < WMR_MEMBERS)
-			r->member[kept] = r->member[i];
-		kept++;
+		if (last < WMR_MEMBERS)
+			r->member[i] = r->member[last];
+		r->members = last;
+		r->version++;
+		break;
 	}
-	r->members = kept;
-	r->version++;
 }
 
 #endif /* APLOMB_POLICY_WMR_H */
