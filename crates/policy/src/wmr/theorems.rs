@@ -11,7 +11,7 @@
 use super::machine::{place, Machine, Task};
 use super::{bandwidth, least_ns, Member, Roster, Split, MEMBERS};
 use crate::edf::plans::{good, hostile, on_time, periods, Plan, END};
-use crate::{MS, PPM};
+use crate::{MS, PPM, SEC};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -55,6 +55,11 @@ fn run(cpus: usize, wishes: &[Wish], n: usize) -> (Machine, Vec<Wish>, usize) {
     let mut machine = Machine::new(cpus, tasks);
     machine.run(END);
     (machine, admitted, good)
+}
+
+/// All that a spec may ask for: 1 ms to 10 s.
+fn any_period() -> impl Strategy<Value = u64> {
+    prop_oneof![2 => periods(), 1 => MS..=10 * SEC]
 }
 
 /// How much of `intervals` is within `from..to`.
@@ -116,7 +121,7 @@ proptest! {
 
     /// Theorem 4: above the staircase of n windows at any length, and below it by no more than the line.
     #[test]
-    fn reckoned_demand_is_an_upper_bound(period in periods(), n in 1u64..9, share in 1..=PPM, length in 0..100 * PPM,
+    fn reckoned_demand_is_an_upper_bound(period in any_period(), n in 1u64..9, share in 1..=PPM, length in 0..100 * PPM,
                                          near in prop::option::of(-2i64..3)) {
         let window = period / n;
         let runtime = (window * share / PPM).max(1);
@@ -136,7 +141,7 @@ proptest! {
 
     /// What there is room for keeps the exact demand within the time, at every step.
     #[test]
-    fn room_is_never_too_much(offers in prop::collection::vec((periods(), 1u64..9, 1..=PPM), 1..12),
+    fn room_is_never_too_much(offers in prop::collection::vec((any_period(), 1u64..9, 1..=PPM), 1..MEMBERS),
                               capacity in prop_oneof![Just(PPM), PPM / 2..PPM]) {
         let mut roster = Roster::default();
         for (slot, &(period, n, part)) in offers.iter().enumerate() {
@@ -160,7 +165,7 @@ proptest! {
 
     /// Whole periods: whoever fits by bandwidth is let in, but for roundings up to 1 ppm each.
     #[test]
-    fn whole_periods_fill_the_cpu(members in prop::collection::vec((periods(), 1..PPM), 1..MEMBERS), period in periods()) {
+    fn whole_periods_fill_the_cpu(members in prop::collection::vec((any_period(), 1..PPM), 1..MEMBERS), period in any_period()) {
         let mut roster = Roster::default();
         let sum: u64 = members.iter().map(|m| m.1).sum();
         for (slot, &(period, weight)) in members.iter().enumerate() {
