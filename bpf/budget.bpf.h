@@ -22,31 +22,6 @@ static __always_inline bool background_due(u32 cpu, struct cpu_ctx *c, bool runs
 	return !background_laxity(&c->background, now) && (runs || fair_waiting(cpu));
 }
 
-/* End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. */
-static int cpu_timer(void *map, u32 *cpu, struct timer_slot *slot)
-{
-	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
-	return 0;
-}
-
-static __always_inline void cpu_timer_start(u32 cpu, u64 ns)
-{
-	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
-
-	if (!slot)
-		return;
-	bpf_timer_set_callback(&slot->timer, cpu_timer); /* before 7.x a cancel takes it away */
-	bpf_timer_start(&slot->timer, ns, BPF_F_TIMER_CPU_PIN);
-}
-
-static __always_inline void cpu_timer_cancel(u32 cpu)
-{
-	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
-
-	if (slot)
-		bpf_timer_cancel(&slot->timer);
-}
-
 /* Best-effort work begins its turn on @cpu. */
 static __always_inline void turn_begin(u32 cpu, struct cpu_ctx *c)
 {

@@ -54,6 +54,14 @@ static __always_inline bool is_guaranteed(const struct server *s)
 	return s->info.split.parts > 0;
 }
 
+/* Does a thread of @s run on its budget now? What it has run so far is not charged yet. */
+static __always_inline bool runs_on_budget(const struct server *s)
+{
+	const struct cpu_ctx *c = cpu_ctx(s->info.cpu);
+
+	return c->slot == s->info.slot && c->by_right == RIGHT_OWN;
+}
+
 /* A wake-up, then Listing 1, or the same for windows; the server's CPU follows. Called with s->lock held. */
 static __always_inline u32 server_assign(struct server *s, u64 now, bool wake)
 {
@@ -116,15 +124,24 @@ static __always_inline bool best_effort_turn(const struct cpu_ctx *c)
 	return c->turn || c->in_turn;
 }
 
+/* Something reserved is sent to @cpu: if it is idle, nobody else is to pick it. */
+static __always_inline void claim(s32 cpu)
+{
+	if (nr_cpus > 1)
+		scx_bpf_test_and_clear_cpu_idle(cpu);
+}
+
 /* Make @cpu choose again if @deadline is earlier than what it runs; else find an idle one to help. */
 static __always_inline void preempt(struct task_struct *p, s32 cpu, u64 deadline)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	if (time_before(deadline, c->deadline) && !best_effort_turn(c))
+	if (time_before(deadline, c->deadline) && !best_effort_turn(c)) {
+		claim(cpu);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	else if (nr_cpus > 1)
+	} else if (nr_cpus > 1) {
 		ask_idle(p);
+	}
 }
 
 /* Does @p, whose server @s has no budget, wait off the CPU? */
@@ -147,7 +164,7 @@ static __noinline void stand(struct task_struct *p, struct task_ctx *t, struct s
 {
 	u64 now = bpf_ktime_get_ns(), back = 0, slack = 0;
 	bool lent = false;
-	u32 change;
+	u32 change = EDF_KEPT;
 
 	if (wake)
 		back = reclaim_back(s, &lent);
@@ -155,7 +172,8 @@ static __noinline void stand(struct task_struct *p, struct task_ctx *t, struct s
 	bpf_spin_lock(&s->lock);
 	if (lent) /* past its deadline what it lent is gone, as its budget would be; but it had one */
 		s->info.edf.budget += back || time_before(now, s->info.edf.deadline) ? back : 1;
-	change = server_assign(s, now, wake);
+	if (!runs_on_budget(s)) /* else when that thread stops */
+		change = server_assign(s, now, wake);
 	at->right = edf_eligible(&s->info.edf, now) ? RIGHT_OWN : RIGHT_NONE;
 	at->deadline = s->info.edf.deadline;
 	at->start = s->info.edf.start;
@@ -210,9 +228,15 @@ static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *
 	t->fair_vtime = p->scx.dsq_vtime;
 	t->by_right = at.right;
 	c = cpu_ctx(at.cpu);
+	if ((enq_flags & SCX_ENQ_LAST) && task_cpu(p) == at.cpu) {
+		/* dispatch did not let it go on, but its period began just now */
+		dsq_insert(p, SCX_DSQ_LOCAL, at.slice, enq_flags);
+		return true;
+	}
 	if ((enq_flags & SCX_ENQ_WAKEUP) && c->deadline == TIME_NEVER && !best_effort_turn(c) &&
 	    task_cpu(p) == at.cpu && !scx_bpf_dsq_nr_queued(DSQ_EDF(at.cpu))) {
 		c->deadline = at.deadline;
+		claim(at.cpu);
 		dsq_insert(p, SCX_DSQ_LOCAL, at.slice, enq_flags | SCX_ENQ_PREEMPT);
 		return true;
 	}
@@ -331,7 +355,7 @@ static int server_timer(void *map, u32 *slot, struct server *s)
 	bool again;
 
 	before = s->info.cpu;
-	if (is_split(s) && cpu_ctx(before)->slot == s->info.slot && cpu_ctx(before)->by_right == RIGHT_OWN) {
+	if (is_split(s) && runs_on_budget(s)) {
 		/* its window ends while it runs: accounts first, and the enqueue after that moves it */
 		scx_bpf_kick_cpu(before, SCX_KICK_PREEMPT);
 		return 0;

@@ -10,6 +10,7 @@
 #define APLOMB_SERVER_BPF_H
 
 #include "governor.bpf.h"
+#include "timer.bpf.h"
 
 /* A thread joins @s, in its @generation; if that one is over, it has no server. */
 static __always_inline void task_join(struct task_ctx *t, u32 slot, struct server *s, u32 generation)
@@ -120,19 +121,23 @@ static __always_inline bool table_is_crowded(void)
 }
 
 /*
- * @p execs while it runs on the server that it had: what it ran since it was sent is charged, in whole,
- * to the new one when it stops. Otherwise a program that execs itself would run for nothing.
+ * @p execs, and has another server than before, if it had one. If that is in the middle of a run on that one,
+ * what it ran since it was sent is charged, in whole, to the new one: otherwise a program that execs itself
+ * would run for nothing. The CPU looks at it anew, since its budget is another, or it has one now.
  */
 static __always_inline void run_goes_on(const struct task_struct *p, const struct task_ctx *t, u32 old_slot,
 					u32 old_generation)
 {
-	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
+	u32 cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	if (bpf_get_current_task_btf()->pid != p->pid || c->slot != old_slot ||
-	    c->generation != old_generation)
+	if (bpf_get_current_task_btf()->pid != p->pid)
 		return;
-	c->slot = t->slot;
-	c->generation = t->generation;
+	if (old_slot && c->slot == old_slot && c->generation == old_generation) {
+		c->slot = t->slot;
+		c->generation = t->generation;
+	}
+	cpu_timer_start(cpu, NSEC_PER_USEC);
 }
 
 /*
@@ -187,8 +192,6 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 	s->info.state = SERVER_REJECTED;
 	slots_cover(slot);
 	task_join(t, slot, s, s->info.generation);
-	if (old_slot)
-		run_goes_on(p, t, old_slot, old_generation);
 	__sync_fetch_and_add(&nr_servers, 1);
 	governor_wake();
 	if (parent)
@@ -198,6 +201,7 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 		edf_succeed(&s->info.edf, &before, s->info.edf.start);
 		bpf_spin_unlock(&s->lock);
 	}
+	run_goes_on(p, t, old_slot, old_generation);
 	return true;
 }
 

@@ -160,6 +160,7 @@ struct {
 
 struct cpu_ctx {
 	u64 deadline;    /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
+	u64 timer_due;   /* cpu_timer is set for then; TIME_NEVER: for nothing */
 	u64 exec_start;  /* the running task's total CPU time when it began to run */
 	u64 reserved_ns; /* run by right since the governor's last look */
 	struct load load;

@@ -378,6 +378,7 @@ static inline void wmr_leave(struct wmr_roster *r, u64 slot)
 {
 	u32 i, last = r->members - 1;
 
+	/* not one loop with shifts: the verifier would follow each way through it */
 	for (i = 0; i < WMR_MEMBERS; i++) {
 		if (i >= r->members)
 			return;

@@ -143,7 +143,7 @@ impl Roster {
         unsafe { policy_wmr_join(self, slot, runtime, window, period) }
     }
 
-    /// Forgets all that was promised to `slot`.
+    /// Forgets what was promised to `slot`, if anything was.
     pub fn leave(&mut self, slot: u64) {
         unsafe { policy_wmr_leave(self, slot) }
     }

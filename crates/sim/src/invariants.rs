@@ -22,9 +22,6 @@ const PINNED: u64 = 0x2_0000;
 /// `EV_ADMITTED` of bpf/intf.h.
 const ADMITTED: u32 = 3;
 
-/// A program that executes another in the middle of a run goes on under the timer of the budget that it had
-/// (`run_goes_on` sets none), and pays back what that is too much.
-const EXEC_SETS_THE_TIMER: bool = false;
 /// Beside what timers and kicks are late: the shortest time that a budget's timer is set for
 /// (`reserved_running`), ns.
 const BUDGET_BOUND_NS: u64 = 1_000;
@@ -145,7 +142,8 @@ impl Invariants {
                 budget: view.budget,
             };
         }
-        let same_program = run.execs == c.execs.get() || EXEC_SETS_THE_TIMER;
+        // what it ran before an exec is charged to the new budget, and paid back if that is too much
+        let same_program = run.execs == c.execs.get();
         let Some(id) = c.curr.get().filter(|_| view.by_right == 1 && same_program) else {
             return;
         };

@@ -177,6 +177,14 @@ extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuMask, _flags: u64) -> i32
 }
 
 #[no_mangle]
+extern "C" fn scx_bpf_test_and_clear_cpu_idle(cpu: i32) -> bool {
+    let Some(cpu) = cpu_number(cpu) else {
+        return false;
+    };
+    with(|s| s.claim_idle(&CpuMask::only(cpu), None).is_some())
+}
+
+#[no_mangle]
 extern "C" fn scx_bpf_nr_cpu_ids() -> u32 {
     with(|s| s.cpus.len() as u32)
 }

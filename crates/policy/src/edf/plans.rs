@@ -111,3 +111,11 @@ pub const FOREVER: Burst = Burst {
     when: When::At(0),
     work: 1 << 60,
 };
+
+/// How much of `intervals`, which are in order and apart, is within `from..to`.
+pub fn within(intervals: &[(u64, u64)], from: u64, to: u64) -> u64 {
+    let first = intervals.partition_point(|i| i.1 <= from);
+    let overlap = |i: &(u64, u64)| i.1.min(to) - i.0.max(from);
+    let inside = intervals[first..].iter().take_while(|i| i.0 < to);
+    inside.map(overlap).sum()
+}

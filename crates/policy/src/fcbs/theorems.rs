@@ -10,7 +10,7 @@
 //!    has anomalies), but so it is of a player with heavy frames.
 
 use crate::edf::cpu::{Burst, Cpu, Task, When};
-use crate::edf::plans::{good, hostile, on_time, runtimes, total, Plan, END};
+use crate::edf::plans::{good, hostile, on_time, runtimes, total, within, Plan, END};
 use crate::edf::Policy;
 use crate::{MS, SEC};
 use proptest::prelude::*;
@@ -46,14 +46,6 @@ fn run(tasks: Vec<Task>, spare: bool) -> Cpu {
 fn hostile_tasks<'a>(plans: &'a [Plan], runtimes: &'a [u64]) -> impl Iterator<Item = Task> + 'a {
     let pairs = plans.iter().zip(runtimes);
     pairs.map(|(p, &q)| Task::new(q, p.period, p.pranks(q)))
-}
-
-/// How much of `intervals`, which are in order and apart, is within `from..to`.
-fn within(intervals: &[(u64, u64)], from: u64, to: u64) -> u64 {
-    let first = intervals.partition_point(|i| i.1 <= from);
-    let overlap = |i: &(u64, u64)| i.1.min(to) - i.0.max(from);
-    let inside = intervals[first..].iter().take_while(|i| i.0 < to);
-    inside.map(overlap).sum()
 }
 
 fn length(runs: &[(u64, u64)]) -> u64 {

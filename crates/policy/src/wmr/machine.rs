@@ -2,10 +2,14 @@
 //!
 //! It calls the header where `bpf/reserved.bpf.h` does. A wake-up is wake, assign. A stop is charge,
 //! assign, and sleep if the task sleeps. At a window's end whoever is in it is assigned the next.
+//!
+//! With `reclaim` each CPU has a bank (fcbs.h): sleepers lend, and whoever waits for its next window draws on
+//! the bank of the CPU where it was in the last one.
 
 use super::{Roster, Split, PARTS};
 use crate::edf::cpu::{Burst, Trace, When};
 use crate::edf::{Change, Server};
+use crate::fcbs::{Bank, Loan};
 use std::collections::VecDeque;
 
 /// Who controls a server: wmr.h, or, to show why it should not, the wake rule of edf.h.
@@ -31,6 +35,9 @@ pub struct Task {
     pub cpus: Vec<i32>,
     /// Each window, start, deadline and Q', in which it wanted more.
     pub wanting: Vec<(u64, u64, u64)>,
+    /// The CPU of the last window that has begun.
+    cpu: i32,
+    loan: Loan,
     plan: VecDeque<Burst>,
     state: State,
 }
@@ -46,6 +53,8 @@ impl Task {
             trace: Trace::default(),
             cpus: Vec::new(),
             wanting: Vec::new(),
+            cpu: split.cpu[0],
+            loan: Loan::default(),
             plan: plan.into_iter().collect(),
             state: State::Done,
         };
@@ -89,10 +98,6 @@ impl Task {
         matches!(self.state, State::Ready { .. })
     }
 
-    pub fn cpu(&self) -> i32 {
-        self.split.cpu[self.split.window as usize % PARTS]
-    }
-
     fn wake(&mut self, now: u64) {
         match self.control {
             Control::Windows => self.split.wake(&mut self.server, now),
@@ -117,6 +122,13 @@ impl Task {
         }
     }
 
+    /// It is where its window is, once that has begun.
+    fn arrive(&mut self, now: u64) {
+        if self.server.start <= now {
+            self.cpu = self.split.cpu[self.split.window as usize % PARTS];
+        }
+    }
+
     /// Its window ends while it is ready, `ran` ns after its budget was last charged.
     fn look_at_deadline(&mut self, ran: u64) {
         let left = (self.server.budget - ran as i64).max(0) as u64;
@@ -127,11 +139,23 @@ impl Task {
     }
 }
 
+#[derive(Clone, Copy, PartialEq)]
+struct Running {
+    task: usize,
+    /// On its own budget, or on the bank.
+    own: bool,
+    since: u64,
+}
+
 pub struct Machine {
     pub tasks: Vec<Task>,
     pub now: u64,
-    /// What runs on each CPU, and since when.
-    running: Vec<Option<(usize, u64)>>,
+    pub reclaim: bool,
+    pub banks: Vec<Bank>,
+    /// All that was ever lent, and given back, ns.
+    pub lent: u64,
+    pub returned: u64,
+    running: Vec<Option<Running>>,
 }
 
 /// Events after which [`Machine::run`] ends early: a plan may be of nanoseconds.
@@ -142,6 +166,10 @@ impl Machine {
         Machine {
             tasks,
             now: 0,
+            reclaim: false,
+            banks: vec![Bank::default(); cpus],
+            lent: 0,
+            returned: 0,
             running: vec![None; cpus],
         }
     }
@@ -153,9 +181,9 @@ impl Machine {
             self.wake_sleepers();
             for cpu in 0..self.running.len() {
                 let next = self.choose(cpu);
-                if next != self.running[cpu].map(|r| r.0) {
+                if next != self.running[cpu] {
                     self.stop(cpu, false);
-                    self.running[cpu] = next.map(|task| (task, self.now));
+                    self.begin(cpu, next);
                 }
             }
             let t = self.next_event().min(end);
@@ -171,48 +199,82 @@ impl Machine {
 
     fn wake_sleepers(&mut self) {
         for task in &mut self.tasks {
-            if matches!(task.state, State::Asleep { until } if until <= self.now) {
-                task.wake(self.now);
-                task.begin_burst(self.now);
+            if !matches!(task.state, State::Asleep { until } if until <= self.now) {
+                continue;
             }
+            if task.loan.lent > 0 && self.now < task.server.deadline {
+                let bank = &mut self.banks[task.cpu as usize];
+                let back = bank.take_back(&mut task.loan, self.now);
+                task.server.budget = back as i64;
+                self.returned += back;
+            }
+            task.loan.lent = 0;
+            task.wake(self.now);
+            task.begin_burst(self.now);
+            task.arrive(self.now);
         }
     }
 
-    /// Budgets that are used up, and windows that are over.
+    /// Budgets that are used up, windows that are over, and those that begin.
     fn end_windows(&mut self) {
         for i in 0..self.tasks.len() {
-            let on = self
-                .running
-                .iter()
-                .position(|r| r.is_some_and(|r| r.0 == i));
-            let ran = on
-                .and_then(|cpu| self.running[cpu])
-                .map_or(0, |r| self.now - r.1);
+            let own = |r: &Option<Running>| r.is_some_and(|r| r.task == i && r.own);
+            let on = self.running.iter().position(own);
+            let since = on.and_then(|cpu| self.running[cpu]).map(|r| r.since);
+            let ran = since.map_or(0, |since| self.now - since);
             let task = &mut self.tasks[i];
-            let over =
-                task.ready() && task.server.start <= self.now && task.server.deadline <= self.now;
+            let s = task.server;
+            let over = task.ready() && s.start <= self.now && s.deadline <= self.now;
             if over {
                 task.look_at_deadline(ran);
             }
             match on {
-                Some(cpu) if over || task.server.budget <= ran as i64 => self.stop(cpu, false),
+                Some(cpu) if over || s.budget <= ran as i64 => self.stop(cpu, false),
                 None if over => task.assign(self.now),
                 _ => {}
             }
+            self.tasks[i].arrive(self.now);
         }
     }
 
     /// Earliest deadline first; among equals whoever runs goes on.
-    fn choose(&self, cpu: usize) -> Option<usize> {
-        let here = |i: &usize| {
-            let task = &self.tasks[*i];
-            task.ready() && task.cpu() == cpu as i32 && task.server.eligible(self.now)
+    fn choose(&self, cpu: usize) -> Option<Running> {
+        let running = |task, own| {
+            let same = self.running[cpu].filter(|r| r.task == task && r.own == own);
+            same.unwrap_or(Running {
+                task,
+                own,
+                since: self.now,
+            })
         };
-        let earliest = |&i: &usize| {
-            let goes_on = self.running[cpu].is_some_and(|r| r.0 == i);
-            (self.tasks[i].server.deadline, !goes_on)
+        let here = || {
+            let tasks = self.tasks.iter().enumerate();
+            tasks.filter(|(_, t)| t.ready() && t.cpu == cpu as i32)
         };
-        (0..self.tasks.len()).filter(here).min_by_key(earliest)
+        let earliest = |(i, t): &(usize, &Task)| {
+            let goes_on = self.running[cpu].is_some_and(|r| r.task == *i);
+            (t.server.deadline, !goes_on)
+        };
+        let eligible = |t: &Task| t.server.eligible(self.now);
+        let own = here().filter(|(_, t)| eligible(t)).min_by_key(earliest);
+        let bank = &self.banks[cpu];
+        if bank.slack(self.now) > 0 && own.is_none_or(|(_, t)| bank.deadline < t.server.deadline) {
+            let overrunner = here().filter(|(_, t)| !eligible(t)).min_by_key(earliest);
+            if let Some((i, _)) = overrunner {
+                return Some(running(i, false));
+            }
+        }
+        own.map(|(i, _)| running(i, true))
+    }
+
+    fn begin(&mut self, cpu: usize, next: Option<Running>) {
+        self.running[cpu] = next;
+        let bank = &mut self.banks[cpu];
+        match next {
+            Some(r) if r.own => bank.freeze(self.now, self.tasks[r.task].server.deadline),
+            Some(_) => bank.draw(self.now),
+            None => {}
+        }
     }
 
     fn next_event(&self) -> u64 {
@@ -230,11 +292,17 @@ impl Machine {
                 State::Done => {}
             }
         }
-        for &(i, since) in self.running.iter().flatten() {
-            if let State::Ready { left, .. } = self.tasks[i].state {
+        for (r, bank) in self.running.iter().zip(&self.banks) {
+            let Some(r) = r else { continue };
+            let task = &self.tasks[r.task];
+            if let State::Ready { left, .. } = task.state {
                 t = t.min(self.now + left);
-                t = t.min(since + self.tasks[i].server.budget.max(0) as u64);
             }
+            t = t.min(if r.own {
+                r.since + task.server.budget.max(0) as u64
+            } else {
+                bank.deadline.min(self.now + bank.slack(self.now))
+            });
         }
         t
     }
@@ -244,10 +312,10 @@ impl Machine {
         let ran = t - self.now;
         self.now = t;
         for cpu in 0..self.running.len() {
-            let Some((i, _)) = self.running[cpu] else {
+            let Some(r) = self.running[cpu] else {
                 continue;
             };
-            let task = &mut self.tasks[i];
+            let task = &mut self.tasks[r.task];
             let State::Ready { left, since } = task.state else {
                 unreachable!("a task that runs is ready")
             };
@@ -267,21 +335,36 @@ impl Machine {
     }
 
     fn stop(&mut self, cpu: usize, sleeps: bool) {
-        let Some((i, since)) = self.running[cpu].take() else {
+        let Some(r) = self.running[cpu].take() else {
             return;
         };
-        let task = &mut self.tasks[i];
+        let (task, bank) = (&mut self.tasks[r.task], &mut self.banks[cpu]);
+        bank.thaw(self.now);
         if sleeps {
             task.server.sleep();
         }
-        task.server.charge(self.now - since);
-        if self.now > since {
-            task.trace.runs.push((since, self.now));
-            task.cpus.push(cpu as i32);
+        let run = (r.since, self.now);
+        if !r.own {
+            task.trace.draws.push(run);
+        } else {
+            task.server.charge(self.now - r.since);
+            if self.now > r.since {
+                task.trace.runs.push(run);
+                task.cpus.push(cpu as i32);
+            }
+            task.assign(self.now);
         }
-        task.assign(self.now);
-        if sleeps {
-            task.split.sleep(&task.server, self.now);
+        task.arrive(self.now);
+        if !sleeps {
+            return;
+        }
+        task.split.sleep(&task.server, self.now);
+        if self.reclaim && task.server.eligible(self.now) {
+            let s = &mut task.server;
+            let bank = &mut self.banks[task.cpu as usize];
+            bank.give(&mut task.loan, self.now, s.budget as u64, s.deadline);
+            self.lent += s.budget as u64;
+            s.budget = 0;
         }
     }
 }

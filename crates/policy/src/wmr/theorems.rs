@@ -10,8 +10,8 @@
 
 use super::machine::{place, Machine, Task};
 use super::{bandwidth, least_ns, Member, Roster, Split, MEMBERS};
-use crate::edf::plans::{good, hostile, on_time, periods, Plan, END};
-use crate::{MS, PPM};
+use crate::edf::plans::{good, hostile, on_time, periods, within, Plan, END};
+use crate::{MS, PPM, SEC};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
@@ -39,7 +39,7 @@ fn runtime((share, plan): &Wish) -> u64 {
 }
 
 /// Admits of `wishes` what fits on `cpus`, and runs it: jobs within Q of the first `n`, pranks of the others.
-fn run(cpus: usize, wishes: &[Wish], n: usize) -> (Machine, Vec<Wish>, usize) {
+fn run(cpus: usize, wishes: &[Wish], n: usize, reclaim: bool) -> (Machine, Vec<Wish>, usize) {
     let mut rosters = vec![Roster::default(); cpus];
     let (mut tasks, mut admitted, mut good) = (Vec::new(), Vec::new(), 0);
     for (i, wish) in wishes.iter().enumerate() {
@@ -53,16 +53,14 @@ fn run(cpus: usize, wishes: &[Wish], n: usize) -> (Machine, Vec<Wish>, usize) {
         admitted.push(wish.clone());
     }
     let mut machine = Machine::new(cpus, tasks);
+    machine.reclaim = reclaim;
     machine.run(END);
     (machine, admitted, good)
 }
 
-/// How much of `intervals` is within `from..to`.
-fn within(intervals: &[(u64, u64)], from: u64, to: u64) -> u64 {
-    let first = intervals.partition_point(|i| i.1 <= from);
-    let overlap = |i: &(u64, u64)| i.1.min(to) - i.0.max(from);
-    let inside = intervals[first..].iter().take_while(|i| i.0 < to);
-    inside.map(overlap).sum()
+/// All that a spec may ask for: 1 ms to 10 s.
+fn any_period() -> impl Strategy<Value = u64> {
+    prop_oneof![2 => periods(), 1 => MS..=10 * SEC]
 }
 
 /// Theorems 2 and 3.
@@ -85,7 +83,9 @@ fn got_its_own(task: &Task) -> Result<(), TestCaseError> {
             slept
         );
     }
-    for pair in task.trace.runs.windows(2) {
+    let mut places = [&task.trace.runs[..], &task.trace.draws].concat();
+    places.sort();
+    for pair in places.windows(2) {
         prop_assert!(pair[0].1 <= pair[1].0, "at two places at once: {:?}", pair);
     }
     let parts = task.split.parts as usize;
@@ -99,24 +99,28 @@ fn got_its_own(task: &Task) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(config())]
 
-    /// Theorem 1, and 2 and 3 on the way: some do their jobs, others sleep and overrun as they like.
+    /// Theorem 1, and 2 and 3 on the way: some do their jobs, others sleep and overrun as they like; what
+    /// they leave is handed on (fcbs.h), or not.
     #[test]
-    fn who_is_admitted_misses_no_deadline(cpus in 2usize..5, jobs in wishes(good(), 7), pranks in wishes(hostile(), 4)) {
+    fn who_is_admitted_misses_no_deadline(cpus in 2usize..5, jobs in wishes(good(), 7), pranks in wishes(hostile(), 4),
+                                            reclaim: bool) {
         let n = jobs.len();
         let mut wishes = jobs;
         wishes.extend(pranks);
-        let (machine, admitted, good) = run(cpus, &wishes, n);
+        let (machine, admitted, good) = run(cpus, &wishes, n, reclaim);
         for (task, wish) in machine.tasks.iter().zip(&admitted).take(good) {
             on_time(&task.trace, &wish.1, &wish.1.jobs(runtime(wish)), machine.now)?;
         }
         for task in &machine.tasks {
             got_its_own(task)?;
         }
+        let used: u64 = machine.banks.iter().map(|b| b.used).sum();
+        prop_assert!(used + machine.returned <= machine.lent);
     }
 
     /// Theorem 4: above the staircase of n windows at any length, and below it by no more than the line.
     #[test]
-    fn reckoned_demand_is_an_upper_bound(period in periods(), n in 1u64..9, share in 1..=PPM, length in 0..100 * PPM,
+    fn reckoned_demand_is_an_upper_bound(period in any_period(), n in 1u64..9, share in 1..=PPM, length in 0..100 * PPM,
                                          near in prop::option::of(-2i64..3)) {
         let window = period / n;
         let runtime = (window * share / PPM).max(1);
@@ -136,7 +140,7 @@ proptest! {
 
     /// What there is room for keeps the exact demand within the time, at every step.
     #[test]
-    fn room_is_never_too_much(offers in prop::collection::vec((periods(), 1u64..9, 1..=PPM), 1..12),
+    fn room_is_never_too_much(offers in prop::collection::vec((any_period(), 1u64..9, 1..=PPM), 1..MEMBERS),
                               capacity in prop_oneof![Just(PPM), PPM / 2..PPM]) {
         let mut roster = Roster::default();
         for (slot, &(period, n, part)) in offers.iter().enumerate() {
@@ -160,7 +164,7 @@ proptest! {
 
     /// Whole periods: whoever fits by bandwidth is let in, but for roundings up to 1 ppm each.
     #[test]
-    fn whole_periods_fill_the_cpu(members in prop::collection::vec((periods(), 1..PPM), 1..MEMBERS), period in periods()) {
+    fn whole_periods_fill_the_cpu(members in prop::collection::vec((any_period(), 1..PPM), 1..MEMBERS), period in any_period()) {
         let mut roster = Roster::default();
         let sum: u64 = members.iter().map(|m| m.1).sum();
         for (slot, &(period, weight)) in members.iter().enumerate() {
