@@ -70,6 +70,24 @@ static __noinline void yield_to_earlier(u32 cpu, u64 deadline)
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
+/*
+ * A reserved task takes a CPU that was perhaps picked, while it was idle, to help who waits in @queue first:
+ * another one may.
+ */
+static __noinline void help_first(u64 queue)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *head = NULL;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return;
+	if (!bpf_iter_scx_dsq_new(&it, queue, 0))
+		head = bpf_iter_scx_dsq_next(&it);
+	if (head)
+		ask_idle(head);
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
 /* A task of @s begins to run by right: set the timer for what ends first. False: it has no right now. */
 static __noinline bool reserved_running(struct task_ctx *t, struct server *s, u32 cpu)
 {
@@ -97,6 +115,8 @@ static __noinline bool reserved_running(struct task_ctx *t, struct server *s, u3
 	reclaim_run(cpu, right, deadline);
 
 	yield_to_earlier(cpu, deadline);
+	if (nr_cpus > 1)
+		help_first(DSQ_FAIR);
 	return true;
 }
 

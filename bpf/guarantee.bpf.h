@@ -123,29 +123,31 @@ static __always_inline void promise(const struct wmr_split *plan, u64 slot, u64 
 	promises++;
 }
 
-/* Find room for @s, whose task is @p, and promise it: info.split says where. */
+/*
+ * Find room for @s, whose task is @p, and promise it: info.split says where. It is filled in in place, for the
+ * stack's sake; nobody looks at it before the server is admitted.
+ */
 static __always_inline bool guarantee(struct server *s, struct task_struct *p)
 {
 	u64 runtime = s->info.spec.runtime_ns, period = s->info.spec.period_ns;
-	struct wmr_split plan = {};
-	bool done = false;
-	u32 try, seen;
+	u32 try;
 
 	bpf_for(try, 0, GUARANTEE_TRIES) {
-		seen = promises;
-		if (!period || !guarantee_plan(p, runtime, period, &plan))
-			return false;
+		u32 seen = promises;
+		bool done;
+
+		if (!period || !guarantee_plan(p, runtime, period, &s->info.split))
+			break;
 		bpf_spin_lock(&governor_lock);
 		done = promises == seen;
 		if (done)
-			promise(&plan, s->info.slot, period, true);
+			promise(&s->info.split, s->info.slot, period, true);
 		bpf_spin_unlock(&governor_lock);
 		if (done)
-			break;
+			return true;
 	}
-	if (done)
-		s->info.split = plan;
-	return done;
+	s->info.split.parts = 0;
+	return false;
 }
 
 /* @s gives back what it was promised. */

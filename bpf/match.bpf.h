@@ -162,7 +162,6 @@ static __noinline void task_apply(struct task_struct *p, struct task_ctx *t, con
 				  u32 kind, bool launch)
 {
 	struct server *s;
-	struct spec copy;
 
 	if (spec && (spec->flags & SPEC_PARENT) && !t->launched)
 		spec = NULL;
@@ -183,9 +182,10 @@ static __noinline void task_apply(struct task_struct *p, struct task_ctx *t, con
 		program_leave(t);
 		return;
 	}
-	copy = *spec; /* the map's row may change while we look */
-	emit_task(EV_MATCHED, p, copy.id, kind, copy.runtime_ns, copy.period_ns);
-	server_create(p, t, &copy, 0, launch);
+	emit_task(EV_MATCHED, p, spec->id, kind, spec->runtime_ns, spec->period_ns);
+	s = server_create(p, t, spec, 0);
+	if (s)
+		server_launch(s, p, launch);
 }
 
 static __noinline void exec_match(struct task_struct *p, struct linux_binprm *bprm)

@@ -28,10 +28,11 @@ static __always_inline s32 reserve_for(struct task_struct *p, const struct spec 
 	}
 	governor_fits(p, edf_bandwidth(spec->runtime_ns, spec->period_ns), &load);
 	args->load_ppm = load;
-	if (!server_create(p, t, spec, 0, true))
-		return -ENOSPC;
-	s = server_of(t);
+	s = server_create(p, t, spec, 0);
 	if (!s)
+		return -ENOSPC;
+	server_launch(s, p, true);
+	if (server_of(t) != s)
 		return -ESRCH;
 	args->state = s->info.state;
 	args->cpu = s->info.cpu;
@@ -49,6 +50,7 @@ int reserve(struct reserve_args *args)
 		.flags = args->spec.flags,
 		.protect_s = args->spec.protect_s,
 		.io_priority = args->spec.io_priority,
+		.policy = args->spec.policy,
 	};
 	struct task_struct *p;
 

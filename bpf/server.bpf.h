@@ -120,56 +120,51 @@ static __always_inline bool table_is_crowded(void)
 	return nr_servers >= MAX_SERVERS / 2;
 }
 
-/*
- * @p execs, and has another server than before, if it had one. If that is in the middle of a run on that one,
- * what it ran since it was sent is charged, in whole, to the new one: otherwise a program that execs itself
- * would run for nothing. The CPU looks at it anew, since its budget is another, or it has one now.
- */
-static __always_inline void run_goes_on(const struct task_struct *p, const struct task_ctx *t, u32 old_slot,
-					u32 old_generation)
+/* What @p's program had before it exchanges its server for another (exec). In the new server: the stack is short. */
+static __always_inline void server_inherit(struct server *s, const struct edf_server *before)
 {
-	u32 cpu = bpf_get_smp_processor_id();
-	struct cpu_ctx *c = cpu_ctx(cpu);
-
-	if (bpf_get_current_task_btf()->pid != p->pid)
-		return;
-	if (old_slot && c->slot == old_slot && c->generation == old_generation) {
-		c->slot = t->slot;
-		c->generation = t->generation;
-	}
-	cpu_timer_start(cpu, NSEC_PER_USEC);
+	if (before)
+		s->before = *before;
+	else
+		s->before.period = 0;
 }
 
 /*
- * @p becomes interactive under @spec, the caller's copy: a slot, then the admission test. Whatever it had before is given
- * back. @parent: pid it inherits from, or 0. @launch: see governor_admit. False if the table is full
- * or, for those that may not wait in it, if admission says no (both told); else true.
+ * A slot for @p, which becomes interactive under @spec (a row of a map, or another server's, that may change
+ * while we look). Whatever it had before is given back. @parent: pid it inherits from, or 0. NULL if the
+ * table is full or, for those that may not wait in it, if admission would say no (both told).
  */
-static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, const struct spec *spec,
-				     s32 parent, bool launch)
+static __noinline struct server *server_create(struct task_struct *p, struct task_ctx *t,
+					       const struct spec *spec, s32 parent)
 {
 	u64 bw = edf_bandwidth(spec->runtime_ns, spec->period_ns), load = 0;
-	struct server *s = server_of(t);
-	struct edf_server before = {};
-	u32 slot = 0, old_slot = 0, old_generation = 0;
+	struct server *old = server_of(t), *s;
+	u32 slot = 0, cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	bool runs = bpf_get_current_task_btf()->pid == p->pid;
+	bool runs_on_old = false;
 
-	if (s && !t->window_ns) {
-		old_slot = t->slot;
-		old_generation = t->generation;
-		before = s->info.edf;
-		/* what it used of its period goes on to count there (edf_succeed), so not in S_load as well */
-		s->info.edf.budget = before.runtime;
-	}
-	program_leave(t);
+	if (!old || t->window_ns)
+		old = NULL;
+	if (old)
+		runs_on_old = runs && c->slot == t->slot && c->generation == t->generation;
 	if ((parent || table_is_crowded()) && !governor_fits(p, bw, &load)) {
+		program_leave(t);
 		emit_task(EV_REJECTED, p, spec->id, load, r_hi_ppm, bw);
-		return false;
+		return NULL;
 	}
 	if (bpf_map_pop_elem(&free_slots, &slot) || !(s = server_at(slot))) {
+		program_leave(t);
 		emit_task(EV_LIMIT, p, spec->id, MAX_SERVERS, spec->runtime_ns, spec->period_ns);
-		return false;
+		return NULL;
 	}
 	s->info.spec = *spec;
+	if (s->info.spec.runtime_ns > s->info.spec.period_ns) /* two rows mixed */
+		s->info.spec.runtime_ns = s->info.spec.period_ns;
+	server_inherit(s, old ? &old->info.edf : NULL);
+	if (old) /* what it used of its period goes on to count here (edf_succeed), so not in S_load as well */
+		old->info.edf.budget = old->info.edf.runtime;
+	program_leave(t);
 	s->info.inherited = parent != 0;
 	s->info.tgid = p->tgid;
 	s->info.threads = 0;
@@ -192,17 +187,32 @@ static __noinline bool server_create(struct task_struct *p, struct task_ctx *t, 
 	s->info.state = SERVER_REJECTED;
 	slots_cover(slot);
 	task_join(t, slot, s, s->info.generation);
+	/*
+	 * An exec in the middle of a run on the old server: what it ran since it was sent is charged, in whole,
+	 * to the new one. Otherwise a program that execs itself would run for nothing.
+	 */
+	if (runs_on_old) {
+		c->slot = slot;
+		c->generation = s->info.generation;
+	}
 	__sync_fetch_and_add(&nr_servers, 1);
 	governor_wake();
 	if (parent)
-		emit(EV_INHERITED, s, parent, spec->runtime_ns, spec->period_ns);
-	if (governor_admit(s, p, launch, false) && before.period) {
+		emit(EV_INHERITED, s, parent, s->info.spec.runtime_ns, s->info.spec.period_ns);
+	return s;
+}
+
+/* The admission test for @s, which server_create() has just made for @p. @launch: see governor_admit. */
+static __noinline void server_launch(struct server *s, struct task_struct *p, bool launch)
+{
+	if (governor_admit(s, p, launch, false) && s->before.period) {
 		bpf_spin_lock(&s->lock);
-		edf_succeed(&s->info.edf, &before, s->info.edf.start);
+		edf_succeed(&s->info.edf, &s->before, s->info.edf.start);
 		bpf_spin_unlock(&s->lock);
 	}
-	run_goes_on(p, t, old_slot, old_generation);
-	return true;
+	if (bpf_get_current_task_btf()->pid ==
+	    p->pid) /* it runs: look at it anew, since its budget is another */
+		cpu_timer_start(bpf_get_smp_processor_id(), NSEC_PER_USEC);
 }
 
 /*
@@ -214,9 +224,10 @@ static __noinline void window_settle(struct task_struct *p, struct task_ctx *t)
 	struct server *parent = server_of(t);
 
 	if (parent && (parent->info.spec.flags & SPEC_INHERIT)) {
-		struct spec spec = parent->info.spec;
+		struct server *s = server_create(p, t, &parent->info.spec, parent->info.tgid);
 
-		server_create(p, t, &spec, parent->info.tgid, true);
+		if (s)
+			server_launch(s, p, true);
 	} else {
 		program_leave(t);
 	}

@@ -45,12 +45,13 @@ SETTING u32 server_policy = POLICY_FCBS;
 struct server {
 	struct server_info info; /* first: this is what user space reads */
 	struct bpf_spin_lock lock;
-	s32 waiter[WAITERS];   /* thread ids, 0: none */
-	u64 exhausted_second;  /* in which its budget was last used up; told once a second */
-	u64 missed_second;     /* likewise for a missed deadline */
-	u32 exhausted_now;     /* times in that second */
-	u32 awake;             /* threads that run or wait: 0 completes a job */
-	struct fcbs_loan loan; /* under the lock of bank `loan_cpu` */
+	s32 waiter[WAITERS];      /* thread ids, 0: none */
+	u64 exhausted_second;     /* in which its budget was last used up; told once a second */
+	u64 missed_second;        /* likewise for a missed deadline */
+	u32 exhausted_now;        /* times in that second */
+	u32 awake;                /* threads that run or wait: 0 completes a job */
+	struct edf_server before; /* of the server that its program had until its exec; period 0: none */
+	struct fcbs_loan loan;    /* under the lock of bank `loan_cpu` */
 	u32 loan_cpu;
 	u32 pad;
 	struct bpf_timer timer; /* at the start of the next period or window, while a thread waits for it */

@@ -236,8 +236,8 @@ static inline u64 wmr_room_at(const struct wmr_roster *r, const struct wmr_membe
 }
 
 /* The least of what is free for newcomer @n at the steps of @m, a member or the newcomer, ns. */
-static inline u64 wmr_room_along(const struct wmr_roster *r, const struct wmr_member *n,
-				 const struct wmr_member *m, u64 capacity_ppm)
+static policy_inline u64 wmr_room_along(const struct wmr_roster *r, const struct wmr_member *n,
+					const struct wmr_member *m, u64 capacity_ppm)
 {
 	u64 room = ~0ULL, length = m->window, at;
 	u32 step;
