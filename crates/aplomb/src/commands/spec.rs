@@ -172,6 +172,8 @@ pub fn remove(socket: &Path, name: &str) -> Result<Exit> {
         runtime_ns: 0,
         period_ns: 0,
         inherit: false,
+        guaranteed: false,
+        server: None,
         launch: Launch::Any,
         protect_s: None,
         io: None,
@@ -263,6 +265,7 @@ fn letters(spec: &Spec) -> String {
         (spec.inherit, 'I'),
         (spec.revocable, 'R'),
         (spec.launch == Launch::Interactive, 'P'),
+        (spec.guaranteed, 'G'),
     ];
     let letters: String = flags
         .iter()

@@ -129,7 +129,7 @@ impl Library {
                 runtime_ns: spec.runtime_ns,
                 period_ns: spec.period_ns,
                 id: *self.numbers.get(&spec.name)?,
-                flags: row.flags,
+                flags: row.gives.flags,
                 protect_s: spec.protect_s.unwrap_or(0),
                 io_priority: spec.io.map_or(aplomb_spec::IO_AUTO, u32::from),
             };
