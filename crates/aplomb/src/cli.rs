@@ -34,7 +34,7 @@ pub enum Command {
     Daemon(DaemonArgs),
     /// Start a command with a reservation
     #[command(
-        after_help = "Examples:\n  aplomb run --cpu 5ms/30ms -- mpv film.mkv    5 ms of CPU in every 30 ms\n  aplomb run -- mpv film.mkv                   by mpv's own spec; an error if it has none\n  sudo aplomb run --cpu 25ms/41ms --flags G -- mpv film.mkv    guaranteed, on several CPUs if need be\n\nUsers may reserve within their limit (10 % of a CPU unless the administrator changed it), from a period\nof 10 ms on. The reservation ends with the command."
+        after_help = "Examples:\n  aplomb run --cpu 5ms/30ms -- mpv film.mkv    5 ms of CPU in every 30 ms\n  aplomb run -- mpv film.mkv                   by mpv's own spec; an error if it has none\n  sudo aplomb run --cpu 25ms/41ms --flags G -- mpv film.mkv    a promise, on several CPUs if need be\n\nUsers may reserve within their limit (10 % of a CPU unless the administrator changed it), from a period\nof 10 ms on. The reservation ends with the command."
     )]
     Run(RunArgs),
     /// Give a running process a reservation, or take it away
@@ -129,8 +129,9 @@ pub struct RunArgs {
 /// What kind of reservation.
 #[derive(Debug, Args)]
 pub struct How {
-    /// R: may be revoked in overload; G (root): guaranteed, that is admitted only if it can always be kept,
-    /// split over several CPUs if it fits on none, never revoked; I (root): children keep it too
+    /// R: may be revoked in overload; G (root): guaranteed, that is admitted only if there is room for all
+    /// that is promised, split over several CPUs if it fits on none, never revoked; I (root): children keep
+    /// it too
     #[arg(long, value_name = "IRG", default_value = "R", requires = "cpu", value_parser = parse_flags)]
     pub flags: Flags,
     /// What becomes of it when its budget is used up [default: the machine's]

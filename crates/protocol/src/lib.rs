@@ -75,7 +75,7 @@ pub struct Wanted {
     /// Never revoked (root only).
     #[serde(default)]
     pub keep: bool,
-    /// Flag G: admitted only if all that is promised can be kept, and never revoked then (root only).
+    /// Flag G: admitted only if there is room for all that is promised, and never revoked (root only).
     #[serde(default)]
     pub guaranteed: bool,
     /// What becomes of it when its budget is used up (cbs-soft: root only); None: the machine's.

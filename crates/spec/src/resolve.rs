@@ -10,7 +10,7 @@
 
 use crate::device::{DeviceOf, MountTable};
 use crate::diag::{shorten, Diagnostic, Severity};
-use crate::key::Key;
+use crate::key::{Key, MatchKind};
 use crate::limits::{MAX_GLOB_HITS, MAX_MATCHERS};
 use crate::lookup::{Found, Root};
 use crate::model::{flags, Matcher, ServerPolicy, Spec};
@@ -363,9 +363,12 @@ fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
     let weak = |row: &&Row| row.gives == Gives::all(spec).to_anybody();
     if let Some(row) = r.rows.iter().filter(|_| spec.strong()).find(weak) {
         let file = row.file.as_deref().unwrap_or("".as_ref()).display();
+        let how = match row.key.kind {
+            MatchKind::Argument => format!("it is an argument of {file}"),
+            _ => "inode numbers are not unique on its file system".to_string(),
+        };
         let what = format!(
-            "anybody's program can pass for {} of \"{}\" (an argument of {file}, or an inode number that is not \
-             unique there): it is revocable, neither guaranteed nor cbs-soft",
+            "anybody's program can pass for {} of \"{}\" ({how}): so it is revocable, neither guaranteed nor cbs-soft",
             r.matcher, spec.name
         );
         let field = if spec.guaranteed {

@@ -9,7 +9,7 @@
 //! cpu = "5ms/30ms"                # runtime/period
 //! inherit = true                  # flag I, default false
 //! revocable = true                # flag R, default false
-//! guaranteed = true               # flag G, default false: see bpf/guarantee.bpf.h
+//! guaranteed = true               # flag G, default false: excludes revocable
 //! server = "fcbs"                 # or "redline", "cbs-hard", "cbs-soft"; default "auto"
 //! launch = "any"                  # default; "interactive" is flag P
 //! protect = "30min"               # pi; default "auto"
