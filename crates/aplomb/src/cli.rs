@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use aplomb_kernel::ServerPolicy;
 use aplomb_sim::machine::Scheduler;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{code_of, Exit, HELP};
@@ -33,11 +35,13 @@ pub enum Command {
     Daemon(DaemonArgs),
     /// Start a command with a reservation
     #[command(
-        after_help = "Examples:\n  aplomb run --cpu 5ms/30ms -- mpv film.mkv    5 ms of CPU in every 30 ms\n  aplomb run -- mpv film.mkv                   by mpv's own spec; an error if it has none\n\nUsers may reserve within their limit (10 % of a CPU unless the administrator changed it), from a period\nof 10 ms on. The reservation ends with the command."
+        after_help = "Examples:\n  aplomb run --cpu 5ms/30ms -- mpv film.mkv    5 ms of CPU in every 30 ms\n  aplomb run -- mpv film.mkv                   by mpv's own spec; an error if it has none\n  sudo aplomb run --cpu 25ms/41ms --flags G -- mpv film.mkv    a promise, on several CPUs if need be\n\nUsers may reserve within their limit (10 % of a CPU unless the administrator changed it), from a period\nof 10 ms on. The reservation ends with the command."
     )]
     Run(RunArgs),
     /// Give a running process a reservation, or take it away
-    #[command(after_help = "Examples:\n  aplomb set 812 --cpu 5ms/30ms\n  aplomb set 812 --clear")]
+    #[command(
+        after_help = "Examples:\n  aplomb set 812 --cpu 5ms/30ms\n  sudo aplomb set 812 --cpu 5ms/30ms --server cbs-hard    5 ms in every 30 ms and never more\n  aplomb set 812 --clear"
+    )]
     Set(SetArgs),
     /// Show the scheduler's state, the load of each CPU and the interactive tasks
     #[command(after_help = "Examples:\n  aplomb status\n  aplomb status --json | jq .attached")]
@@ -132,9 +136,8 @@ pub struct RunArgs {
     /// CPU time and period, such as 5ms/30ms [default: the command's own spec]
     #[arg(long, value_name = "C/T", value_parser = parse_cpu)]
     pub cpu: Option<Cpu>,
-    /// I: children keep it too (root); R: may be revoked in overload
-    #[arg(long, value_name = "IR", default_value = "R", requires = "cpu", value_parser = parse_flags)]
-    pub flags: Flags,
+    #[command(flatten)]
+    pub how: How,
     /// The command and its arguments
     #[arg(
         required = true,
@@ -143,6 +146,22 @@ pub struct RunArgs {
         value_name = "COMMAND"
     )]
     pub command: Vec<OsString>,
+}
+
+/// What kind of reservation.
+#[derive(Debug, Args)]
+pub struct How {
+    /// R: may be revoked in overload; G (root): guaranteed, that is admitted only if there is room for all
+    /// that is promised, split over several CPUs if it fits on none, never revoked; I (root): children keep
+    /// it too
+    #[arg(long, value_name = "IRG", default_value = "R", requires = "cpu", value_parser = parse_flags)]
+    pub flags: Flags,
+    /// What becomes of it when its budget is used up [default: the machine's]
+    ///
+    /// fcbs: it uses what others left of their budgets; redline: it goes on as best-effort work; cbs-hard: it
+    /// stops until its next period; cbs-soft (root): it gets its next budget at once, for a later deadline
+    #[arg(long, value_name = "NAME", requires = "cpu", value_parser = server_parser())]
+    pub server: Option<ServerPolicy>,
 }
 
 #[derive(Debug, Args)]
@@ -154,11 +173,10 @@ pub struct SetArgs {
     /// CPU time and period, such as 5ms/30ms
     #[arg(long, value_name = "C/T", value_parser = parse_cpu)]
     pub cpu: Option<Cpu>,
-    /// I: children keep it too (root); R: may be revoked in overload
-    #[arg(long, value_name = "IR", default_value = "R", requires = "cpu", value_parser = parse_flags)]
-    pub flags: Flags,
+    #[command(flatten)]
+    pub how: How,
     /// Take the reservation away
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["flags", "server"])]
     pub clear: bool,
 }
 
@@ -239,6 +257,7 @@ pub struct Cpu {
 pub struct Flags {
     pub inherit: bool,
     pub revocable: bool,
+    pub guaranteed: bool,
 }
 
 fn parse_cpu(text: &str) -> Result<Cpu, String> {
@@ -263,15 +282,26 @@ fn parse_flags(text: &str) -> Result<Flags, String> {
     let mut flags = Flags {
         inherit: false,
         revocable: false,
+        guaranteed: false,
     };
     for letter in text.chars() {
         match letter {
             'I' => flags.inherit = true,
             'R' => flags.revocable = true,
-            _ => return Err(format!("'{letter}' is not a flag; I and R are")),
+            'G' => flags.guaranteed = true,
+            _ => return Err(format!("'{letter}' is not a flag; I, R and G are")),
         }
     }
+    if flags.revocable && flags.guaranteed {
+        return Err("what is guaranteed (G) is never revoked (R)".into());
+    }
     Ok(flags)
+}
+
+/// The names of the servers, for completions too.
+fn server_parser() -> impl TypedValueParser<Value = ServerPolicy> {
+    PossibleValuesParser::new(ServerPolicy::ALL.map(ServerPolicy::name))
+        .try_map(|name| ServerPolicy::named(&name).ok_or("no such server"))
 }
 
 /// The whole program: parse the command line, do it, say what failed.
@@ -325,12 +355,32 @@ mod tests {
         );
         assert_eq!(run.command, ["mpv", "--fs", "-x"]);
         assert_eq!(
-            run.flags,
+            run.how.flags,
             Flags {
                 inherit: false,
-                revocable: true
+                revocable: true,
+                guaranteed: false
             }
         );
+        assert_eq!(run.how.server, None);
+    }
+
+    #[test]
+    fn promises_and_servers_are_asked_for() {
+        for server in ServerPolicy::ALL {
+            let cpu = ["aplomb", "set", "812", "--cpu", "25ms/41ms"];
+            let how = ["--flags", "IG", "--server", server.name()];
+            let cli = Cli::try_parse_from(cpu.iter().chain(&how)).unwrap();
+            let Command::Set(set) = cli.command else {
+                panic!()
+            };
+            let flags = Flags {
+                inherit: true,
+                revocable: false,
+                guaranteed: true,
+            };
+            assert_eq!((set.how.flags, set.how.server), (flags, Some(server)));
+        }
     }
 
     #[test]
@@ -342,6 +392,11 @@ mod tests {
             &["run", "--cpu", "5/30", "--", "x"],
             &["run", "--cpu", "0ms/30ms", "--", "x"],
             &["run", "--flags", "X", "--cpu", "5ms/30ms", "--", "x"],
+            &["run", "--flags", "GR", "--cpu", "5ms/30ms", "--", "x"],
+            &["run", "--server", "edf", "--cpu", "5ms/30ms", "--", "x"],
+            &["run", "--server", "fcbs", "--", "x"],
+            &["set", "812", "--clear", "--server", "fcbs"],
+            &["set", "812", "--clear", "--flags", "G"],
             &["set", "812"],
             &["set", "0", "--clear"],
             &["set", "812", "--clear", "--cpu", "5ms/30ms"],

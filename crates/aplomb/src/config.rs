@@ -6,7 +6,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use aplomb_kernel::Settings;
+use aplomb_kernel::{ServerPolicy, Settings};
+use aplomb_spec::limits::MAX_GUARANTEED_PPM;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -72,6 +73,7 @@ struct File {
     r_hi: Option<Spanned<String>>,
     r_max: Option<Spanned<String>>,
     fork_window: Option<Spanned<String>>,
+    server: Option<Spanned<String>>,
     user_limit: Option<Spanned<String>>,
     user_reservations: Option<Spanned<i64>>,
     user_min_period: Option<Spanned<String>>,
@@ -160,6 +162,16 @@ impl Config {
             period,
             &mut config.user.min_period_ns,
         )?;
+        if let Some(v) = &file.server {
+            kernel.server_policy = ServerPolicy::named(v.get_ref()).ok_or_else(|| {
+                let names = ServerPolicy::ALL.map(ServerPolicy::name).join(", ");
+                at(
+                    "server",
+                    v.span(),
+                    format!("\"{}\" is none of {names}", v.get_ref()),
+                )
+            })?;
+        }
         if let Some(v) = &file.user_reservations {
             config.user.reservations = usize::try_from(*v.get_ref())
                 .ok()
@@ -175,7 +187,7 @@ impl Config {
         // r_max leaves best-effort work at least 5 %; the order keeps load control from oscillating.
         if !(kernel.r_lo_ppm < kernel.r_hi_ppm
             && kernel.r_hi_ppm < kernel.r_max_ppm
-            && kernel.r_max_ppm <= 950_000)
+            && kernel.r_max_ppm <= MAX_GUARANTEED_PPM)
         {
             let span = [&file.r_max, &file.r_hi, &file.r_lo]
                 .into_iter()
@@ -267,14 +279,15 @@ mod tests {
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            7,
+            8,
             "{all}"
         );
     }
 
     #[test]
     fn settings_are_read() {
-        let c = parse("r-lo = \"50%\"\nr-max = \"92.5 %\"\nuser-limit = \"25%\"\nuser-reservations = 2\nfork-window = \"2ms\"").unwrap();
+        let c = parse("r-lo = \"50%\"\nr-max = \"92.5 %\"\nuser-limit = \"25%\"\nuser-reservations = 2\nfork-window = \"2ms\"\nserver = \"cbs-hard\"").unwrap();
+        assert_eq!(c.kernel.server_policy, ServerPolicy::CbsHard);
         assert_eq!((c.kernel.r_lo_ppm, c.kernel.r_max_ppm), (500_000, 925_000));
         assert_eq!((c.user.bandwidth_ppm, c.user.reservations), (250_000, 2));
         assert_eq!(c.kernel.fork_window_ns, 2_000_000);
@@ -292,6 +305,12 @@ mod tests {
             ("user-reservations = -1", 1, "\"user-reservations\""),
             ("user-min-period = \"1us\"", 1, "\"user-min-period\""),
             ("fork-window = \"soon\"", 1, "\"fork-window\""),
+            (
+                "\nserver = \"edf\"",
+                2,
+                "\"server\": \"edf\" is none of redline, cbs-hard, cbs-soft, fcbs",
+            ),
+            ("server = 4", 1, "string"),
             ("r-hi = \"80%\"\nr-max = \"70%\"", 2, "r-lo < r-hi < r-max"),
             ("r-max = \"99%\"", 1, "95%"),
             ("r-lo = \"1%\"\nr-lo = \"2%\"", 2, "duplicate"),
@@ -304,6 +323,12 @@ mod tests {
             );
             assert!(error.contains(words), "{text:?}: {error}");
         }
+    }
+
+    #[test]
+    fn what_specs_are_checked_against_is_the_default() {
+        let usual = aplomb_spec::limits::USUAL_R_MAX_PPM;
+        assert_eq!(Config::default().kernel.r_max_ppm, usual);
     }
 
     #[test]

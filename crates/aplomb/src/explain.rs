@@ -34,6 +34,29 @@ fn places(cpus: u64, cpu: i32) -> String {
     }
 }
 
+/// A rejection because of a promise: a load of `a` would have left room for `c` more below the limit `b`, but
+/// not on the demand bound (bpf/policy/wmr.h), neither on one CPU nor split over several.
+fn cannot_promise(a: u64, b: u64, c: u64) -> bool {
+    a + c < b
+}
+
+/// A server lost one of its CPUs but begins on the same one as before.
+fn moved(from: u64, to: u64) -> String {
+    if from == to {
+        format!("was given other CPUs, from CPU {to} on")
+    } else {
+        format!("moved from CPU {from} to CPU {to}")
+    }
+}
+
+/// When the next budget comes.
+fn next_period(ns: u64) -> String {
+    match ns {
+        0 => "at once".into(),
+        ns => format!("in {}", rough(ns)),
+    }
+}
+
 /// An event as JSON, its numbers by name.
 pub fn to_json(e: &LogEvent) -> Value {
     let mut object = json!({
@@ -70,6 +93,12 @@ pub fn short(e: &LogEvent) -> String {
                 percent(c)
             )
         }
+        EventKind::Rejected if cannot_promise(a, b, c) => format!(
+            "rejected: {} cannot be guaranteed, neither on one CPU nor on several in turn (load {}, limit {})",
+            percent(c),
+            percent(a),
+            percent(b)
+        ),
         EventKind::Rejected => {
             format!(
                 "rejected: load {} + {} is not below {}",
@@ -79,10 +108,10 @@ pub fn short(e: &LogEvent) -> String {
             )
         }
         EventKind::Exhausted => format!(
-            "used its {} up {} in the last second; next period in {}",
+            "used its {} up {} in the last second; next period {}",
             format_duration(b),
             times(a),
-            rough(c)
+            next_period(c)
         ),
         EventKind::Revoked => {
             format!(
@@ -114,7 +143,7 @@ pub fn short(e: &LogEvent) -> String {
                 times_or_none(c)
             )
         }
-        EventKind::Moved => format!("moved from CPU {a} to CPU {b}, where it may run"),
+        EventKind::Moved => format!("{}, where it may run", moved(a, b)),
         EventKind::Limit => {
             format!("stays best-effort: all {a} places for interactive tasks are taken")
         }
@@ -171,12 +200,24 @@ impl Story {
                 percent(b),
                 percent(c)
             ),
+            EventKind::Rejected if cannot_promise(a, b, c) => format!(
+                "was rejected: {} can be guaranteed neither on one CPU nor on several in turn, beside what is \
+                 promised and used already ({} where it was, of at most {}); it runs as best-effort work until \
+                 there is room",
+                percent(c),
+                percent(a),
+                percent(b)
+            ),
             EventKind::Rejected => format!(
                 "was rejected: with its {}, the least loaded CPU ({}) would not have stayed below {}; it runs as \
                  best-effort work until there is room",
                 percent(c),
                 percent(a),
                 percent(b)
+            ),
+            EventKind::Exhausted if c == 0 => format!(
+                "used up {reservation} {} within a second; each time its next period began at once",
+                times(a)
             ),
             EventKind::Exhausted => format!(
                 "used up {reservation} {} within a second; each time it had to wait for its next period, the last \
@@ -217,15 +258,17 @@ impl Story {
                 rough(a),
                 times_or_none(c)
             ),
-            EventKind::Moved => format!("moved from CPU {a} to CPU {b}, because it may no longer run on the first"),
+            EventKind::Moved => format!("{}, because it may no longer run where it was", moved(a, b)),
             EventKind::Limit => {
                 format!("stayed best-effort work: all {a} places for interactive tasks were taken")
             }
             EventKind::Guaranteed => format!(
-                "was guaranteed its {} {}: what was promised there, {}, left room for it",
-                percent(c),
+                "was guaranteed {reservation} {}: {}; it will not be revoked",
                 places(a, e.cpu),
-                percent(b)
+                match b {
+                    0 => "nothing was promised there before".into(),
+                    b => format!("what was promised on CPU {} before, {}, left room for it", e.cpu, percent(b)),
+                }
             ),
             EventKind::Lost => return format!("at {at} events were lost: the buffer was full"),
         };
@@ -349,6 +392,57 @@ mod tests {
             event(EventKind::Revoked, 8500, [930_000, 900_000, 160_000]),
         );
         assert!(again.ends_with("it used the most of it, 16 %"), "{again}");
+    }
+
+    #[test]
+    fn a_promise_is_told_with_its_places() {
+        let mut story = Story::default();
+        let mut tell = |kind, numbers| story.tell("12:03:11", &event(kind, 0, numbers));
+        tell(EventKind::Matched, [2, 25_000_000, 41_000_000]);
+        assert_eq!(
+            tell(EventKind::Guaranteed, [1, 0, 609_756]),
+            "at 12:03:11 mplayer (pid 812) was guaranteed its reservation of 25ms/41ms (61 % of a CPU) on CPU 1: \
+             nothing was promised there before; it will not be revoked"
+        );
+        let split = tell(EventKind::Guaranteed, [2, 609_757, 609_756]);
+        assert!(
+            split.ends_with(
+                "in turn on 2 CPUs, from CPU 1 on: what was promised on CPU 1 before, 61 %, left room for it; it \
+                 will not be revoked"
+            ),
+            "{split}"
+        );
+        let numbers = [100_000, 900_000, 609_756];
+        let refused = tell(EventKind::Rejected, numbers);
+        assert!(
+            refused.contains("61 % can be guaranteed neither on one CPU nor on several in turn"),
+            "{refused}"
+        );
+        let line = short(&event(EventKind::Rejected, 0, numbers));
+        assert!(line.contains("cannot be guaranteed"), "{line}");
+        let by_load = short(&event(EventKind::Rejected, 0, [700_000, 800_000, 166_666]));
+        assert_eq!(by_load, "rejected: load 70 % + 16.7 % is not below 80 %");
+        let line = short(&event(EventKind::Guaranteed, 0, [2, 609_757, 609_756]));
+        assert_eq!(
+            line,
+            "guaranteed 61 % in turn on 2 CPUs, from CPU 1 on (promised there before: 61 %)"
+        );
+    }
+
+    #[test]
+    fn moves_and_soft_servers_make_sense() {
+        let line = |kind, numbers| short(&event(kind, 0, numbers));
+        let at_once = line(EventKind::Exhausted, [3, 5_000_000, 0]);
+        assert!(at_once.ends_with("next period at once"), "{at_once}");
+        assert_eq!(
+            line(EventKind::Moved, [0, 1, 0]),
+            "moved from CPU 0 to CPU 1, where it may run"
+        );
+        let same = line(EventKind::Moved, [0, 0, 0]);
+        assert!(
+            same.starts_with("was given other CPUs, from CPU 0 on"),
+            "{same}"
+        );
     }
 
     #[test]

@@ -16,3 +16,4 @@ enum spec_flags layout_spec_flags;
 enum match_kind layout_match_kind;
 enum server_state layout_server_state;
 enum event_type layout_event_type;
+enum server_policy layout_server_policy;

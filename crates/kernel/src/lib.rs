@@ -29,7 +29,7 @@ mod layout {
     include!(concat!(env!("OUT_DIR"), "/layout.skel.rs"));
 }
 
-pub use aplomb_protocol::{Cpu, EventKind, ServerState};
+pub use aplomb_protocol::{Cpu, EventKind, Part, ServerPolicy, ServerState};
 pub use scheduler::Scheduler;
 pub use types::{
     comm_text, flags, limits, Event, ExitInfo, Matcher, Reserved, Server, Settings, SpecRow,

@@ -15,7 +15,7 @@ use libbpf_rs::{
 
 use crate::facts::Machine;
 use crate::layout::types as raw;
-use crate::types::{comm_text, event_number, server_state};
+use crate::types::{comm_text, event_number, policy_number, server_state};
 use crate::{
     limits, Cpu, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError, Matcher, Reserved,
     Server, Settings, SpecRow,
@@ -97,6 +97,7 @@ impl Scheduler {
                 rodata.r_hi_ppm = settings.r_hi_ppm;
                 rodata.r_max_ppm = settings.r_max_ppm;
                 rodata.fork_window_ns = settings.fork_window_ns;
+                rodata.server_policy = policy_number(Some(settings.server_policy));
             }
             let skel = open.load()?;
             skel.progs.find_symbols.test_run(ProgramInput::default())?;
@@ -321,6 +322,7 @@ impl Kernel for Scheduler {
                         cpu,
                         r_load_ppm: std::ptr::read_volatile(&raw const c.load.r_ppm),
                         s_load_ppm: std::ptr::read_volatile(&raw const c.load.s_ppm),
+                        guaranteed_ppm: std::ptr::read_volatile(&raw const c.guaranteed_ppm).into(),
                     })
                 }
             })

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use aplomb_protocol::{EventKind, ServerState};
+use aplomb_protocol::{EventKind, Part, ServerPolicy, ServerState};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::types as raw;
@@ -29,6 +29,7 @@ pub mod flags {
     pub const REVOCABLE: u32 = f::SPEC_REVOCABLE.0;
     pub const PARENT: u32 = f::SPEC_PARENT.0;
     pub const STICKY: u32 = f::SPEC_STICKY.0;
+    pub const GUARANTEED: u32 = f::SPEC_GUARANTEED.0;
 }
 
 /// Settings of the kernel side, fixed when it is loaded. Meaning and trade-offs: bpf/state.bpf.h.
@@ -42,16 +43,19 @@ pub struct Settings {
     pub r_max_ppm: u64,
     /// CPU time that a forked child has, on its parent's budget, to exec; ns.
     pub fork_window_ns: u64,
+    /// What becomes of a task that has used up its budget, unless its spec says otherwise.
+    pub server_policy: ServerPolicy,
 }
 
 impl Default for Settings {
-    /// Redline's constants (sections 3 and 6.1).
+    /// Redline's constants (sections 3 and 6.1), and FCBS.
     fn default() -> Self {
         Self {
             r_lo_ppm: 600_000,
             r_hi_ppm: 800_000,
             r_max_ppm: 900_000,
             fork_window_ns: 1_000_000,
+            server_policy: ServerPolicy::Fcbs,
         }
     }
 }
@@ -94,6 +98,8 @@ pub struct SpecRow {
     pub protect_s: u32,
     /// 0..7; u32::MAX: chosen by aplomb.
     pub io_priority: u32,
+    /// None: [`Settings::server_policy`].
+    pub policy: Option<ServerPolicy>,
 }
 
 impl SpecRow {
@@ -105,7 +111,7 @@ impl SpecRow {
             flags: self.flags,
             protect_s: self.protect_s,
             io_priority: self.io_priority,
-            policy: 0,
+            policy: policy_number(self.policy),
             pad: 0,
         }
     }
@@ -118,8 +124,14 @@ impl SpecRow {
             flags: s.flags,
             protect_s: s.protect_s,
             io_priority: s.io_priority,
+            policy: ServerPolicy::numbered(s.policy),
         }
     }
+}
+
+/// The number in `enum server_policy`.
+pub(crate) fn policy_number(policy: Option<ServerPolicy>) -> u32 {
+    policy.map_or(raw::server_policy::POLICY_DEFAULT.0, ServerPolicy::number)
 }
 
 /// The state that a number of `enum server_state` means. None: the slot is free.
@@ -140,7 +152,16 @@ pub struct Server {
     pub comm: String,
     pub spec: SpecRow,
     pub state: ServerState,
+    /// Where the reservation is; of a split one: the CPU of its current window.
     pub cpu: i32,
+    /// Admitted by what is promised (flag G).
+    pub guaranteed: bool,
+    /// Of a guaranteed one: its CPUs in the order of its windows. Else empty.
+    pub parts: Vec<Part>,
+    /// The window that it is in, an index of `parts`.
+    pub window: u32,
+    /// Times it went from one window's CPU to the next's.
+    pub migrations: u64,
     /// From the parent, not matched by itself.
     pub inherited: bool,
     pub threads: i32,
@@ -148,6 +169,8 @@ pub struct Server {
     pub use_ppm: u64,
     /// CPU time taken by right of the reservation, in all.
     pub served_ns: u64,
+    /// CPU time taken of what others left of their budgets (fcbs), in all.
+    pub reclaimed_ns: u64,
     pub periods: u64,
     /// Times the budget was used up.
     pub exhausted: u64,
@@ -165,16 +188,35 @@ impl Server {
             .filter(|n| (s.usage.second.saturating_sub(seconds)..=s.usage.second).contains(n))
             .map(|n| s.usage.ns[(n % (seconds + 1)) as usize])
             .sum();
+        let state = server_state(s.state)?;
+        // of others, what is there may be left over from the slot's last owner
+        let guaranteed = s.guaranteed != 0 && state == ServerState::Admitted;
+        let count = if guaranteed {
+            s.split.parts as usize
+        } else {
+            0
+        };
+        let parts = s.split.cpu.iter().zip(&s.split.runtime).take(count);
         Some(Self {
             pid: s.tgid,
             comm: comm_text(&s.comm.map(|c| c as u8)),
             spec: SpecRow::from_raw(&s.spec),
-            state: server_state(s.state)?,
+            state,
             cpu: s.cpu,
+            guaranteed,
+            parts: parts
+                .map(|(cpu, runtime_ns)| Part {
+                    cpu: *cpu,
+                    runtime_ns: *runtime_ns,
+                })
+                .collect(),
+            window: if guaranteed { s.split.window } else { 0 },
+            migrations: s.migrations,
             inherited: s.inherited != 0,
             threads: s.threads,
             use_ppm: used / (seconds * 1000),
             served_ns: s.served_ns,
+            reclaimed_ns: s.reclaimed_ns,
             periods: s.periods,
             exhausted: s.exhausted,
             missed: s.missed,
@@ -319,86 +361,4 @@ pub fn comm_text(comm: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_event_of_the_header_has_a_kind() {
-        let known: Vec<u32> = EventKind::ALL.into_iter().map(event_number).collect();
-        let all: Vec<u32> = (1..raw::event_type::NR_EVENTS.0).collect();
-        assert_eq!(known, all);
-    }
-
-    #[test]
-    fn records_become_events() {
-        let raw = raw::event {
-            time_ns: 7,
-            r#type: 6,
-            cpu: 1,
-            pid: 812,
-            a: 930_000,
-            ..Default::default()
-        };
-        // SAFETY: plain integers without padding.
-        let bytes = unsafe {
-            std::slice::from_raw_parts(std::ptr::from_ref(&raw).cast::<u8>(), size_of_val(&raw))
-        };
-        let event = Event::from_record(bytes).unwrap();
-        assert_eq!(
-            (event.kind, event.pid, event.a),
-            (EventKind::Revoked, 812, 930_000)
-        );
-        assert_eq!(Event::from_record(&bytes[..20]), None, "too short");
-        let mut unknown = bytes.to_vec();
-        unknown[8] = 99;
-        assert_eq!(Event::from_record(&unknown), None, "unknown type");
-    }
-
-    #[test]
-    fn keys_survive_the_map() {
-        let key = Matcher([2, 1234, 8 << 20, u64::MAX]);
-        assert_eq!(Matcher::from_bytes(&key.bytes()), Some(key));
-        assert_eq!(Matcher::from_bytes(&[0; 31]), None);
-    }
-
-    #[test]
-    fn use_is_the_mean_of_the_window() {
-        let mut s = raw::server_info {
-            state: 1,
-            ..Default::default()
-        };
-        s.usage.second = 10;
-        s.usage.ns = [400_000_000; 4];
-        let at = |sample_no: u64| Server::from_raw(&s, sample_no).unwrap().use_ppm;
-        assert_eq!(at(10), 400_000, "seconds 7, 8, 9; 10 is not over");
-        assert_eq!(at(11), 400_000, "8, 9, 10");
-        assert_eq!(at(13), 133_333, "two seconds have left the window");
-        assert_eq!(at(60), 0);
-        assert_eq!(at(0), 0);
-    }
-
-    #[test]
-    fn names_cannot_control_the_terminal() {
-        assert_eq!(comm_text(b"a\x1b[2Jb\0ignored"), "a?[2Jb");
-        assert_eq!(comm_text(b"0123456789abcdef"), "0123456789abcdef");
-    }
-
-    #[test]
-    fn a_hotplug_exit_wants_a_restart() {
-        let exit = ExitInfo {
-            kind: 65,
-            code: (1 << 48) | (1 << 32),
-            reason: "unregistered from the main kernel".into(),
-            msg: String::new(),
-        };
-        assert!(exit.wants_restart());
-        assert!(exit.to_string().contains("a CPU came or went"));
-        let stall = ExitInfo {
-            kind: 1026,
-            code: 0,
-            reason: "runnable task stall".into(),
-            msg: "x".into(),
-        };
-        assert!(!stall.wants_restart());
-    }
-}
+mod tests;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 mod words;
 
-pub use words::{Cpu, EventKind, ServerState};
+pub use aplomb_spec::ServerPolicy;
+pub use words::{Cpu, EventKind, Part, ServerState};
 
 /// Version of the protocol; a request of another version is refused.
 pub const VERSION: u32 = 1;
@@ -48,27 +49,38 @@ pub enum Ask {
         since_ns: Option<u64>,
     },
     /// A reservation (own processes within the limit; root: any).
-    Reserve {
-        /// None: the process that asks.
-        #[serde(default)]
-        pid: Option<i32>,
-        /// C, ns.
-        runtime_ns: u64,
-        /// T, ns.
-        period_ns: u64,
-        /// Children keep it too (root only: each child would take as much again).
-        #[serde(default)]
-        inherit: bool,
-        /// Never revoked (root only).
-        #[serde(default)]
-        keep: bool,
-    },
+    Reserve(Wanted),
     /// Take a process's reservation away (own processes; root: any).
     Release { pid: i32 },
     /// Read configuration of specs again (root).
     Reload {},
     /// End the daemon (root).
     Stop {},
+}
+
+/// A reservation as it is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// None: the process that asks.
+    #[serde(default)]
+    pub pid: Option<i32>,
+    /// C, ns.
+    pub runtime_ns: u64,
+    /// T, ns.
+    pub period_ns: u64,
+    /// Children keep it too (root only: each child would take as much again).
+    #[serde(default)]
+    pub inherit: bool,
+    /// Never revoked (root only).
+    #[serde(default)]
+    pub keep: bool,
+    /// Flag G: admitted only if there is room for all that is promised, and never revoked (root only).
+    #[serde(default)]
+    pub guaranteed: bool,
+    /// What becomes of it when its budget is used up (cbs-soft: root only); None: the machine's.
+    #[serde(default)]
+    pub server: Option<ServerPolicy>,
 }
 
 /// One line of an answer. A request is answered by one line, except [`Ask::Log`]: any number of
@@ -131,8 +143,10 @@ pub struct Status {
     pub kernel: String,
     /// Seconds since it was attached.
     pub attached_s: u64,
-    /// Times it was loaded again because a CPU came or went.
+    /// Times it was loaded again because the kernel asked for it.
     pub restarts: u32,
+    /// What becomes of a task that has used up its budget, unless its spec says otherwise.
+    pub server: ServerPolicy,
     /// Thresholds, ppm of a CPU.
     pub r_lo_ppm: u64,
     pub r_hi_ppm: u64,
@@ -156,13 +170,25 @@ pub struct TaskLine {
     pub runtime_ns: u64,
     pub period_ns: u64,
     pub state: ServerState,
+    /// Where its reservation is now.
     pub cpu: i32,
     pub inherited: bool,
     pub revocable: bool,
+    /// Its reservation is a promise (flag G, and admitted).
+    pub guaranteed: bool,
+    /// Of a guaranteed one: all its CPUs, in the order of its windows; empty for others.
+    pub parts: Vec<Part>,
+    /// Which of `parts` it is in now, from 0.
+    pub window: u32,
+    /// Times it went from one CPU of `parts` to the next.
+    pub migrations: u64,
+    pub server: ServerPolicy,
     pub threads: i32,
     /// Mean over four seconds, ppm of a CPU.
     pub use_ppm: u64,
     pub served_ns: u64,
+    /// CPU time that it took of what others left of their budgets (fcbs).
+    pub reclaimed_ns: u64,
     pub periods: u64,
     pub exhausted: u64,
     pub missed: u64,
@@ -204,6 +230,8 @@ pub struct ReservedLine {
     pub pid: i32,
     pub state: ServerState,
     pub cpu: i32,
+    /// Of a guaranteed one: all its CPUs.
+    pub parts: Vec<Part>,
     pub load_ppm: u64,
 }
 
@@ -279,13 +307,15 @@ mod tests {
                 pid: Some(812),
                 since_ns: None,
             },
-            Ask::Reserve {
+            Ask::Reserve(Wanted {
                 pid: None,
                 runtime_ns: 5_000_000,
                 period_ns: 30_000_000,
                 inherit: false,
                 keep: true,
-            },
+                guaranteed: true,
+                server: Some(ServerPolicy::CbsHard),
+            }),
             Ask::Release { pid: 1 },
             Ask::Stop {},
         ] {
@@ -309,6 +339,15 @@ mod tests {
                 since_ns: None
             }
         );
+        let line = br#"{"v":1,"ask":{"reserve":{"runtime_ns":5000000,"period_ns":30000000}}}"#;
+        assert_eq!(
+            parse_request(line),
+            Ok(Ask::Reserve(Wanted {
+                runtime_ns: 5_000_000,
+                period_ns: 30_000_000,
+                ..Wanted::default()
+            }))
+        );
     }
 
     #[test]
@@ -320,6 +359,13 @@ mod tests {
         assert!(refused(r#"{"v":2,"ask":{"status":{}}}"#).contains("version 2"));
         assert!(refused(r#"{"ask":{"status":{}}}"#).contains('v'));
         assert!(refused(r#"{"v":1,"ask":{"release":{"pid":99999999999}}}"#).contains("99999999999"));
+        let reserve = |more: &str| {
+            format!(r#"{{"v":1,"ask":{{"reserve":{{"runtime_ns":1,"period_ns":1,{more}}}}}}}"#)
+        };
+        assert!(refused(&reserve(r#""server":"edf""#)).contains("edf"));
+        assert!(refused(&reserve(r#""server":4"#)).contains('4'));
+        assert!(refused(&reserve(r#""guaranteed":"yes""#)).contains("yes"));
+        assert!(refused(&reserve(r#""parts":[]"#)).contains("parts"));
         refused("");
         refused("\u{0}");
         refused(&format!("{{\"v\":1,\"ask\":{}", "[".repeat(60_000)));

@@ -34,6 +34,17 @@ pub struct Cpu {
     pub r_load_ppm: u64,
     /// S_load, ppm: what is expected after launches.
     pub s_load_ppm: u64,
+    /// Bandwidth promised to guaranteed reservations, ppm; in neither load.
+    pub guaranteed_ppm: u64,
+}
+
+/// A guaranteed reservation's part on one CPU: this much in each of its periods. It has them one after
+/// the other, in windows of the period divided by their number (EDF-WMR).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub cpu: i32,
+    /// Q', ns.
+    pub runtime_ns: u64,
 }
 
 /// Kind of a decision (`enum event_type` of bpf/intf.h).

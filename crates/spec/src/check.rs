@@ -3,6 +3,7 @@
 use crate::device::DeviceOf;
 use crate::diag::{Diagnostic, Place};
 use crate::dirs::read_file;
+use crate::limits::USUAL_R_MAX_PPM;
 use crate::merge::{merge, Candidate};
 use crate::model::{Class, Launch, Matcher, Spec};
 use crate::resolve::Resolver;
@@ -107,6 +108,10 @@ pub fn lint(spec: &Spec) -> Vec<Diagnostic> {
         );
     };
     if spec.class == Class::BestEffort {
+        if spec.server.is_some() {
+            let what = "a best-effort spec has no reservation, and so no server";
+            warn("server", what.into(), None);
+        }
         if spec.inherit || spec.revocable {
             let what = "a best-effort spec has nothing to inherit or revoke";
             warn(
@@ -117,8 +122,12 @@ pub fn lint(spec: &Spec) -> Vec<Diagnostic> {
         }
         return out;
     }
-    if !spec.revocable && spec.bandwidth_ppm() > 500_000 {
-        let percent = spec.bandwidth_ppm() / 10_000;
+    let percent = spec.bandwidth_ppm() / 10_000;
+    if spec.guaranteed && spec.bandwidth_ppm() > USUAL_R_MAX_PPM {
+        let what = format!("{percent} % of a CPU is more than r-max unless that is set higher: it would be refused");
+        warn("cpu", what, None);
+    }
+    if !spec.revocable && !spec.guaranteed && spec.bandwidth_ppm() > 500_000 {
         let what = format!(
             "\"{}\" takes {percent} % of a CPU and can never be revoked",
             spec.name

@@ -91,8 +91,17 @@ fn check(data: &[u8], specs: &[Spec], diags: &[Diagnostic]) {
                 s.revocable || !s.matchers.iter().all(Matcher::is_by_name),
                 "{s:?}"
             );
+            assert!(
+                !s.strong() || !s.matchers.iter().any(Matcher::is_by_name),
+                "{s:?}"
+            );
+            assert!(
+                !s.guaranteed || (!s.revocable && s.bandwidth_ppm() <= limits::MAX_GUARANTEED_PPM),
+                "{s:?}"
+            );
         } else {
             assert_eq!((s.runtime_ns, s.period_ns), (0, 0), "{s:?}");
+            assert!(!s.guaranteed, "{s:?}");
         }
     }
 }

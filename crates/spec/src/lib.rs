@@ -47,9 +47,9 @@ pub use diag::{Diagnostic, Place, Severity};
 pub use dirs::{load, Dirs, LoadOptions, SpecSet, Trust};
 pub use duration::{format_duration, parse_duration};
 pub use key::{escape_app, name_hash, Key, MatchKind};
-pub use model::{flags, Class, Launch, Matcher, Spec, IO_AUTO};
+pub use model::{flags, Class, Launch, Matcher, ServerPolicy, Spec, IO_AUTO};
 pub use resolve::{
-    resolve, Absent, Resolution, ResolveError, Resolved, Resolver, Row, RowOfSet, Via,
+    resolve, Absent, Gives, Resolution, ResolveError, Resolved, Resolver, Row, RowOfSet, Via,
 };
 
 /// Numbers that bound what a specification or a set of them may be.
@@ -60,6 +60,11 @@ pub mod limits {
     pub const MIN_PERIOD_NS: u64 = 1_000_000;
     /// Longest period (and so runtime): 10 s, in ns.
     pub const MAX_PERIOD_NS: u64 = 10_000_000_000;
+    /// Most that a guaranteed reservation takes of each CPU that it is on, ppm: 95 %, the highest that r-max
+    /// may be set to. The rest is best-effort work's.
+    pub const MAX_GUARANTEED_PPM: u64 = 950_000;
+    /// What r-max is unless it is set, ppm: above it a guaranteed reservation needs a higher r-max.
+    pub const USUAL_R_MAX_PPM: u64 = 900_000;
     /// Longest memory protection period: 7 days, in s.
     pub const MAX_PROTECT_S: u32 = 7 * 24 * 3600;
     /// Highest number of an I/O priority (0 is the most urgent).

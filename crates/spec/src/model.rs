@@ -24,10 +24,63 @@ pub enum Launch {
     Interactive,
 }
 
+/// What becomes of a task that has used up its budget (`enum server_policy` of bpf/policy/edf.h, which
+/// explains them).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServerPolicy {
+    /// Waits for its next period; until then it has spare time, like any best-effort task (Redline,
+    /// Listing 1).
+    Redline = 1,
+    /// Waits for its next period, and does not run before.
+    CbsHard = 2,
+    /// Has its next budget at once, for a deadline one period later: before best-effort work for as long
+    /// as it does not sleep.
+    CbsSoft = 3,
+    /// As `redline`, and uses what others leave of their budgets (Kato et al., section 4.2).
+    Fcbs = 4,
+}
+
+impl ServerPolicy {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Redline, Self::CbsHard, Self::CbsSoft, Self::Fcbs];
+
+    /// The word for it in specs, settings, options and JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Redline => "redline",
+            Self::CbsHard => "cbs-hard",
+            Self::CbsSoft => "cbs-soft",
+            Self::Fcbs => "fcbs",
+        }
+    }
+
+    /// The policy that a word means.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|p| p.name() == name)
+    }
+
+    /// Its number in `enum server_policy`.
+    pub fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// The policy that a number of `enum server_policy` means; None for 0, the machine's.
+    pub fn numbered(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|p| p.number() == number)
+    }
+}
+
+impl fmt::Display for ServerPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// How to recognise a program. The kernel asks in the order argument, path, app, command.
 ///
-/// Ordered here as a spec prints them. Names (argument, app, command) can be taken by anybody, so a spec
-/// that has one must be revocable.
+/// Ordered here as a spec prints them. Names (argument, app, command) can be taken by anybody, so what they
+/// match is revocable, and a spec that has one is not a [`Spec::strong`] one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matcher {
@@ -85,6 +138,11 @@ pub struct Spec {
     pub inherit: bool,
     /// Flag R: may be revoked when the CPU is overloaded.
     pub revocable: bool,
+    /// Flag G: admitted only if there is room for all that is promised, and then never revoked; may be
+    /// split over several CPUs (bpf/guarantee.bpf.h). Excludes `revocable`.
+    pub guaranteed: bool,
+    /// What becomes of a task that has used up its budget; None: as set for the machine.
+    pub server: Option<ServerPolicy>,
     /// Flag P is [`Launch::Interactive`].
     pub launch: Launch,
     /// pi, memory protection period: 1 s .. 7 days; None: chosen by aplomb.
@@ -103,14 +161,15 @@ pub mod flags {
     pub const INHERIT: u32 = 1 << 1;
     pub const REVOCABLE: u32 = 1 << 2;
     pub const PARENT: u32 = 1 << 3;
+    pub const GUARANTEED: u32 = 1 << 5;
 }
 
 /// `io_priority` of `struct spec` in bpf/intf.h when aplomb chooses.
 pub const IO_AUTO: u32 = u32::MAX;
 
 impl Spec {
-    /// `flags` of `struct spec` as written. Rows of the kernel map take [`crate::Row::flags`], which adds
-    /// [`flags::REVOCABLE`] where a row can be matched by anybody's program.
+    /// `flags` of `struct spec` as written. Rows of the kernel map take [`crate::Row::flags`], which differ
+    /// where a row can be matched by anybody's program.
     pub fn flags(&self) -> u32 {
         let mut f = 0;
         if self.class == Class::Interactive {
@@ -125,6 +184,9 @@ impl Spec {
         if self.launch == Launch::Interactive {
             f |= flags::PARENT;
         }
+        if self.guaranteed {
+            f |= flags::GUARANTEED;
+        }
         f
     }
 
@@ -135,9 +197,25 @@ impl Spec {
             .unwrap_or(0)
     }
 
+    /// True if it gives what no program of anybody's may have: a promise that is never revoked, or
+    /// precedence over best-effort work beyond its budget. No matcher by name goes with it, and rows that
+    /// anybody's program can match do without.
+    pub fn strong(&self) -> bool {
+        self.guaranteed || self.server == Some(ServerPolicy::CbsSoft)
+    }
+
     /// True if the other spec differs in its name, description and matchers at most.
     pub fn asks_the_same(&self, other: &Spec) -> bool {
-        let what = |s: &Spec| (s.runtime_ns, s.period_ns, s.flags(), s.protect_s, s.io);
+        let what = |s: &Spec| {
+            (
+                s.runtime_ns,
+                s.period_ns,
+                s.flags(),
+                s.server,
+                s.protect_s,
+                s.io,
+            )
+        };
         what(self) == what(other)
     }
 

@@ -5,8 +5,8 @@
 
 use crate::diag::{Diagnostic, Place};
 use crate::fields::name_for;
-use crate::limits::MAX_MATCHERS;
-use crate::model::{Class, Launch, Matcher, Spec};
+use crate::limits::{MAX_GUARANTEED_PPM, MAX_MATCHERS};
+use crate::model::{Class, Launch, Matcher, ServerPolicy, Spec};
 
 /// A value and where it was written.
 #[derive(Debug, Clone)]
@@ -35,6 +35,8 @@ pub struct Raw {
     pub cpu: Option<Field<(u64, u64)>>,
     pub inherit: Option<Field<bool>>,
     pub revocable: Option<Field<bool>>,
+    pub guaranteed: Option<Field<bool>>,
+    pub server: Option<Field<Option<ServerPolicy>>>,
     pub launch: Option<Field<Launch>>,
     pub protect: Option<Field<Option<u32>>>,
     pub io: Option<Field<Option<u8>>>,
@@ -58,6 +60,8 @@ impl Raw {
         put(&mut self.cpu, over.cpu);
         put(&mut self.inherit, over.inherit);
         put(&mut self.revocable, over.revocable);
+        put(&mut self.guaranteed, over.guaranteed);
+        put(&mut self.server, over.server);
         put(&mut self.launch, over.launch);
         put(&mut self.protect, over.protect);
         put(&mut self.io, over.io);
@@ -117,8 +121,9 @@ impl Raw {
             }
         };
         let revocable = is_true(&self.revocable);
+        bad.extend(self.strength(class, &matchers));
         let anybodys = !matchers.is_empty() && matchers.iter().all(Matcher::is_by_name);
-        if class == Class::Interactive && anybodys && !revocable {
+        if class == Class::Interactive && anybodys && !revocable && !is_true(&self.guaranteed) {
             let place = self.revocable.as_ref().map_or(&self.place, |f| &f.place);
             let what =
                 "a name can be taken by any program, so a spec found only by argument, app or \
@@ -140,6 +145,8 @@ impl Raw {
             period_ns,
             inherit: is_true(&self.inherit),
             revocable,
+            guaranteed: is_true(&self.guaranteed),
+            server: self.server.and_then(|f| f.value),
             launch: self.launch.map_or(Launch::Any, |f| f.value),
             protect_s: self.protect.and_then(|f| f.value),
             io: self.io.and_then(|f| f.value),
@@ -147,6 +154,58 @@ impl Raw {
             origin: self.place,
         };
         Ok((spec, warnings))
+    }
+
+    /// What stands against a promise (`guaranteed`), or against precedence without limit (`cbs-soft`).
+    fn strength(&self, class: Class, matchers: &[Matcher]) -> Vec<Diagnostic> {
+        let mut bad = Vec::new();
+        let named = matchers.iter().find(|m| m.is_by_name());
+        if let (Some(matcher), Some(server)) = (named, &self.server) {
+            if server.value == Some(ServerPolicy::CbsSoft) {
+                let what =
+                    format!("any program can take a name, so {matcher} cannot have this server");
+                let d = Diagnostic::error(&server.place, what).field("server");
+                bad.push(d.suggest(Some(ServerPolicy::Fcbs.name())));
+            }
+        }
+        let Some(place) = self
+            .guaranteed
+            .as_ref()
+            .filter(|f| f.value)
+            .map(|f| &f.place)
+        else {
+            return bad;
+        };
+        let mut refuse = |place, field, what: String, hint| {
+            bad.push(Diagnostic::error(place, what).field(field).suggest(hint));
+        };
+        if class == Class::BestEffort {
+            let what = "a best-effort program has no reservation that could be guaranteed";
+            refuse(place, "guaranteed", what.into(), None);
+        }
+        if let Some(matcher) = named {
+            let what = format!("any program can take a name, so {matcher} cannot be guaranteed");
+            refuse(place, "guaranteed", what, None);
+        }
+        if let Some(revocable) = self.revocable.as_ref().filter(|f| f.value) {
+            let what = "what is guaranteed is never revoked: a spec is one or the other";
+            let hint = Some("revocable = false");
+            refuse(&revocable.place, "revocable", what.into(), hint);
+        }
+        if let Some(Field {
+            value: (c, t),
+            place,
+        }) = &self.cpu
+        {
+            if c * 1_000_000 > t * MAX_GUARANTEED_PPM {
+                let percent = MAX_GUARANTEED_PPM / 10_000;
+                let what = format!(
+                    "at most {percent} % of a CPU can be guaranteed; the rest is best-effort work's"
+                );
+                refuse(place, "cpu", what, None);
+            }
+        }
+        bad
     }
 
     /// All matchers, sorted, each once.

@@ -5,14 +5,15 @@
 //! interpreter with the script's path among the arguments, and that argument, as typed by the caller (a
 //! shell finds `foo` in PATH and passes `/usr/bin/foo`), is compared whole. A script started by a relative
 //! path is therefore not recognised. Since an argument can be typed by anybody, such a row is revocable
-//! whatever the spec says; so is a file on a file system whose subvolumes share inode numbers.
+//! whatever the spec says, and not guaranteed; so is a file on a file system whose subvolumes share inode
+//! numbers.
 
 use crate::device::{DeviceOf, MountTable};
 use crate::diag::{shorten, Diagnostic, Severity};
-use crate::key::Key;
+use crate::key::{Key, MatchKind};
 use crate::limits::{MAX_GLOB_HITS, MAX_MATCHERS};
 use crate::lookup::{Found, Root};
-use crate::model::{flags, Matcher, Spec};
+use crate::model::{flags, Matcher, ServerPolicy, Spec};
 use crate::script::{self, Interpreter};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -30,12 +31,40 @@ pub enum Via {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub key: Key,
-    /// `flags` of `struct spec`: the spec's own, and R where anybody's program can match this row.
-    pub flags: u32,
+    /// What the program gets when it is matched by this row.
+    pub gives: Gives,
     pub via: Via,
     /// The file behind it (of a script: its interpreter), all links followed, as seen from the root; None
     /// for names.
     pub file: Option<PathBuf>,
+}
+
+/// The part of a spec that depends on the row by which a program is matched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gives {
+    /// `flags` of `struct spec`.
+    pub flags: u32,
+    /// None: the machine's.
+    pub server: Option<ServerPolicy>,
+}
+
+impl Gives {
+    /// As the spec says.
+    fn all(spec: &Spec) -> Gives {
+        Gives {
+            flags: spec.flags(),
+            server: spec.server,
+        }
+    }
+
+    /// What is left of it where anybody's program can match: revocable, nothing that only root may give
+    /// away ([`Spec::strong`]).
+    fn to_anybody(self) -> Gives {
+        Gives {
+            flags: (self.flags | flags::REVOCABLE) & !flags::GUARANTEED,
+            server: self.server.filter(|s| *s != ServerPolicy::CbsSoft),
+        }
+    }
 }
 
 /// Why a matcher has no row now.
@@ -78,7 +107,7 @@ pub enum ResolveError {
 pub struct RowOfSet {
     pub spec: usize,
     pub key: Key,
-    pub flags: u32,
+    pub gives: Gives,
     pub via: Via,
     pub file: Option<PathBuf>,
 }
@@ -89,8 +118,9 @@ pub struct Resolution {
     pub rows: Vec<RowOfSet>,
     /// Directories to watch, each once.
     pub watch: Vec<PathBuf>,
-    /// Two specs that mean the same file (warning; a note if they ask for the same), absent programs
-    /// (note), what did not fit (error).
+    /// Two specs that mean the same file (warning; a note if they ask for the same), what cannot be
+    /// guaranteed since anybody's program can match it (warning), absent programs (note), what did not fit
+    /// (error).
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -128,7 +158,7 @@ impl<D: DeviceOf> Resolver<D> {
     pub fn spec(&self, spec: &Spec) -> Vec<Resolved> {
         spec.matchers
             .iter()
-            .map(|m| self.matcher(m, spec.flags()))
+            .map(|m| self.matcher(m, Gives::all(spec)))
             .collect()
     }
 
@@ -149,7 +179,7 @@ impl<D: DeviceOf> Resolver<D> {
                     let new = RowOfSet {
                         spec: index,
                         key: row.key,
-                        flags: row.flags,
+                        gives: row.gives,
                         via: row.via,
                         file: row.file.clone(),
                     };
@@ -190,7 +220,7 @@ impl<D: DeviceOf> Resolver<D> {
         out
     }
 
-    fn matcher(&self, matcher: &Matcher, flags: u32) -> Resolved {
+    fn matcher(&self, matcher: &Matcher, gives: Gives) -> Resolved {
         let mut out = Resolved {
             matcher: matcher.clone(),
             rows: Vec::new(),
@@ -200,7 +230,7 @@ impl<D: DeviceOf> Resolver<D> {
         };
         let by_name = |key| Row {
             key,
-            flags: flags | flags::REVOCABLE,
+            gives: gives.to_anybody(),
             via: Via::Exact,
             file: None,
         };
@@ -210,20 +240,20 @@ impl<D: DeviceOf> Resolver<D> {
             // Only the kernel makes kernel threads, so this name is as good as a file.
             Matcher::KernelThread(name) => {
                 out.rows.push(Row {
-                    flags,
+                    gives,
                     ..by_name(Key::kernel_thread(name))
                 });
             }
-            Matcher::Path(path) => self.files(path, None, flags, &mut out),
+            Matcher::Path(path) => self.files(path, None, gives, &mut out),
             Matcher::Argument { path, argument } => {
-                self.files(path, Some(argument), flags, &mut out)
+                self.files(path, Some(argument), gives, &mut out)
             }
         }
         out
     }
 
     /// Rows of a path, with or without stars.
-    fn files(&self, path: &str, argument: Option<&str>, flags: u32, out: &mut Resolved) {
+    fn files(&self, path: &str, argument: Option<&str>, gives: Gives, out: &mut Resolved) {
         let starred = path.contains('*');
         let hits = if starred {
             out.watch.extend(self.root.fixed_directory(path));
@@ -241,11 +271,7 @@ impl<D: DeviceOf> Resolver<D> {
                     .rows
                     .extend(rows.into_iter().map(|(key, weak, file)| Row {
                         key,
-                        flags: if weak {
-                            flags | flags::REVOCABLE
-                        } else {
-                            flags
-                        },
+                        gives: if weak { gives.to_anybody() } else { gives },
                         via,
                         file: Some(file),
                     })),
@@ -333,6 +359,24 @@ fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
             r.matcher, spec.name
         );
         out.push(Diagnostic::warning(&spec.origin, what).field("path"));
+    }
+    let weak = |row: &&Row| row.gives == Gives::all(spec).to_anybody();
+    if let Some(row) = r.rows.iter().filter(|_| spec.strong()).find(weak) {
+        let file = row.file.as_deref().unwrap_or("".as_ref()).display();
+        let how = match row.key.kind {
+            MatchKind::Argument => format!("it is an argument of {file}"),
+            _ => "inode numbers are not unique on its file system".to_string(),
+        };
+        let what = format!(
+            "anybody's program can pass for {} of \"{}\" ({how}): so it is revocable, neither guaranteed nor cbs-soft",
+            r.matcher, spec.name
+        );
+        let field = if spec.guaranteed {
+            "guaranteed"
+        } else {
+            "server"
+        };
+        out.push(Diagnostic::warning(&spec.origin, what).field(field));
     }
     if r.truncated {
         let what = format!(

@@ -3,7 +3,8 @@
 //! - path: absolute, `*` for any characters but `/`; or `[kswapd0]`, `[kswapd*]` for kernel threads
 //! - type: `iact` (default) or `be`, in any case
 //! - C, T: runtime and period in ms, decimals allowed; `-` for best-effort
-//! - flags: letters I (inheritable), R (revocable), P (only when an interactive task starts it), or `-`
+//! - flags: letters I (inheritable), R (revocable), P (only when an interactive task starts it), G
+//!   (guaranteed; ours), or `-`
 //! - pi: memory protection period in s; io: I/O priority 0..7; both may be left off
 //!
 //! `-` or nothing stands for the default. `#` at the start of a line or after a blank begins a comment.
@@ -28,6 +29,7 @@ pub type Parsed = (Vec<Spec>, Vec<Diagnostic>);
 pub struct NotExpressible(pub String);
 
 const FIELDS: [&str; 7] = ["path", "type", "C", "T", "flags", "pi", "io"];
+const FLAGS: &str = "IRPG";
 const MS: u64 = 1_000_000;
 
 /// Parses a spec.tab; `file` is only named in origins and diagnostics.
@@ -51,7 +53,7 @@ pub fn parse(file: &Path, text: &[u8]) -> Parsed {
                     specs.push(spec);
                     diags.extend(warnings);
                 }
-                Err(bad) => diags.extend(bad),
+                Err(bad) => diags.extend(bad.into_iter().map(in_our_terms)),
             },
             Err(bad) => diags.push(bad),
         }
@@ -63,7 +65,7 @@ pub fn parse(file: &Path, text: &[u8]) -> Parsed {
 /// Writes a spec as lines, one for each matcher, each ending in a newline.
 ///
 /// # Errors
-/// It has a matcher by argument, app or command, for which the format has no place.
+/// It has a matcher by argument, app or command, or a server, for which the format has no place.
 pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     let (class, cpu) = match spec.class {
         Class::Interactive => (
@@ -76,11 +78,16 @@ pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
         ),
         Class::BestEffort => ("be", "-:-".to_string()),
     };
+    if let Some(server) = spec.server {
+        let what = format!("spec.tab has no place for server \"{server}\"");
+        return Err(NotExpressible(what));
+    }
     let mut flags = String::new();
     for (set, letter) in [
         (spec.inherit, 'I'),
         (spec.revocable, 'R'),
         (spec.launch == Launch::Interactive, 'P'),
+        (spec.guaranteed, 'G'),
     ] {
         if set {
             flags.push(letter);
@@ -101,6 +108,17 @@ pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
         out.push_str(&format!("{who}:{class}:{cpu}:{flags}:{pi}:{io}\n"));
     }
     Ok(out)
+}
+
+/// What [`Raw::build`] says, by the names that this format has for its fields.
+fn in_our_terms(mut d: Diagnostic) -> Diagnostic {
+    let ours = match d.field.as_deref() {
+        Some("guaranteed" | "revocable") => "flags",
+        Some("cpu") => "C",
+        _ => return d,
+    };
+    d.suggestion = None; // it is TOML
+    d.field(ours)
 }
 
 /// The bytes as text.
@@ -199,7 +217,7 @@ impl Line<'_> {
         }
         let matcher = self.matcher()?;
         let class = self.class()?;
-        let [inherit, revocable, parent] = self.flags()?;
+        let [inherit, revocable, parent, guaranteed] = self.flags()?;
         let launch = if parent {
             Launch::Interactive
         } else {
@@ -215,6 +233,7 @@ impl Line<'_> {
             cpu: self.cpu(class)?.and_then(|pair| self.field(2, pair)),
             inherit: self.field(4, inherit),
             revocable: self.field(4, revocable),
+            guaranteed: self.field(4, guaranteed),
             launch: self.field(4, launch),
             protect: self.field(5, self.whole(5, 1..=MAX_PROTECT_S)?),
             io: self.field(6, io),
@@ -316,20 +335,23 @@ impl Line<'_> {
             })
     }
 
-    /// I, R and P.
-    fn flags(&self) -> Result<[bool; 3], Diagnostic> {
-        let mut flags = [false; 3];
+    /// As in [`FLAGS`].
+    fn flags(&self) -> Result<[bool; 4], Diagnostic> {
+        let mut flags = [false; 4];
         for letter in self.given(4).unwrap_or_default().chars() {
-            match "IRP".find(letter) {
+            match FLAGS.find(letter) {
                 Some(n) => {
                     if std::mem::replace(&mut flags[n], true) {
                         return Err(self.bad(4, format!("\"{letter}\" is given twice"), None));
                     }
                 }
                 None => {
-                    let what = format!("\"{}\" is no flag (I, R, P)", shorten(&letter.to_string()));
+                    let what = format!(
+                        "\"{}\" is no flag (I, R, P, G)",
+                        shorten(&letter.to_string())
+                    );
                     let fixed = self.text(4).to_ascii_uppercase();
-                    let fits = fixed.chars().all(|c| "IRP".contains(c));
+                    let fits = fixed.chars().all(|c| FLAGS.contains(c));
                     return Err(self.bad(4, what, Some(fixed).filter(|_| fits)));
                 }
             }

@@ -9,6 +9,8 @@
 //! cpu = "5ms/30ms"                # runtime/period
 //! inherit = true                  # flag I, default false
 //! revocable = true                # flag R, default false
+//! guaranteed = true               # flag G, default false: excludes revocable
+//! server = "fcbs"                 # or "redline", "cbs-hard", "cbs-soft"; default "auto"
 //! launch = "any"                  # default; "interactive" is flag P
 //! protect = "30min"               # pi; default "auto"
 //! io = 0                          # 0..7; default "auto"
@@ -23,7 +25,7 @@ use crate::diag::{nearest, shorten, Diagnostic, Lines, Place};
 use crate::duration::parse_duration;
 use crate::fields::{self, Problem};
 use crate::limits::*;
-use crate::model::{Class, Launch};
+use crate::model::{Class, Launch, ServerPolicy};
 use crate::raw::{Field, Raw, RawArgument};
 use crate::tab::{capped, decode, Parsed};
 use std::collections::HashMap;
@@ -33,7 +35,7 @@ use toml::Spanned;
 
 pub use crate::toml_print::print;
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 16] = [
     "name",
     "description",
     "path",
@@ -45,6 +47,8 @@ const KEYS: [&str; 14] = [
     "cpu",
     "inherit",
     "revocable",
+    "guaranteed",
+    "server",
     "launch",
     "protect",
     "io",
@@ -183,6 +187,8 @@ impl Reader<'_> {
                 "cpu" => raw.cpu = self.parsed(value, k, cpu),
                 "inherit" => raw.inherit = self.boolean(value, k),
                 "revocable" => raw.revocable = self.boolean(value, k),
+                "guaranteed" => raw.guaranteed = self.boolean(value, k),
+                "server" => raw.server = self.parsed(value, k, server),
                 "launch" => raw.launch = self.launch(value),
                 "protect" => raw.protect = self.protect(value),
                 "io" => raw.io = self.io(value),
@@ -435,6 +441,23 @@ fn cpu(text: &str) -> Result<(u64, u64), Problem> {
     Ok((runtime, period))
 }
 
+/// A server's name; "auto" is the machine's.
+fn server(text: &str) -> Result<Option<ServerPolicy>, Problem> {
+    let names = ServerPolicy::ALL.map(ServerPolicy::name);
+    match ServerPolicy::named(text) {
+        None if text == "auto" => Ok(None),
+        None => {
+            let what = format!(
+                "\"{}\" is no server ({}, auto)",
+                shorten(text),
+                names.join(", ")
+            );
+            Err(said(what, nearest(text, names.into_iter().chain(["auto"]))))
+        }
+        some => Ok(some),
+    }
+}
+
 /// What a key that does not exist was probably meant to be.
 fn known_as(key: &str) -> Option<&'static str> {
     match key {
@@ -446,6 +469,8 @@ fn known_as(key: &str) -> Option<&'static str> {
         "type" => Some("class"),
         "runtime" | "period" | "reservation" => Some("cpu"),
         "pi" => Some("protect"),
+        "guarantee" | "promised" => Some("guaranteed"),
+        "policy" | "server-policy" => Some("server"),
         other => nearest(other, KEYS),
     }
 }

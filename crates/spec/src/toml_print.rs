@@ -79,6 +79,12 @@ pub fn print(spec: &Spec) -> String {
     if spec.revocable {
         put("revocable", "true".into());
     }
+    if spec.guaranteed {
+        put("guaranteed", "true".into());
+    }
+    if let Some(server) = spec.server {
+        put("server", quote(server.name()));
+    }
     if spec.launch == Launch::Interactive {
         put("launch", quote("interactive"));
     }

@@ -49,7 +49,7 @@ fn lints() {
     let c = f.check(
         "a.tab",
         "/opt/x:iact:16:30:I\n/bin/bash:iact:5:100:-\n/usr/bin/python3.13:iact:5:100:-\n/bin/zsh:iact:5:100:P\n\
-         /opt/y:be:-:-:IR\n/opt/z:iact:15:30:-\n/opt/w:iact:29:30:R\n",
+         /opt/y:be:-:-:IR\n/opt/z:iact:15:30:-\n/opt/w:iact:29:30:R\n/opt/g:iact:25:41:G\n/opt/h:iact:28:30:G\n",
     );
     assert_eq!(
         f.said(&c),
@@ -58,9 +58,16 @@ fn lints() {
             "a.tab:2:1: warning: field \"launch\": /bin/bash runs other programs' work too, such as build jobs'; flag P keeps it apart; did you mean launch = \"interactive\"?",
             "a.tab:3:1: warning: field \"launch\": /usr/bin/python3.13 runs other programs' work too, such as build jobs'; flag P keeps it apart; did you mean launch = \"interactive\"?",
             "a.tab:5:1: warning: field \"inherit\": a best-effort spec has nothing to inherit or revoke",
+            "a.tab:9:1: warning: field \"cpu\": 93 % of a CPU is more than r-max unless that is set higher: it would be refused",
         ]
     );
     assert!(!c.has_errors());
+    let toml = "[[spec]]\nname='b'\npath='/opt/b'\nclass='best-effort'\nserver='fcbs'\n";
+    let c = f.check("b.toml", toml);
+    assert_eq!(
+        f.said(&c),
+        ["b.toml:1:1: warning: field \"server\": a best-effort spec has no reservation, and so no server"]
+    );
     let toml = "[[spec]]\nname='s'\npath='/opt/s'\napp='snap.a-b.a-b'\ncpu='5ms/30ms'\n";
     assert_eq!(
         f.check("a.toml", toml)

@@ -1,6 +1,6 @@
 //! Directories: masks, drop-ins, order of strength, files that are refused.
 
-use aplomb_spec::{load, Dirs, LoadOptions, Severity, SpecSet, Trust};
+use aplomb_spec::{load, Dirs, LoadOptions, ServerPolicy, Severity, SpecSet, Trust};
 use std::fs;
 use std::os::unix::fs::{symlink, PermissionsExt};
 use tempfile::TempDir;
@@ -201,6 +201,31 @@ fn a_drop_in_can_make_a_spec_wrong_and_is_named() {
     assert!(set.specs.is_empty());
     assert!(t.said(&set, Severity::Error)[0]
         .starts_with("etc/aplomb/specs.d/a.toml.d/1.conf:3:11: field \"revocable\""));
+}
+
+#[test]
+fn a_drop_in_can_guarantee_what_was_revocable() {
+    let t = Tree::new(&[]);
+    t.put(
+        &at(VENDOR, "a.toml"),
+        "[[spec]]\nname='x'\npath='/x'\ncpu='5ms/30ms'\nrevocable=true\n",
+    );
+    let drop_in = at(ETC, "a.toml.d/1.conf");
+    t.put(
+        &drop_in,
+        "[[spec]]\nname='x'\nguaranteed=true\nserver='cbs-hard'\n",
+    );
+    let set = t.load();
+    assert!(set.specs.is_empty());
+    let said = &t.said(&set, Severity::Error)[0];
+    assert!(said.contains("field \"revocable\"") && said.contains("\"revocable = false\""));
+    t.put(
+        &drop_in,
+        "[[spec]]\nname='x'\nguaranteed=true\nserver='cbs-hard'\nrevocable=false\n",
+    );
+    let x = t.load().get("x").cloned().unwrap();
+    assert!(x.guaranteed && !x.revocable);
+    assert_eq!(x.server, Some(ServerPolicy::CbsHard));
 }
 
 #[test]

@@ -1,16 +1,20 @@
-//! The numbers of the kernel's interface, read out of bpf/intf.h and compared with ours.
+//! The numbers of the kernel's interface, read out of its headers and compared with ours.
 
-use aplomb_spec::{flags, limits, name_hash, MatchKind, IO_AUTO};
+use aplomb_spec::{flags, limits, name_hash, MatchKind, ServerPolicy, IO_AUTO};
 
-/// The value of `NAME = value` or `#define NAME value` in the header.
+/// The value of `NAME = value` or `#define NAME value` in bpf/intf.h.
 fn header(name: &str) -> u64 {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf/intf.h");
-    let text = std::fs::read_to_string(path).unwrap();
+    number_in("intf.h", name)
+}
+
+fn number_in(file: &str, name: &str) -> u64 {
+    let bpf = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
+    let text = std::fs::read_to_string(bpf.join(file)).unwrap();
     let line = text
         .lines()
         .map(|l| l.trim().trim_start_matches("#define "))
         .find(|l| l.split([' ', '=']).next() == Some(name))
-        .unwrap_or_else(|| panic!("{name} is not in bpf/intf.h"));
+        .unwrap_or_else(|| panic!("{name} is not in bpf/{file}"));
     let value = line[name.len()..].trim_start_matches([' ', '=']);
     let value = value
         .split([',', '/'])
@@ -40,6 +44,7 @@ fn kinds_flags_and_limits_are_the_headers() {
         ("SPEC_INHERIT", flags::INHERIT.into()),
         ("SPEC_REVOCABLE", flags::REVOCABLE.into()),
         ("SPEC_PARENT", flags::PARENT.into()),
+        ("SPEC_GUARANTEED", flags::GUARANTEED.into()),
         ("MAX_SPECS", limits::MAX_MATCHERS as u64),
         ("COMM_LEN", limits::MAX_COMM_BYTES as u64 + 1),
         ("ARG_BYTES", limits::MAX_ARGUMENT_BYTES as u64 + 1),
@@ -53,4 +58,21 @@ fn kinds_flags_and_limits_are_the_headers() {
         header("NAME_HASH_INIT").wrapping_mul(header("NAME_HASH_PRIME"))
     );
     assert_eq!(IO_AUTO, 0xffff_ffff);
+}
+
+#[test]
+fn servers_are_the_headers() {
+    let policies = ServerPolicy::ALL.map(|p| {
+        let name = p.name().to_uppercase().replace('-', "_");
+        (number_in("policy/edf.h", &format!("POLICY_{name}")), p)
+    });
+    for (number, policy) in policies {
+        assert_eq!(u64::from(policy.number()), number, "{policy}");
+        assert_eq!(ServerPolicy::numbered(policy.number()), Some(policy));
+        assert_eq!(ServerPolicy::named(policy.name()), Some(policy));
+        assert_eq!(serde_json::to_value(policy).unwrap(), policy.name());
+    }
+    let all = ServerPolicy::ALL.len() as u64 + 1; // with the machine's, 0
+    assert_eq!(number_in("policy/edf.h", "NR_POLICIES"), all);
+    assert_eq!(ServerPolicy::numbered(0), None);
 }

@@ -2,7 +2,8 @@
 
 use aplomb_spec::{
     escape_app, flags, limits, load, tab, toml_format, Absent, Device, DeviceOf, Dirs, FileId, Key,
-    LoadOptions, MountTable, Resolved, Resolver, Severity, Spec, StatDevice, Trust, Via,
+    LoadOptions, MountTable, Resolved, Resolver, ServerPolicy, Severity, Spec, StatDevice, Trust,
+    Via,
 };
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt, PermissionsExt};
@@ -74,7 +75,11 @@ fn a_program_is_its_inode_and_device() {
     let inode = root.program("/usr/bin/mpv", ELF);
     let r = root.one("/usr/bin/mpv");
     assert_eq!(keys(&r), [Key::file(inode, root.device())]);
-    assert_eq!(r.rows[0].flags, flags::INTERACTIVE, "a file needs no R");
+    assert_eq!(
+        r.rows[0].gives.flags,
+        flags::INTERACTIVE,
+        "a file needs no R"
+    );
     assert_eq!(
         (r.rows[0].via, r.rows[0].file.as_deref()),
         (Via::Exact, Some(Path::new("/usr/bin/mpv")))
@@ -213,7 +218,7 @@ fn scripts_are_arguments_of_their_interpreter() {
     assert!(
         r.rows
             .iter()
-            .all(|row| row.flags == flags::INTERACTIVE | flags::REVOCABLE),
+            .all(|row| row.gives.flags == flags::INTERACTIVE | flags::REVOCABLE),
         "anybody can type it"
     );
     assert_eq!(
@@ -277,9 +282,57 @@ fn a_name_is_revocable_even_beside_a_path() {
     let r = root.resolver().spec(spec);
     let revocable: Vec<_> = r
         .iter()
-        .map(|r| r.rows[0].flags & flags::REVOCABLE != 0)
+        .map(|r| r.rows[0].gives.flags & flags::REVOCABLE != 0)
         .collect();
     assert_eq!(revocable, [false, true, false]);
+}
+
+/// Only one file is one program: what anybody's can pass for gets no promise, and says so.
+#[test]
+fn weak_rows_are_not_guaranteed() {
+    let root = Root::new();
+    root.program("/usr/bin/python3", ELF);
+    root.program("/opt/real", ELF);
+    root.program("/opt/script", "#!/usr/bin/python3\n");
+    let specs = parse_toml(
+        "[[spec]]\nname='x'\ncpu='25ms/41ms'\npath='/opt/*'\nguaranteed=true\nserver='cbs-soft'\n\
+         [[spec]]\nname='soft'\ncpu='5ms/41ms'\npath='/opt/script'\nserver='cbs-soft'\n\
+         [[spec]]\nname='hard'\ncpu='5ms/41ms'\nkernel-thread='k'\nguaranteed=true\nserver='cbs-hard'",
+    );
+    let gives = |i: usize| -> Vec<_> {
+        let rows = root.resolver().spec(&specs[i]).remove(0).rows;
+        rows.iter()
+            .map(|r| (r.gives.flags, r.gives.server))
+            .collect()
+    };
+    let (strong, weak) = (flags::GUARANTEED, flags::REVOCABLE);
+    let i = flags::INTERACTIVE;
+    assert_eq!(
+        gives(0),
+        [(i | strong, Some(ServerPolicy::CbsSoft)), (i | weak, None)],
+        "the program, then the script"
+    );
+    assert_eq!(gives(1), [(i | weak, None)]);
+    assert_eq!(gives(2), [(i | strong, Some(ServerPolicy::CbsHard))]);
+    let set = root.resolver().set(&specs);
+    let said: Vec<_> = set
+        .diagnostics
+        .iter()
+        .filter(|d| d.severity == Severity::Warning && d.message.contains("pass for"))
+        .map(|d| (d.place.line, d.field.clone().unwrap()))
+        .collect();
+    assert_eq!(
+        said,
+        [(1, "guaranteed".to_string()), (7, "server".to_string())]
+    );
+    // the same file on a file system that uses an inode's number twice
+    let btrfs = Resolver::with(root.0.path(), Btrfs).unwrap();
+    let file = &parse("/opt/real:iact:25:41:G");
+    assert_eq!(btrfs.spec(file)[0].rows[0].gives.flags, i | weak);
+    assert_eq!(
+        root.resolver().spec(file)[0].rows[0].gives.flags,
+        i | strong
+    );
 }
 
 /// Every file on one btrfs.
@@ -304,7 +357,7 @@ fn the_superblocks_device_counts_and_shared_inodes_are_weak() {
         .spec(&parse("/usr/bin/x:iact:1:10:-"))
         .remove(0);
     assert_eq!(keys(&r), [Key::file(inode, 35)]);
-    assert_eq!(r.rows[0].flags & flags::REVOCABLE, flags::REVOCABLE);
+    assert_eq!(r.rows[0].gives.flags & flags::REVOCABLE, flags::REVOCABLE);
     // With a table of mounts, by mount point: an overlay over the whole root.
     let line = format!(
         "77 1 0:123 / {} rw - overlay overlay rw",

@@ -1,6 +1,8 @@
 //! Both formats: what is printed reads back the same, and the two forms of a spec mean the same.
 
-use aplomb_spec::{fuzzing, tab, toml_format, Class, Launch, Matcher, Place, Spec};
+use aplomb_spec::{
+    fuzzing, limits, tab, toml_format, Class, Launch, Matcher, Place, ServerPolicy, Spec,
+};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -48,7 +50,8 @@ fn tab_matcher() -> impl Strategy<Value = Matcher> {
 
 fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = Spec> {
     let cpu = (1_000_000u64..=10_000_000_000).prop_flat_map(|t| (100_000..=t, Just(t)));
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
+    let flags = proptest::array::uniform5(any::<bool>());
+    let server = proptest::option::of(proptest::sample::select(&ServerPolicy::ALL[..]));
     let extra = (
         proptest::option::of(1u32..=604_800),
         proptest::option::of(0u8..=7),
@@ -57,10 +60,10 @@ fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = 
         "[A-Za-z0-9._+@-]{1,64}",
         prop_oneof![Just(String::new()), odd_text(40)],
     );
-    (cpu, flags, extra, names, matchers).prop_map(
+    (cpu, (flags, server), extra, names, matchers).prop_map(
         |(
             (c, t),
-            (be, inherit, revocable, parent),
+            ([be, inherit, revocable, parent, guaranteed], server),
             (protect_s, io),
             (name, description),
             mut matchers,
@@ -68,6 +71,10 @@ fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = 
             matchers.sort();
             matchers.dedup();
             let (runtime_ns, period_ns) = if be { (0, 0) } else { (c, t) };
+            let named = matchers.iter().any(Matcher::is_by_name);
+            let fits = runtime_ns * 1_000_000 <= period_ns * limits::MAX_GUARANTEED_PPM;
+            let guaranteed = guaranteed && !be && !named && fits;
+            let server = server.filter(|s| !named || *s != ServerPolicy::CbsSoft);
             Spec {
                 name,
                 description,
@@ -79,7 +86,9 @@ fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = 
                 runtime_ns,
                 period_ns,
                 inherit,
-                revocable: revocable || matchers.iter().all(Matcher::is_by_name),
+                revocable: !guaranteed && (revocable || matchers.iter().all(Matcher::is_by_name)),
+                guaranteed,
+                server,
                 launch: if parent {
                     Launch::Interactive
                 } else {
@@ -110,6 +119,7 @@ proptest! {
 
     #[test]
     fn tab_reads_back_and_means_the_same(s in spec(proptest::collection::vec(tab_matcher(), 1..2))) {
+        let s = Spec { server: None, ..s }; // the form has no place for it
         let line = tab::print(&s).unwrap();
         let from_tab = only(tab::parse(Path::new("x"), line.as_bytes()));
         prop_assert_eq!(tab::print(&from_tab).unwrap(), line.clone());
@@ -122,6 +132,7 @@ proptest! {
 
     #[test]
     fn lists_of_lines_keep_every_path(s in spec(proptest::collection::vec(tab_matcher(), 1..6))) {
+        let s = Spec { server: None, ..s };
         let (specs, diags) = tab::parse(Path::new("x"), tab::print(&s).unwrap().as_bytes());
         prop_assert_eq!(diags, vec![]);
         let all: Vec<_> = specs.iter().flat_map(|s| s.matchers.clone()).collect();
@@ -137,7 +148,7 @@ proptest! {
     }
 
     #[test]
-    fn likely_text_is_survived(lines in proptest::collection::vec("(name|path|cpu|io|\\[\\[spec\\]\\]|/a|b|iact|be)[:= ]['\"/5ms3:0IRP\\\\#\\[*-]{0,20}", 0..20)) {
+    fn likely_text_is_survived(lines in proptest::collection::vec("(name|path|cpu|io|guaranteed|server|\\[\\[spec\\]\\]|/a|b|iact|be)[:= ]['\"/5ms3:0IRPG\\\\#\\[*-]{0,20}", 0..20)) {
         let text = lines.join("\n");
         fuzzing::spec_tab(text.as_bytes());
         fuzzing::spec_toml(text.as_bytes());
@@ -146,12 +157,17 @@ proptest! {
 
 #[test]
 fn what_a_line_cannot_say_is_refused() {
-    let text = "[[spec]]\nname='x'\napp='a.b'\ncpu='1ms/9ms'\nrevocable=true";
-    let s = only(toml_format::parse(Path::new("x"), text.as_bytes()));
-    assert_eq!(
-        tab::print(&s).unwrap_err().to_string(),
-        "spec.tab has no place for app \"a.b\""
-    );
+    for (field, what) in [
+        ("app='a.b'\nrevocable=true", "app \"a.b\""),
+        ("path='/a'\nserver='cbs-hard'", "server \"cbs-hard\""),
+    ] {
+        let text = format!("[[spec]]\nname='x'\n{field}\ncpu='1ms/9ms'");
+        let s = only(toml_format::parse(Path::new("x"), text.as_bytes()));
+        assert_eq!(
+            tab::print(&s).unwrap_err().to_string(),
+            format!("spec.tab has no place for {what}")
+        );
+    }
 }
 
 #[test]

@@ -42,6 +42,9 @@ fn every_field() {
         (be.class, be.runtime_ns, be.period_ns),
         (Class::BestEffort, 0, 0)
     );
+    let g = one("/a:iact:25:41:GI").unwrap();
+    assert_eq!((g.guaranteed, g.inherit, g.revocable), (true, true, false));
+    assert_eq!(print(&g).unwrap(), "/a:iact:25:41:IG:-:-\n");
     let k = one("[kswapd*]:iact:2:20:-").unwrap();
     assert_eq!(
         (k.name.as_str(), &k.matchers[0]),
@@ -72,7 +75,11 @@ fn errors_name_line_column_field_and_a_way_out() {
         ("/a/b:iact:5ms:30:-", "t:1:11: field \"C\": milliseconds are written without a unit; did you mean \"5\"?"),
         ("/a/b:iact:-:30:-", "t:1:11: field \"C\": a runtime and a period are needed, in ms"),
         ("/a/b:iact:5::-", "t:1:13: field \"T\": a runtime and a period are needed, in ms"),
-        ("/a/b:iact:5:30:ir", "t:1:16: field \"flags\": \"i\" is no flag (I, R, P); did you mean \"IR\"?"),
+        ("/a/b:iact:5:30:ir", "t:1:16: field \"flags\": \"i\" is no flag (I, R, P, G); did you mean \"IR\"?"),
+        ("/a/b:iact:5:30:ig", "t:1:16: field \"flags\": \"i\" is no flag (I, R, P, G); did you mean \"IG\"?"),
+        ("/a/b:iact:5:30:RG", "t:1:16: field \"flags\": what is guaranteed is never revoked: a spec is one or the other"),
+        ("/a/b:be:-:-:G", "t:1:13: field \"flags\": a best-effort program has no reservation that could be guaranteed"),
+        ("/a/b:iact:29:30:G", "t:1:11: field \"C\": at most 95 % of a CPU can be guaranteed; the rest is best-effort work's"),
         ("/a/b:iact:5:30:RR", "t:1:16: field \"flags\": \"R\" is given twice"),
         ("/a/b:iact:5:30:-:0", "t:1:18: field \"pi\": \"0\" is no whole number from 1 to 604800"),
         ("/a/b:iact:5:30:-:-:8", "t:1:20: field \"io\": \"8\" is no whole number from 0 to 7"),

@@ -1,7 +1,7 @@
 //! The TOML form: keys, defaults, and what is said about wrong files.
 
 use aplomb_spec::toml_format::parse;
-use aplomb_spec::{Class, Launch, Matcher, Spec};
+use aplomb_spec::{Class, Launch, Matcher, ServerPolicy, Spec};
 use std::path::Path;
 
 fn one(body: &str) -> Result<Spec, String> {
@@ -20,7 +20,7 @@ fn every_key() {
         "name = 'mpv'\ndescription = 'a player'\npath = ['/usr/bin/mpv', '/opt/m*/mpv']\napp = 'io.mpv.Mpv'\n\
          command = ['mpv']\nkernel-thread = 'k*'\nargument = { path = '/usr/bin/python3', argument = 'gmpv' }\n\
          class = 'interactive'\ncpu = '2.5ms / 30ms'\ninherit = true\nrevocable = true\n\
-         launch = 'interactive'\nprotect = '30min'\nio = 2\n",
+         server = 'cbs-hard'\nlaunch = 'interactive'\nprotect = '30min'\nio = 2\n",
     )
     .unwrap();
     assert_eq!(
@@ -43,6 +43,40 @@ fn every_key() {
         (true, true, Launch::Interactive)
     );
     assert_eq!((s.protect_s, s.io, s.origin.line), (Some(1800), Some(2), 1));
+    assert_eq!(
+        (s.guaranteed, s.server),
+        (false, Some(ServerPolicy::CbsHard))
+    );
+}
+
+#[test]
+fn guaranteed_and_soft_programs_are_found_by_file_or_kernel_thread() {
+    for who in ["path = '/x'", "path = '/x*'", "kernel-thread = 'k*'"] {
+        let body =
+            format!("name = 'x'\n{who}\ncpu = '25ms/41ms'\nguaranteed = true\nserver = 'cbs-soft'");
+        let s = one(&body).unwrap();
+        assert!(s.guaranteed && !s.revocable, "{who}");
+        assert_eq!(s.server, Some(ServerPolicy::CbsSoft));
+    }
+    for who in [
+        "app = 'a.b'",
+        "command = 'x'",
+        "path = '/x'\nargument = 'y'",
+        "path = '/x'\ncommand = 'x'",
+    ] {
+        let strong = ["guaranteed = true", "revocable = true\nserver = 'cbs-soft'"];
+        for (strength, field) in strong.into_iter().zip(["guaranteed", "server"]) {
+            let body = format!("name = 'x'\n{who}\ncpu = '25ms/41ms'\n{strength}");
+            let said = one(&body).unwrap_err();
+            assert!(
+                said.contains(&format!("field \"{field}\": any program can take a name")),
+                "{said}"
+            );
+        }
+        let body =
+            format!("name = 'x'\n{who}\ncpu = '25ms/41ms'\nrevocable = true\nserver = 'cbs-hard'");
+        one(&body).unwrap(); // takes from nobody
+    }
 }
 
 #[test]
@@ -66,7 +100,11 @@ fn defaults() {
         (s.protect_s, s.io, s.description.as_str()),
         (None, None, "")
     );
-    let auto = one(&format!("{OK}protect = 'auto'\nio = 'auto'")).unwrap();
+    assert_eq!((s.guaranteed, s.server), (false, None));
+    let auto = one(&format!(
+        "{OK}protect = 'auto'\nio = 'auto'\nserver = 'auto'"
+    ))
+    .unwrap();
     assert_eq!(auto.without_origin(), s.without_origin());
 }
 
@@ -86,6 +124,16 @@ fn errors_name_line_column_field_and_a_way_out() {
         ("name = 'x'\nkernel_thread = 'x'", "t:3:1: field \"kernel_thread\": unknown key; did you mean \"kernel-thread\"?"),
         ("name = 'x'\ninherit = 'true'", "t:3:11: field \"inherit\": true and false have no quotes; did you mean \"inherit = true\"?"),
         ("name = 'x'\nclass = 'iact'", "t:3:9: field \"class\": \"iact\" is neither interactive nor best-effort; did you mean \"interactive\"?"),
+        ("name = 'x'\npath = '/x'\ncpu = '5ms/30ms'\nrevocable = true\nguaranteed = true", "t:5:13: field \"revocable\": what is guaranteed is never revoked: a spec is one or the other; did you mean \"revocable = false\"?"),
+        ("name = 'x'\ncommand = 'x'\ncpu = '1ms/9ms'\nguaranteed = true", "t:5:14: field \"guaranteed\": any program can take a name, so command \"x\" cannot be guaranteed"),
+        ("name = 'x'\ncommand = 'x'\ncpu = '1ms/9ms'\nrevocable = true\nserver = 'cbs-soft'", "t:6:10: field \"server\": any program can take a name, so command \"x\" cannot have this server; did you mean \"fcbs\"?"),
+        ("name = 'x'\npath = '/x'\nclass = 'best-effort'\nguaranteed = true", "t:5:14: field \"guaranteed\": a best-effort program has no reservation that could be guaranteed"),
+        ("name = 'x'\npath = '/x'\ncpu = '96ms/100ms'\nguaranteed = true", "t:4:7: field \"cpu\": at most 95 % of a CPU can be guaranteed; the rest is best-effort work's"),
+        ("name = 'x'\nguaranteed = 'true'", "t:3:14: field \"guaranteed\": true and false have no quotes; did you mean \"guaranteed = true\"?"),
+        ("name = 'x'\nguarantee = true", "t:3:1: field \"guarantee\": unknown key; did you mean \"guaranteed\"?"),
+        ("name = 'x'\nserver = 'csb-hard'", "t:3:10: field \"server\": \"csb-hard\" is no server (redline, cbs-hard, cbs-soft, fcbs, auto); did you mean \"cbs-hard\"?"),
+        ("name = 'x'\nserver = 4", "t:3:10: field \"server\": a number where a string is needed"),
+        ("name = 'x'\npolicy = 'fcbs'", "t:3:1: field \"policy\": unknown key; did you mean \"server\"?"),
         ("name = 'x'\nlaunch = 'Any'", "t:3:10: field \"launch\": \"Any\" is neither any nor interactive; did you mean \"any\"?"),
         ("name = 'x'\nprotect = 30", "t:3:11: field \"protect\": a duration needs a unit; did you mean \"30s\"?"),
         ("name = 'x'\nprotect = '8000h'", "t:3:11: field \"protect\": protect is 1 to 604800 whole seconds"),

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Result;
-use aplomb_kernel::{Kernel, Scheduler};
+use aplomb_kernel::{Kernel, Part, Scheduler};
 use aplomb_spec::{Dirs, LoadOptions, Trust};
 use serde::Serialize;
 
@@ -84,6 +84,19 @@ fn line(text: impl std::fmt::Display) -> std::io::Result<()> {
 
 fn print_json(value: &impl Serialize) -> Result<()> {
     Ok(line(serde_json::to_string_pretty(value)?)?)
+}
+
+/// The CPUs of a reservation: "1", "0+1" of one that has them in turn, "-" if it never had one.
+fn cpus(cpu: i32, parts: &[Part]) -> String {
+    match parts {
+        [] if cpu < 0 => "-".into(),
+        [] => cpu.to_string(),
+        _ => parts
+            .iter()
+            .map(|p| p.cpu.to_string())
+            .collect::<Vec<_>>()
+            .join("+"),
+    }
 }
 
 /// A line that is not understood: the daemon is of another version.

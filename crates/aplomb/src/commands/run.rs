@@ -9,12 +9,12 @@ use std::process::Command;
 use anyhow::Result;
 use aplomb_kernel::ServerState;
 
-use super::{line, unexpected};
-use crate::cli::{Cpu, Flags, RunArgs, SetArgs};
+use super::{cpus, line, unexpected};
+use crate::cli::{Cpu, How, RunArgs, SetArgs};
 use crate::client::Client;
 use crate::config::percent;
 use crate::exit::{Exit, Failure};
-use crate::protocol::{Answer, Ask, Code, Refusal, ReservedLine};
+use crate::protocol::{Answer, Ask, Code, Refusal, ReservedLine, Wanted};
 use crate::say;
 
 pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
@@ -22,7 +22,7 @@ pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
     let mut client = Client::connect(socket)?;
     match args.cpu {
         Some(cpu) => {
-            let reserved = reserve(&mut client, None, cpu, args.flags)?;
+            let reserved = reserve(&mut client, None, cpu, &args.how)?;
             tell_unless_admitted(&reserved);
         }
         None => require_spec(&mut client, program)?,
@@ -45,25 +45,28 @@ pub fn set(socket: &Path, args: &SetArgs) -> Result<Exit> {
         line(text)?;
         return Ok(Exit::Ok);
     };
-    let reserved = reserve(&mut client, Some(args.pid), cpu, args.flags)?;
+    let reserved = reserve(&mut client, Some(args.pid), cpu, &args.how)?;
     tell_unless_admitted(&reserved);
     if reserved.state == ServerState::Admitted {
         line(format!(
             "process {} has its reservation on CPU {}",
-            reserved.pid, reserved.cpu
+            reserved.pid,
+            cpus(reserved.cpu, &reserved.parts)
         ))?;
     }
     Ok(Exit::Ok)
 }
 
-fn reserve(client: &mut Client, pid: Option<i32>, cpu: Cpu, flags: Flags) -> Result<ReservedLine> {
-    let ask = Ask::Reserve {
+fn reserve(client: &mut Client, pid: Option<i32>, cpu: Cpu, how: &How) -> Result<ReservedLine> {
+    let ask = Ask::Reserve(Wanted {
         pid,
         runtime_ns: cpu.runtime_ns,
         period_ns: cpu.period_ns,
-        inherit: flags.inherit,
-        keep: !flags.revocable,
-    };
+        inherit: how.flags.inherit,
+        keep: !how.flags.revocable,
+        guaranteed: how.flags.guaranteed,
+        server: how.server,
+    });
     match client.call(ask)? {
         Answer::Reserved(reserved) => Ok(reserved),
         _ => Err(unexpected()),

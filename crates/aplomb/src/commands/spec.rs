@@ -172,6 +172,8 @@ pub fn remove(socket: &Path, name: &str) -> Result<Exit> {
         runtime_ns: 0,
         period_ns: 0,
         inherit: false,
+        guaranteed: false,
+        server: None,
         launch: Launch::Any,
         protect_s: None,
         io: None,
@@ -255,7 +257,8 @@ fn cpu(spec: &Spec) -> String {
         format_duration(spec.runtime_ns),
         format_duration(spec.period_ns),
     );
-    format!("{c}/{t} ({})", percent(spec.bandwidth_ppm()))
+    let server = spec.server.map_or(String::new(), |s| format!(" {s}"));
+    format!("{c}/{t} ({}){server}", percent(spec.bandwidth_ppm()))
 }
 
 fn letters(spec: &Spec) -> String {
@@ -263,6 +266,7 @@ fn letters(spec: &Spec) -> String {
         (spec.inherit, 'I'),
         (spec.revocable, 'R'),
         (spec.launch == Launch::Interactive, 'P'),
+        (spec.guaranteed, 'G'),
     ];
     let letters: String = flags
         .iter()
@@ -279,6 +283,22 @@ fn letters(spec: &Spec) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_tells_flags_and_server() {
+        let text = "[[spec]]\nname = 'x'\npath = '/x'\ncpu = '25ms/41ms'\nguaranteed = true\ninherit = true\n\
+                    launch = 'interactive'\nserver = 'cbs-hard'\n[[spec]]\nname = 'y'\npath = '/y'\ncpu = '5ms/30ms'";
+        let (specs, diagnostics) = toml_format::parse(Path::new("t"), text.as_bytes());
+        assert_eq!(diagnostics, []);
+        assert_eq!(
+            (letters(&specs[0]), cpu(&specs[0])),
+            ("IPG".into(), "25ms/41ms (61 %) cbs-hard".into())
+        );
+        assert_eq!(
+            (letters(&specs[1]), cpu(&specs[1])),
+            ("-".into(), "5ms/30ms (16.7 %)".into())
+        );
+    }
 
     #[test]
     fn new_files_are_whole_and_replace_nothing() {

@@ -6,11 +6,12 @@ use anyhow::Result;
 use aplomb_spec::format_duration;
 
 use super::table::Table;
-use super::{line, print_json, unexpected};
+use super::{cpus, line, print_json, unexpected};
 use crate::client::Client;
 use crate::config::percent;
 use crate::exit::Exit;
-use crate::protocol::{Answer, Ask, Status};
+use crate::explain::rough;
+use crate::protocol::{Answer, Ask, Status, TaskLine};
 
 pub fn status(socket: &Path, json: bool) -> Result<Exit> {
     let Answer::Status(status) = Client::connect(socket)?.call(Ask::Status {})? else {
@@ -43,22 +44,32 @@ fn text(s: &Status) -> String {
             n => format!(", {n} restarts"),
         }
     );
-    let mut cpus = Table::new(&["CPU", ">R_load", ">S_load", ">interactive tasks"]);
+    let mut loads = Table::new(&[
+        "CPU",
+        ">guaranteed",
+        ">R_load",
+        ">S_load",
+        ">interactive tasks",
+    ]);
     for c in &s.cpus {
-        let here = s.tasks.iter().filter(|t| t.cpu == c.cpu as i32).count();
-        cpus.row(vec![
+        let here =
+            |t: &&TaskLine| t.cpu == c.cpu as i32 || t.parts.iter().any(|p| p.cpu == c.cpu as i32);
+        let here = s.tasks.iter().filter(here).count();
+        loads.row(vec![
             c.cpu.to_string(),
+            percent(c.guaranteed_ppm),
             percent(c.r_load_ppm),
             percent(c.s_load_ppm),
             here.to_string(),
         ]);
     }
-    out += &cpus.text();
+    out += &loads.text();
     out += &format!(
-        "(admission below {}, revocation above {}, reactivation below {})\n\n",
+        "(guaranteed and load together: admission below {}, revocation above {}, reactivation below {}; server {})\n\n",
         percent(s.r_hi_ppm),
         percent(s.r_max_ppm),
-        percent(s.r_lo_ppm)
+        percent(s.r_lo_ppm),
+        s.server
     );
     if s.tasks.is_empty() {
         out += "no interactive tasks\n";
@@ -74,8 +85,15 @@ fn text(s: &Status) -> String {
             ">threads",
             ">exhausted",
             ">missed",
+            ">migrations",
+            ">reclaimed",
         ]);
         for t in &s.tasks {
+            let cpu_time = format!(
+                "{}/{}",
+                format_duration(t.runtime_ns),
+                format_duration(t.period_ns)
+            );
             tasks.row(vec![
                 t.pid.to_string(),
                 t.comm.clone(),
@@ -84,17 +102,26 @@ fn text(s: &Status) -> String {
                 } else {
                     t.spec.clone()
                 },
-                format!(
-                    "{}/{}",
-                    format_duration(t.runtime_ns),
-                    format_duration(t.period_ns)
-                ),
-                t.cpu.to_string(),
-                t.state.to_string(),
+                if t.server == s.server {
+                    cpu_time
+                } else {
+                    format!("{cpu_time} {}", t.server)
+                },
+                cpus(t.cpu, &t.parts),
+                if t.guaranteed {
+                    "guaranteed".into()
+                } else {
+                    t.state.to_string()
+                },
                 percent(t.use_ppm),
                 t.threads.to_string(),
                 t.exhausted.to_string(),
                 t.missed.to_string(),
+                t.migrations.to_string(),
+                match t.reclaimed_ns {
+                    0 => "0".into(),
+                    ns => rough(ns),
+                },
             ]);
         }
         out += &tasks.text();
@@ -124,55 +151,136 @@ fn age(s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::TaskLine;
-    use aplomb_kernel::{Cpu, ServerState};
+    use aplomb_kernel::{Cpu, Part, ServerPolicy, ServerState};
+    use serde_json::json;
 
-    #[test]
-    fn it_shows_the_state_the_loads_and_the_tasks() {
-        let status = Status {
+    fn cpu(cpu: u32, guaranteed_ppm: u64, r_load_ppm: u64) -> Cpu {
+        Cpu {
+            cpu,
+            r_load_ppm,
+            s_load_ppm: r_load_ppm + 8000,
+            guaranteed_ppm,
+        }
+    }
+
+    fn task(pid: i32, comm: &str) -> TaskLine {
+        TaskLine {
+            pid,
+            comm: comm.into(),
+            spec: comm.into(),
+            runtime_ns: 5_000_000,
+            period_ns: 30_000_000,
+            state: ServerState::Admitted,
+            cpu: 0,
+            inherited: false,
+            revocable: true,
+            guaranteed: false,
+            parts: vec![],
+            window: 0,
+            migrations: 0,
+            server: ServerPolicy::Fcbs,
+            threads: 3,
+            use_ppm: 41_000,
+            served_ns: 1,
+            reclaimed_ns: 0,
+            periods: 1,
+            exhausted: 0,
+            missed: 0,
+        }
+    }
+
+    /// A player by load, one movie on one CPU, one split over both, one refused.
+    fn example() -> Status {
+        let movie = |pid, parts: &[(i32, u64)]| TaskLine {
+            runtime_ns: 25_000_000,
+            period_ns: 41_000_000,
+            revocable: false,
+            guaranteed: true,
+            cpu: parts[0].0,
+            parts: parts
+                .iter()
+                .map(|(cpu, runtime_ns)| Part {
+                    cpu: *cpu,
+                    runtime_ns: *runtime_ns,
+                })
+                .collect(),
+            ..task(pid, "movie")
+        };
+        let tasks = vec![
+            TaskLine {
+                state: ServerState::Rejected,
+                cpu: -1,
+                server: ServerPolicy::CbsHard,
+                ..task(99, "late")
+            },
+            TaskLine {
+                inherited: true,
+                ..task(812, "mplayer")
+            },
+            TaskLine {
+                migrations: 1234,
+                reclaimed_ns: 61_500_000_000,
+                ..movie(1001, &[(0, 13_000_000), (1, 12_000_000)])
+            },
+            movie(1002, &[(1, 25_000_000)]),
+        ];
+        Status {
             attached: true,
             scheduler: "aplomb".into(),
             version: "0.1.0".into(),
             kernel: "7.3.4".into(),
             attached_s: 300,
             restarts: 1,
+            server: ServerPolicy::Fcbs,
             r_lo_ppm: 600_000,
             r_hi_ppm: 800_000,
             r_max_ppm: 900_000,
             specs: 100,
             matchers: 140,
-            cpus: vec![Cpu {
-                cpu: 0,
-                r_load_ppm: 312_000,
-                s_load_ppm: 320_000,
-            }],
-            tasks: vec![TaskLine {
-                pid: 812,
-                comm: "mplayer".into(),
-                spec: "mplayer".into(),
-                runtime_ns: 5_000_000,
-                period_ns: 30_000_000,
-                state: ServerState::Admitted,
-                cpu: 0,
-                inherited: true,
-                revocable: true,
-                threads: 3,
-                use_ppm: 41_000,
-                served_ns: 1,
-                periods: 1,
-                exhausted: 0,
-                missed: 0,
-            }],
+            cpus: vec![cpu(0, 317_074, 312_000), cpu(1, 902_440, 0)],
+            tasks,
             counters: [("matched".to_owned(), 1), ("missed".to_owned(), 0)].into(),
-        };
-        let text = text(&status);
-        for words in [
-            "attached on Linux 7.3.4, for 5 min; 100 specs, 140 matchers, 1 restarts",
-            "0    31.2 %    32 %                  1",
-            "812  mplayer  mplayer (inherited)  5ms/30ms    0  admitted  4.1 %",
-            "so far: 1 matched\n",
-        ] {
-            assert!(text.contains(words), "{words:?} is not in\n{text}");
         }
+    }
+
+    #[test]
+    fn it_shows_the_state_the_loads_and_the_tasks() {
+        let shown = text(&example());
+        let expected = "\
+aplomb 0.1.0 is attached on Linux 7.3.4, for 5 min; 100 specs, 140 matchers, 1 restarts
+
+CPU  guaranteed  R_load  S_load  interactive tasks
+0        31.7 %  31.2 %    32 %                  2
+1        90.2 %     0 %   0.8 %                  2
+(guaranteed and load together: admission below 80 %, revocation above 90 %, reactivation below 60 %; server fcbs)
+
+ PID  command  spec                 C/T                CPU  state         use  threads  exhausted  missed  migrations  reclaimed
+  99  late     late                 5ms/30ms cbs-hard    -  rejected    4.1 %        3          0       0           0          0
+ 812  mplayer  mplayer (inherited)  5ms/30ms             0  admitted    4.1 %        3          0       0           0          0
+1001  movie    movie                25ms/41ms          0+1  guaranteed  4.1 %        3          0       0        1234     61.5 s
+1002  movie    movie                25ms/41ms            1  guaranteed  4.1 %        3          0       0           0          0
+
+so far: 1 matched
+";
+        assert_eq!(shown, expected, "\n{shown}");
+    }
+
+    #[test]
+    fn json_has_all() {
+        let json = serde_json::to_value(example()).unwrap();
+        assert_eq!(json["server"], "fcbs");
+        assert_eq!(json["cpus"][1]["guaranteed_ppm"], 902_440);
+        let split = &json["tasks"][2];
+        for (key, value) in [
+            ("guaranteed", json!(true)),
+            ("window", json!(0)),
+            ("migrations", json!(1234)),
+            ("reclaimed_ns", json!(61_500_000_000u64)),
+            ("server", json!("fcbs")),
+        ] {
+            assert_eq!(split[key], value, "{key}");
+        }
+        assert_eq!(split["parts"][1]["cpu"], 1);
+        assert_eq!(split["parts"][1]["runtime_ns"], 12_000_000);
     }
 }

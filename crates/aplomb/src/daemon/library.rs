@@ -9,6 +9,7 @@ use aplomb_spec::{
     SpecSet,
 };
 
+use crate::config::percent;
 use crate::protocol::{SpecLine, RUN_SPEC};
 use crate::say;
 
@@ -80,10 +81,12 @@ impl Library {
         if !errors.is_empty() {
             return Err(LibraryError::Specs(errors));
         }
-        for d in others.iter().filter(|d| d.severity == Severity::Warning) {
-            say::warning(d);
-        }
         let resolution = self.resolve(&specs)?;
+        for d in others.iter().chain(&resolution.diagnostics) {
+            if d.severity == Severity::Warning {
+                say::warning(d);
+            }
+        }
         for spec in &specs {
             if !self.numbers.contains_key(&spec.name) {
                 self.names.push(spec.name.clone());
@@ -129,9 +132,10 @@ impl Library {
                 runtime_ns: spec.runtime_ns,
                 period_ns: spec.period_ns,
                 id: *self.numbers.get(&spec.name)?,
-                flags: row.flags,
+                flags: row.gives.flags,
                 protect_s: spec.protect_s.unwrap_or(0),
                 io_priority: spec.io.map_or(aplomb_spec::IO_AUTO, u32::from),
+                policy: row.gives.server,
             };
             Some((Matcher(row.key.words()), kernel))
         });
@@ -144,6 +148,19 @@ impl Library {
         index
             .and_then(|i| self.names.get(i))
             .map_or("", String::as_str)
+    }
+
+    /// Says which specs are guaranteed more than `r_max_ppm`, what each CPU may promise: they never get it.
+    pub fn warn_of_vain_promises(&self, r_max_ppm: u64) {
+        for spec in &self.specs {
+            if spec.guaranteed && spec.bandwidth_ppm() > r_max_ppm {
+                let (share, most) = (percent(spec.bandwidth_ppm()), percent(r_max_ppm));
+                let what = format!(
+                    "{share} of a CPU will not be guaranteed: at most {most} may be (r-max)"
+                );
+                say::warning(Diagnostic::warning(&spec.origin, what).field("cpu"));
+            }
+        }
     }
 
     /// Number of specs.

@@ -48,6 +48,9 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// came or went do not count: somebody switches CPUs, and that ends by itself.
 const MAX_RESTARTS: usize = 3;
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
+/// The scheduler follows CPUs that come and go by itself (bpf/hotplug.bpf.h), so they are no reason for a
+/// restart any more; should the kernel ask for one all the same, nothing is lost.
+///
 /// CPUs often go in rows (a laptop parks cores). The first restart is at once; one that follows another
 /// within this time waits as long, so that a row costs few restarts.
 const HOTPLUG_PAUSE: Duration = Duration::from_secs(1);
@@ -147,6 +150,10 @@ impl Daemon {
             .map_err(|e| usage(e.to_string()))?;
         daemon.attach()?;
         drop(boost);
+        daemon
+            .state
+            .library
+            .warn_of_vain_promises(daemon.state.config.kernel.r_max_ppm);
         let (specs, rows) = (daemon.state.library.len(), daemon.state.library.row_count());
         say::info(format!("{specs} specs, {rows} matchers"));
         say::info("ready: scheduler aplomb attached");
@@ -375,6 +382,8 @@ impl Daemon {
         self.watch_files();
         match result {
             Ok(()) => {
+                let r_max_ppm = self.state.config.kernel.r_max_ppm;
+                self.state.library.warn_of_vain_promises(r_max_ppm);
                 let (specs, rows) = (self.state.library.len(), self.state.library.row_count());
                 let text = format!("{specs} specs, {rows} matchers");
                 say::info(format!("reloaded: {text}"));

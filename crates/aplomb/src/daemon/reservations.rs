@@ -200,6 +200,7 @@ mod tests {
             flags: 0,
             protect_s: 0,
             io_priority: u32::MAX,
+            policy: None,
         }
     }
 

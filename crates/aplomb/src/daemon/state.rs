@@ -2,14 +2,18 @@
 
 use std::time::Instant;
 
-use aplomb_kernel::{comm_text, flags, Event, Kernel, KernelError, ServerState, SpecRow};
+use aplomb_kernel::{
+    comm_text, flags, Event, Kernel, KernelError, Part, ServerPolicy, ServerState, SpecRow,
+};
 use aplomb_spec::limits;
 
 use super::history::History;
 use super::library::{Library, RUN_ID};
 use super::reservations::{find_process, is_alive, Reservation, Reservations};
-use crate::config::Config;
-use crate::protocol::{Answer, Ask, Code, LogEvent, Refusal, ReservedLine, Status, TaskLine};
+use crate::config::{percent, Config};
+use crate::protocol::{
+    Answer, Ask, Code, LogEvent, Refusal, ReservedLine, Status, TaskLine, Wanted,
+};
 use crate::say;
 
 /// Who asks, as the kernel says (SO_PEERCRED). Ids are those of the daemon's own namespaces.
@@ -73,13 +77,7 @@ impl State {
                 };
                 Ok(Outcome::Log(LogQuery { from, follow, pid }))
             }
-            Ask::Reserve {
-                pid,
-                runtime_ns,
-                period_ns,
-                inherit,
-                keep,
-            } => self.reserve(peer, pid, runtime_ns, period_ns, inherit, keep),
+            Ask::Reserve(wanted) => self.reserve(peer, &wanted),
             Ask::Release { pid } => self.release(peer, pid),
             Ask::Reload {} => root(peer, "reload").map(|()| Outcome::Reload),
             Ask::Stop {} => {
@@ -105,9 +103,15 @@ impl State {
                 cpu: s.cpu,
                 inherited: s.inherited,
                 revocable: s.spec.flags & flags::REVOCABLE != 0,
+                guaranteed: s.guaranteed,
+                parts: s.parts,
+                window: s.window,
+                migrations: s.migrations,
+                server: s.spec.policy.unwrap_or(self.config.kernel.server_policy),
                 threads: s.threads,
                 use_ppm: s.use_ppm,
                 served_ns: s.served_ns,
+                reclaimed_ns: s.reclaimed_ns,
                 periods: s.periods,
                 exhausted: s.exhausted,
                 missed: s.missed,
@@ -122,6 +126,7 @@ impl State {
             kernel: self.release.clone(),
             attached_s: self.attached.map_or(0, |t| t.elapsed().as_secs()),
             restarts: self.restarts,
+            server: self.config.kernel.server_policy,
             r_lo_ppm: self.config.kernel.r_lo_ppm,
             r_hi_ppm: self.config.kernel.r_hi_ppm,
             r_max_ppm: self.config.kernel.r_max_ppm,
@@ -136,15 +141,8 @@ impl State {
         }))))
     }
 
-    fn reserve(
-        &mut self,
-        peer: Peer,
-        pid: Option<i32>,
-        runtime_ns: u64,
-        period_ns: u64,
-        inherit: bool,
-        keep: bool,
-    ) -> Result<Outcome, Refusal> {
+    fn reserve(&mut self, peer: Peer, wanted: &Wanted) -> Result<Outcome, Refusal> {
+        let (runtime_ns, period_ns) = (wanted.runtime_ns, wanted.period_ns);
         let invalid = |m: String| Err(Refusal::new(Code::Invalid, m));
         let text = aplomb_spec::format_duration;
         if !(limits::MIN_PERIOD_NS..=limits::MAX_PERIOD_NS).contains(&period_ns) {
@@ -162,17 +160,32 @@ impl State {
                 text(period_ns)
             ));
         }
-        if peer.uid != 0 && (inherit || keep) {
-            // each child would take as much again, and what is never revoked can crowd out everybody else
+        if let Some(why) = strong(wanted).filter(|_| peer.uid != 0) {
             return Err(Refusal::new(
                 Code::Permission,
-                "only root may ask for flag I, or for no flag R",
+                format!("only root may ask for {why}"),
             ));
         }
-        let target = self.own_process(peer, pid)?;
+        let r_max_ppm = self.config.kernel.r_max_ppm;
+        if wanted.guaranteed && runtime_ns * 1_000_000 > period_ns * r_max_ppm {
+            let share = percent(runtime_ns * 1_000_000 / period_ns);
+            return Err(Refusal::new(
+                Code::Limit,
+                format!(
+                    "{share} of a CPU cannot be guaranteed: of each, at most {} may be promised (r-max)",
+                    percent(r_max_ppm)
+                ),
+            ));
+        }
+        let target = self.own_process(peer, wanted.pid)?;
         let mut flags = flags::INTERACTIVE | flags::STICKY;
-        flags |= if inherit { flags::INHERIT } else { 0 };
-        flags |= if keep { 0 } else { flags::REVOCABLE };
+        for (set, flag) in [
+            (wanted.inherit, flags::INHERIT),
+            (wanted.guaranteed, flags::GUARANTEED),
+            (!wanted.keep && !wanted.guaranteed, flags::REVOCABLE),
+        ] {
+            flags |= if set { flag } else { 0 };
+        }
         let row = SpecRow {
             runtime_ns,
             period_ns,
@@ -180,6 +193,7 @@ impl State {
             flags,
             protect_s: 0,
             io_priority: u32::MAX,
+            policy: wanted.server,
         };
         self.reservations.remove_ended();
         self.reservations
@@ -193,13 +207,18 @@ impl State {
                 format!("process {} has ended", target.pid),
             ));
         }
-        if pid.is_some() {
+        if wanted.pid.is_some() {
             self.join_threads();
         }
         let line = ReservedLine {
             pid: target.pid,
             state: reserved.state.unwrap_or(ServerState::Rejected),
             cpu: reserved.cpu,
+            parts: if wanted.guaranteed {
+                self.parts_of(target.pid)?
+            } else {
+                Vec::new()
+            },
             load_ppm: reserved.load_ppm,
         };
         self.reservations.insert(
@@ -211,6 +230,13 @@ impl State {
             },
         );
         Ok(Outcome::Reserved(Answer::Reserved(line), target.pid))
+    }
+
+    /// The CPUs on which process `pid` is guaranteed something.
+    fn parts_of(&self, pid: i32) -> Result<Vec<Part>, Refusal> {
+        let servers = self.kernel.servers().map_err(failed)?;
+        let parts = servers.into_iter().find(|s| s.pid == pid).map(|s| s.parts);
+        Ok(parts.unwrap_or_default())
     }
 
     fn release(&mut self, peer: Peer, pid: i32) -> Result<Outcome, Refusal> {
@@ -301,6 +327,31 @@ impl State {
 struct Target {
     pid: i32,
     fd: std::os::fd::OwnedFd,
+}
+
+/// What of it can crowd out everybody else, and so is root's to ask for.
+fn strong(wanted: &Wanted) -> Option<&'static str> {
+    let soft = wanted.server == Some(ServerPolicy::CbsSoft);
+    [
+        (
+            wanted.inherit,
+            "flag I: each child would take as much again",
+        ),
+        (
+            wanted.guaranteed,
+            "flag G: nobody else can have what is guaranteed",
+        ),
+        (
+            wanted.keep,
+            "a reservation without flag R: it could never be revoked",
+        ),
+        (
+            soft,
+            "the server cbs-soft: it goes before best-effort work beyond its budget too",
+        ),
+    ]
+    .into_iter()
+    .find_map(|(asked, why)| asked.then_some(why))
 }
 
 fn root(peer: Peer, what: &str) -> Result<(), Refusal> {

@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use aplomb_kernel::{
-    Cpu, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError, Matcher, Reserved, Server,
-    ServerState, SpecRow,
+    flags, Cpu, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError, Matcher, Part,
+    Reserved, Server, ServerPolicy, ServerState, SpecRow,
 };
 use aplomb_spec::{Dirs, LoadOptions, Trust};
 
@@ -110,6 +110,7 @@ impl Kernel for Fake {
             cpu: 0,
             r_load_ppm: 310_000,
             s_load_ppm: 320_000,
+            guaranteed_ppm: 610_000,
         }]
     }
 
@@ -147,6 +148,43 @@ pub fn event(time_ns: u64, pid: i32) -> Event {
         b: 5_000_000,
         c: 30_000_000,
         comm: *b"mplayer\0\0\0\0\0\0\0\0\0",
+    }
+}
+
+/// A server with 25 ms every 41 ms, guaranteed if it has parts.
+pub fn server(pid: i32, parts: Vec<Part>) -> Server {
+    let guaranteed = !parts.is_empty();
+    Server {
+        pid,
+        comm: "movie".into(),
+        spec: SpecRow {
+            runtime_ns: 25_000_000,
+            period_ns: 41_000_000,
+            id: 1,
+            flags: flags::INTERACTIVE
+                | if guaranteed {
+                    flags::GUARANTEED
+                } else {
+                    flags::REVOCABLE
+                },
+            protect_s: 0,
+            io_priority: u32::MAX,
+            policy: guaranteed.then_some(ServerPolicy::CbsHard),
+        },
+        state: ServerState::Admitted,
+        cpu: 0,
+        guaranteed,
+        parts,
+        window: u32::from(guaranteed),
+        migrations: 7,
+        inherited: false,
+        threads: 1,
+        use_ppm: 0,
+        served_ns: 0,
+        reclaimed_ns: 4_000_000,
+        periods: 0,
+        exhausted: 0,
+        missed: 0,
     }
 }
 

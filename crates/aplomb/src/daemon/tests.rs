@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use aplomb_kernel::{flags, EventKind, ExitInfo, Kernel, Matcher};
+use aplomb_kernel::{flags, EventKind, ExitInfo, Kernel, Matcher, SpecRow};
 
 use super::clients::{Clients, MAX_BEHIND, MAX_CLIENTS, MAX_PER_USER, PATIENCE, ROOT_ONLY};
 use super::history::History;
@@ -19,7 +19,7 @@ use super::state::{Outcome, Peer, State};
 use super::testing::{event, Fake, Root};
 use super::{Daemon, Loader, Options, Turn};
 use crate::exit::{code_of, Exit};
-use crate::protocol::{to_line, Answer, Ask, Code, Request, MAX_REQUEST, VERSION};
+use crate::protocol::{to_line, Answer, Ask, Code, Request, Wanted, MAX_REQUEST, VERSION};
 
 pub const ROOT: Peer = Peer { uid: 0, pid: 1 };
 pub const USER: Peer = Peer { uid: 1000, pid: 1 };
@@ -39,13 +39,12 @@ pub fn refusal(answer: Answer) -> Code {
 }
 
 pub fn reserve(pid: Option<i32>, runtime_ms: u64, period_ms: u64) -> Ask {
-    Ask::Reserve {
+    Ask::Reserve(Wanted {
         pid,
         runtime_ns: runtime_ms * 1_000_000,
         period_ns: period_ms * 1_000_000,
-        inherit: false,
-        keep: false,
-    }
+        ..Wanted::default()
+    })
 }
 
 /// This process, as a peer that owns it.

@@ -1,6 +1,8 @@
 //! Who may do what.
 
+use super::super::testing::server;
 use super::*;
+use aplomb_kernel::{Part, ServerPolicy};
 
 #[test]
 fn only_root_stops_and_reloads() {
@@ -100,13 +102,11 @@ fn values_out_of_range_do_not_reach_the_kernel() {
         (1, 10_000_000_001),
     ];
     for (runtime_ns, period_ns) in values {
-        let wrong = Ask::Reserve {
-            pid: None,
+        let wrong = Ask::Reserve(Wanted {
             runtime_ns,
             period_ns,
-            inherit: false,
-            keep: false,
-        };
+            ..Wanted::default()
+        });
         assert_eq!(
             refusal(ask(&mut state, me(), wrong)),
             Code::Invalid,
@@ -123,27 +123,156 @@ fn values_out_of_range_do_not_reach_the_kernel() {
     assert!(fake.seen.borrow().reserved.is_empty());
 }
 
+/// What only root may ask for, in every way to ask for it, with words that the refusal must have.
+fn strong_wishes() -> Vec<(Wanted, &'static str)> {
+    let soft = Some(ServerPolicy::CbsSoft);
+    let of = |inherit, keep, guaranteed, server| Wanted {
+        pid: None,
+        runtime_ns: 5_000_000,
+        period_ns: 100_000_000,
+        inherit,
+        keep,
+        guaranteed,
+        server,
+    };
+    vec![
+        (of(true, false, false, None), "flag I"),
+        (of(false, true, false, None), "without flag R"),
+        (of(false, false, true, None), "flag G"),
+        (of(false, true, true, Some(ServerPolicy::Fcbs)), "flag G"),
+        (of(false, false, false, soft), "cbs-soft"),
+        (of(true, true, true, soft), "flag"),
+    ]
+}
+
 #[test]
-fn strong_flags_are_roots() {
+fn strong_flags_and_servers_are_roots() {
     let (root, fake) = (Root::new(), Fake::new());
     let mut state = root.state(&fake);
-    for (inherit, keep) in [(true, false), (false, true)] {
-        let wish = |pid| Ask::Reserve {
-            pid,
+    let user = Peer {
+        uid: me().uid + 1000,
+        ..me()
+    };
+    for (wish, words) in strong_wishes() {
+        let Answer::Refused(r) = ask(&mut state, user, Ask::Reserve(wish.clone())) else {
+            panic!("{wish:?}")
+        };
+        assert_eq!(r.code, Code::Permission, "{wish:?}");
+        assert!(
+            r.message.contains("only root") && r.message.contains(words),
+            "{r}"
+        );
+    }
+    assert!(
+        fake.seen.borrow().reserved.is_empty(),
+        "the kernel side was not asked"
+    );
+    for (wish, _) in strong_wishes() {
+        let pid = Some(me().pid);
+        let answer = ask(&mut state, ROOT, Ask::Reserve(Wanted { pid, ..wish }));
+        assert!(matches!(answer, Answer::Reserved(_)), "{answer:?}");
+    }
+    let seen = fake.seen.borrow();
+    for ((wish, _), (_, row)) in strong_wishes().iter().zip(&seen.reserved) {
+        let row = row.unwrap();
+        let has = |flag| row.flags & flag != 0;
+        assert_eq!(has(flags::INHERIT), wish.inherit, "{wish:?}");
+        assert_eq!(has(flags::GUARANTEED), wish.guaranteed, "{wish:?}");
+        let stays = wish.keep || wish.guaranteed;
+        assert_eq!(
+            has(flags::REVOCABLE),
+            !stays,
+            "{wish:?}: a promise is never revoked"
+        );
+        assert_eq!(row.policy, wish.server, "{wish:?}");
+    }
+}
+
+#[test]
+fn users_choose_among_the_servers_that_take_from_nobody() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let mut state = root.state(&fake);
+    for server in ServerPolicy::ALL {
+        let wish = Ask::Reserve(Wanted {
             runtime_ns: 5_000_000,
             period_ns: 100_000_000,
-            inherit,
-            keep,
-        };
-        assert_eq!(refusal(ask(&mut state, USER, wish(None))), Code::Permission);
-        assert!(matches!(
-            ask(&mut state, ROOT, wish(Some(me().pid))),
-            Answer::Reserved(_)
-        ));
+            server: Some(server),
+            ..Wanted::default()
+        });
+        let mine = matches!(ask(&mut state, me(), wish), Answer::Reserved(_));
+        assert_eq!(
+            mine,
+            server != ServerPolicy::CbsSoft || me().uid == 0,
+            "{server}"
+        );
     }
-    let flags = |i: usize| fake.seen.borrow().reserved[i].1.unwrap().flags;
-    assert_ne!(flags(0) & flags::INHERIT, 0);
-    assert_eq!(flags(1) & flags::REVOCABLE, 0);
+}
+
+#[test]
+fn nobody_is_promised_more_than_a_cpu_may_promise() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let mut state = root.state(&fake);
+    let mut promise = |runtime_ms: u64, guaranteed: bool| {
+        let wish = Ask::Reserve(Wanted {
+            pid: Some(me().pid),
+            runtime_ns: runtime_ms * 1_000_000,
+            period_ns: 100_000_000,
+            guaranteed,
+            ..Wanted::default()
+        });
+        ask(&mut state, ROOT, wish)
+    };
+    let Answer::Refused(r) = promise(91, true) else {
+        panic!()
+    };
+    assert_eq!(r.code, Code::Limit);
+    assert!(
+        r.message.contains("91 %") && r.message.contains("r-max"),
+        "{r}"
+    );
+    assert!(matches!(promise(90, true), Answer::Reserved(_)));
+    assert!(
+        matches!(promise(91, false), Answer::Reserved(_)),
+        "by load there is no such limit"
+    );
+}
+
+#[test]
+fn who_is_promised_something_is_told_where() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let mut state = root.state(&fake);
+    let parts =
+        [(0, 13_000_000), (1, 12_000_000)].map(|(cpu, runtime_ns)| Part { cpu, runtime_ns });
+    fake.seen.borrow_mut().servers = vec![server(1, vec![]), server(me().pid, parts.to_vec())];
+    let wish = Ask::Reserve(Wanted {
+        pid: Some(me().pid),
+        runtime_ns: 25_000_000,
+        period_ns: 41_000_000,
+        guaranteed: true,
+        ..Wanted::default()
+    });
+    let Answer::Reserved(line) = ask(&mut state, ROOT, wish) else {
+        panic!()
+    };
+    assert_eq!(line.parts, parts);
+    let Answer::Status(status) = ask(&mut state, USER, Ask::Status {}) else {
+        panic!()
+    };
+    let task = status.tasks.iter().find(|t| t.pid == me().pid).unwrap();
+    assert!(task.guaranteed && !task.revocable);
+    assert_eq!(
+        (&task.parts[..], task.window, task.migrations),
+        (&parts[..], 1, 7)
+    );
+    assert_eq!(task.reclaimed_ns, 4_000_000);
+    assert_eq!(
+        (task.server, status.server),
+        (ServerPolicy::CbsHard, ServerPolicy::Fcbs)
+    );
+    let other = status.tasks.iter().find(|t| t.pid == 1).unwrap();
+    assert!(!other.guaranteed && other.revocable);
+    assert_eq!(other.server, ServerPolicy::Fcbs, "the machine's");
+    assert_eq!(status.cpus[0].guaranteed_ppm, 610_000);
 }
 
 #[test]
