@@ -71,7 +71,7 @@ class Study:
     title: str
     figure: str
     about: str
-    command: Callable[[bool], Sequence[str]]               # (quick): words for aplomb's binary, which prints JSON
+    command: Callable[[bool], Sequence[str]]               # (quick): words for aplomb-study, without --json
     read: Callable[[Any], Samples]                         # what it printed, as samples
     judge: Callable[[Samples], Sequence[Mark]]
     table: Callable[[Samples], Table]

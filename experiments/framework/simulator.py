@@ -1,4 +1,4 @@
-"""Runs a study: aplomb's simulator on this machine, which needs neither a guest nor root."""
+"""Runs a study: `aplomb-study`, the simulator on this machine, which needs neither a guest nor root."""
 from __future__ import annotations
 
 import json
@@ -12,22 +12,32 @@ from . import results
 from .errors import ExperimentError
 from .experiment import Study
 from .marks import Mark
-from .schedulers import all_schedulers
+from .schedulers import ROOT
+
+
+def build() -> Path:
+    """The program, made of the present source: a study judges that, not what was built some time ago."""
+    words = ["cargo", "build", "--quiet", "--release", "-p", "aplomb-sim", "--bin", "aplomb-study"]
+    try:
+        done = subprocess.run(words, cwd=ROOT, check=False)
+    except FileNotFoundError:
+        raise ExperimentError("the simulator cannot be built: there is no cargo (run scripts/setup)") from None
+    if done.returncode:
+        raise ExperimentError(f"the simulator does not build: {' '.join(words)}")
+    return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "release" / "aplomb-study"
 
 
 def ask(study: Study, quick: bool) -> Any:
     """What the simulator prints. Raises ExperimentError. Its progress goes to the terminal."""
-    aplomb = all_schedulers()["aplomb"]
-    if aplomb.missing:
-        raise ExperimentError(aplomb.missing)
-    words = [str(aplomb.binary), *study.command(quick)]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
+    words = [*study.command(quick), "--json"]
+    done = subprocess.run([build(), *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    said = f"{study.name}: aplomb-study {' '.join(words)}"
     if done.returncode:
-        raise ExperimentError(f"{study.name}: aplomb {' '.join(words[1:])} ended with status {done.returncode}")
+        raise ExperimentError(f"{said} ended with status {done.returncode}")
     try:
         return json.loads(done.stdout)
     except ValueError as error:
-        raise ExperimentError(f"{study.name}: aplomb {' '.join(words[1:])} printed no JSON: {error}") from error
+        raise ExperimentError(f"{said} printed no JSON: {error}") from error
 
 
 def run(study: Study, quick: bool, out: Path, command: str) -> dict[str, Any]:
@@ -44,9 +54,9 @@ def run(study: Study, quick: bool, out: Path, command: str) -> dict[str, Any]:
     data = {
         "experiment": study.name, "title": study.title, "figure": study.figure, "about": study.about,
         "date": results.today(), "command": command, "quick": quick,
-        "versions": {"source": source, "aplomb": all_schedulers()["aplomb"].version()},
+        "versions": {"source": source},
         "conditions": {"machine": study.machine, "host_cpus": os.cpu_count(), "wall_s": round(time.monotonic() - began)},
-        "settings": {**study.settings, "command": " ".join(["aplomb", *study.command(quick)])},
+        "settings": {**study.settings, "command": " ".join(["aplomb-study", *study.command(quick)])},
         "skipped": {}, "samples": samples,
         "table": {"headers": list(headers), "rows": [list(row) for row in rows]},
         "marks": [mark.as_json() for mark in marks],
