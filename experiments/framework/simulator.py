@@ -49,6 +49,8 @@ def run(study: Study, quick: bool, out: Path, command: str) -> dict[str, Any]:
         samples = study.read(ask(study, quick))
     except (KeyError, TypeError, IndexError) as error:
         raise ExperimentError(f"{study.name}: the simulator's JSON has another form than expected: {error!r}") from error
+    if study.subject not in samples:
+        raise ExperimentError(f"{study.name}: the simulator has no {study.subject}, which is what is judged")
     marks: list[Mark] = list(study.judge(samples))
     headers, rows = study.table(samples)
     data = {
