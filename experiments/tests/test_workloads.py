@@ -1,5 +1,6 @@
 """The workloads on this machine: they run, say what they measured as JSON, and refuse wrong arguments."""
 import json
+import struct
 import subprocess
 import tempfile
 import time
@@ -94,6 +95,21 @@ class Workloads(unittest.TestCase):
         self.assertEqual(stamps, sorted(stamps))
         self.assertGreater(stamps[0][1], 3_000_000)
         self.assertLess(stamps[2][1] - stamps[0][1], stamps[0][1])
+
+    def test_soak_counts_turns_at_a_known_rate(self):
+        file = self.path("soaked")
+        with subprocess.Popen([self.path("soak"), file]) as process:
+            try:
+                time.sleep(1)
+                turns, million = struct.unpack("qq", file.read_bytes())
+                time.sleep(0.5)
+                later = struct.unpack("qq", file.read_bytes())[0]
+            finally:
+                process.kill()
+        self.assertGreater(million, 100_000)
+        self.assertGreater(turns, 0)
+        self.assertGreaterEqual(later, turns)
+        self.assertLess((later - turns) * million / 1e6, 2e9)  # no more than time has passed, roughly
 
     def test_bomb_ends_itself(self):
         m = self.output("bomb", 3, 1)

@@ -15,7 +15,7 @@
 
 #include "clock.h"
 
-#define CHUNK 1000        /* turns between two updates of the count */
+#define CHUNK 1000          /* turns between two updates of the count */
 #define PROBE (100 * CHUNK) /* 1 ms: shorter than what is between two ticks */
 #define PROBES 200
 
