@@ -63,7 +63,7 @@ class Workloads(unittest.TestCase):
 
     def trace(self, *costs):
         path = self.path("trace.csv")
-        path.write_text("# a comment\n" + "".join(f"{cost}\n" for cost in costs))
+        path.write_text("# a comment " + "long " * 500 + "\n" + "".join(f"{cost}\n" for cost in costs))
         return path
 
     def test_player_shows_every_frame_or_says_which_it_lost(self):

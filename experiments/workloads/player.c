@@ -23,12 +23,13 @@ static int64_t costs[MOST_FRAMES];
 static int64_t read_trace(const char *name, int64_t scale_percent)
 {
 	FILE *file = fopen(name, "r");
-	char line[256], *end;
+	char *line = NULL, *end;
+	size_t room = 0;
 	int64_t n = 0;
 
 	if (!file)
 		fail(name);
-	while (fgets(line, sizeof(line), file) && n < MOST_FRAMES) {
+	while (getline(&line, &room, file) > 0 && n < MOST_FRAMES) {
 		if (line[0] == '#' || line[0] == '\n')
 			continue;
 		costs[n] = strtoll(line, &end, 10) * scale_percent / 100;
@@ -38,6 +39,7 @@ static int64_t read_trace(const char *name, int64_t scale_percent)
 		}
 		n++;
 	}
+	free(line);
 	fclose(file);
 	if (n == 0) {
 		fprintf(stderr, "%s: no frames\n", name);
