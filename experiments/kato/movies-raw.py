@@ -4,4 +4,5 @@
 """
 from experiments.framework.simulated_movies import simulated_movies
 
-EXPERIMENT = simulated_movies("raw", "uncompressed", (12, 13, 14), 9, 33, 30000 / 1001, [], figure="Kato, Figs. 15 to 18")
+EXPERIMENT = simulated_movies("raw", "uncompressed", (12, 13, 14), 9, 33, 30000 / 1001, 8.5, 9, [],
+                              figure="Kato, Figs. 15 to 18")
