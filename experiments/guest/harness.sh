@@ -221,11 +221,11 @@ players() {
 	end_load
 }
 
-# overhead COUNT SECONDS MAKE PREFIX… -- PROGRAM…: what so many of a program together take of the CPU in SECONDS, programs
+# overhead COUNT SETTLE SECONDS MAKE PREFIX… -- PROGRAM…: what so many of a program together take of the CPU in SECONDS, programs
 # and kernel, by what they leave to `soak`. MAKE as for recorded. Frames are carriage returns on standard output.
 overhead() {
-	local copies=$1 seconds=$2 make=$3 prefix=() i pids=() soak
-	shift 3
+	local copies=$1 settle=$2 seconds=$3 make=$4 prefix=() i pids=() soak
+	shift 4
 	while [ "$1" != -- ]; do prefix+=("$1"); shift; done
 	shift
 	( cd /tmp && in_form one sh -c "$make" > "$out/make" 2>&1 < /dev/null ) || fail "$name: no movie: $(tail -n 2 "$out/make")"
@@ -238,12 +238,11 @@ overhead() {
 		pids+=($!)
 		sleep 0.71 # not in step
 	done
-	sleep 3
+	sleep "$settle"
 	account "$out/from" "${pids[@]}"
 	sleep "$seconds"
 	account "$out/to" "${pids[@]}"
-	kill -KILL "${pids[@]}" || fail "$name: a player ended early: $(cat "$out"/stderr-* | tail -n 2)"
-	kill -KILL $soak
+	kill -KILL $soak "${pids[@]}" || fail "$name: a player ended early: $(cat "$out"/stderr-* | tail -n 2)"
 	wait "${pids[@]}" $soak 2> /dev/null
 	for i in $(seq "$copies"); do # frames in the time between
 		head -c "$(sed -n "s|^ *\([0-9]*\) /tmp/shown-$i$|\1|p" "$out/to")" "/tmp/shown-$i" |
@@ -258,7 +257,7 @@ account() { # FILE PID…: the clock in us; soak's account; each process's CPU t
 		echo "clock ${EPOCHREALTIME/./}"
 		echo "soak $(od -A n -t d8 /tmp/soaked)"
 		for pid in "$@"; do read -r line < /proc/$pid/schedstat && echo "task $line"; done
-		wc -c /tmp/shown-*
+		[ $# = 0 ] || wc -c /tmp/shown-*
 	} > "$file"
 }
 
