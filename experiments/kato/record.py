@@ -63,7 +63,8 @@ class Recording:
     @property
     def about(self):
         """For the header of the trace."""
-        return [f"Movie: {self.title}.", f"Made by: {self.make(round(self.frames / self.rate) + STARTUP_S + 2)}",
+        made = self.make(round(self.frames / self.rate) + STARTUP_S + 2)
+        return [f"Movie: {self.title}.", f"Made by: {'the lab (lab/guest/make-clips)' if made == 'true' else made}",
                 f"Player: {' '.join([*PLAYER, *self.player])}"]
 
 
