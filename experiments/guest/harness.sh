@@ -248,14 +248,14 @@ overhead() {
 		head -c "$(sed -n "s|^ *\([0-9]*\) /tmp/shown-$i$|\1|p" "$out/to")" "/tmp/shown-$i" |
 			tail -c "+$(($(sed -n "s|^ *\([0-9]*\) /tmp/shown-$i$|\1|p" "$out/from") + 1))" | tr -cd '\r' | wc -c
 	done > "$out/frames"
-	rm -f /tmp/movie.* /tmp/shown-* /tmp/soaked
+	mv /tmp/soaked "$out/soaked"
+	rm -f /tmp/movie.* /tmp/shown-*
 }
-account() { # FILE PID…: the clock in us; soak's account; each process's CPU time, wait and turns; what each has shown
+account() { # FILE PID…: the clock in us; each process's CPU time, wait and turns; what each has shown
 	local file=$1 pid line
 	shift
 	{
 		echo "clock ${EPOCHREALTIME/./}"
-		echo "soak $(od -A n -t d8 /tmp/soaked)"
 		for pid in "$@"; do read -r line < /proc/$pid/schedstat && echo "task $line"; done
 		[ $# = 0 ] || wc -c /tmp/shown-*
 	} > "$file"
