@@ -1,4 +1,4 @@
-"""The command line: python -m experiments run|list|draw|report."""
+"""The command line: python -m experiments run|list|draw|report|traces."""
 from __future__ import annotations
 
 import argparse
@@ -36,6 +36,8 @@ def _parser() -> argparse.ArgumentParser:
     drawing.add_argument("--png", type=Path, metavar="DIR", help="write PNG files there instead")
     reporting = actions.add_parser("report", help="one self-contained HTML page of all results")
     reporting.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help="where results are (default results)")
+    shipping = actions.add_parser("traces", help="write the simulator's traces from the result of kato/record")
+    shipping.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help="where results are (default results)")
     return parser
 
 
@@ -50,6 +52,7 @@ def _command(options: argparse.Namespace, name: str) -> str:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from . import simulator
     from .runner import run
     if options.jobs < 1:
         raise ExperimentError("--jobs: at least 1")
@@ -60,8 +63,13 @@ def _run(options: argparse.Namespace) -> int:
     worst, everything = 0, []
     for each in chosen:
         try:
-            data = run(each, asked, options.quick, options.jobs, out, _command(options, each.name), quiet=options.json,
-                       keep_output=options.keep)
+            if isinstance(each, experiments.Study):
+                if asked:
+                    raise ExperimentError(f"{each.name}: a study has no schedulers to choose from")
+                data = simulator.run(each, options.quick, out, _command(options, each.name))
+            else:
+                data = run(each, asked, options.quick, options.jobs, out, _command(options, each.name), quiet=options.json,
+                           keep_output=options.keep)
         except ExperimentError as error:
             if len(chosen) == 1:
                 raise
@@ -89,7 +97,8 @@ def _short(path: Path) -> str:
 def _list(options: argparse.Namespace) -> int:
     found = [experiments.load(name) for name in experiments.names()]
     if options.json:
-        print(json.dumps([{"name": e.name, "title": e.title, "figure": e.figure, "schedulers": e.schedulers} for e in found]))
+        print(json.dumps([{"name": e.name, "title": e.title, "figure": e.figure, "machine": e.machine,
+                           "schedulers": getattr(e, "schedulers", ())} for e in found]))
     else:
         print(render(["name", "title", "figure"], [[e.name, e.title, e.figure] for e in found]))
     return 0
@@ -109,7 +118,7 @@ def _draw(options: argparse.Namespace) -> int:
         if options.png:
             plot.save_png(each.draw(data["samples"]), options.png / f"{name.replace('/', '-')}.png")
             continue
-        marks = list(each.judge(data["samples"])) if "aplomb" in data["samples"] else []
+        marks = list(each.judge(data["samples"])) if each.subject in data["samples"] else []
         headers, rows = each.table(data["samples"])
         data |= {"marks": [mark.as_json() for mark in marks], "title": each.title, "figure": each.figure, "about": each.about,
                  "table": {"headers": list(headers), "rows": [list(row) for row in rows]}}
@@ -125,10 +134,21 @@ def _report(options: argparse.Namespace) -> int:
     return 0
 
 
+def _traces(options: argparse.Namespace) -> int:
+    from . import results, traces
+    recorded = results.read(options.out / "kato" / "record.json")
+    if recorded["quick"]:
+        raise ExperimentError("a quick run is no trace: make experiment NAME=kato/record")
+    for path in traces.write_traces(recorded, recorded["settings"]["movies"]):
+        print(f"written: {_short(path)}")
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
-        return {"run": _run, "list": _list, "draw": _draw, "report": _report}[options.action](options)
+        return {"run": _run, "list": _list, "draw": _draw, "report": _report,
+                "traces": _traces}[options.action](options)
     except ExperimentError as error:
         print(f"experiments: {error}", file=sys.stderr)
         return FAILED

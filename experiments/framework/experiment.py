@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).resolve().parents[1]
-PAPERS = ("redline", "eclipse", "qlinux", "interactive-realtime")
+PAPERS = ("redline", "eclipse", "qlinux", "kato")
 
 # samples[scheduler][step] is what the experiment's `read` made of that step: plain data, as it is in the JSON.
 Samples = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -57,7 +57,29 @@ class Experiment:
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)  # numbers that a reader wants to know
     machine: str = "timing"
+    inputs: tuple[Path, ...] = ()                          # data that the guests find in /job, beside the workloads
+    subject: str = "aplomb"                                # the scheduler that is judged: without it there are no marks
     name: str = ""                                         # PAPER/NAME, from the file
+
+
+@dataclass(frozen=True)
+class Study:
+    """An experiment in the simulator: a command on this machine that prints samples, judged and drawn as the others.
+
+    Samples are by policy (what the simulator schedules with) where an experiment in the lab has schedulers.
+    """
+    title: str
+    figure: str
+    about: str
+    command: Callable[[bool], Sequence[str]]               # (quick): words for aplomb-study, without --json
+    read: Callable[[Any], Samples]                         # what it printed, as samples
+    judge: Callable[[Samples], Sequence[Mark]]
+    table: Callable[[Samples], Table]
+    draw: Callable[[Samples], "Figure"]
+    subject: str                                           # the policy that is judged
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    machine: str = "simulator"
+    name: str = ""
 
 
 def names() -> list[str]:
@@ -65,7 +87,7 @@ def names() -> list[str]:
     return sorted(f"{paper}/{file.stem}" for paper in PAPERS for file in (FOLDER / paper).glob("*.py"))
 
 
-def load(name: str) -> Experiment:
+def load(name: str) -> Experiment | Study:
     """The experiment PAPER/NAME. Raises ExperimentError if there is none."""
     if name not in names():
         raise ExperimentError(f"there is no experiment {name!r}; there are: {', '.join(names())}")
@@ -75,6 +97,6 @@ def load(name: str) -> Experiment:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     experiment = getattr(module, "EXPERIMENT", None)
-    if not isinstance(experiment, Experiment):
+    if not isinstance(experiment, (Experiment, Study)):
         raise ExperimentError(f"{path} does not define EXPERIMENT")
-    return Experiment(**{**experiment.__dict__, "name": name})
+    return replace(experiment, name=name)

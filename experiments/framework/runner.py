@@ -1,6 +1,7 @@
 """Runs an experiment: its guests in parallel, then marks, table, picture and JSON."""
 from __future__ import annotations
 
+import itertools
 import shutil
 import sys
 import tempfile
@@ -11,7 +12,7 @@ from typing import Any
 
 from . import guest, results
 from .errors import ExperimentError
-from .experiment import Experiment
+from .experiment import Experiment, Study
 from .guest import Boot, Outcome, PeerEnded
 from .marks import Mark
 from .schedulers import Scheduler, all_schedulers
@@ -35,15 +36,29 @@ def choose(experiment: Experiment, asked: list[str] | None, quick: bool) -> tupl
     return [known[name] for name in wanted if name not in skipped], skipped
 
 
+def plan(experiment: Experiment, schedulers: list[Scheduler], quick: bool) -> list[Boot]:
+    """The guests, in the order in which they start.
+
+    In virtual time the longest go first, so that the last ones end together. In real time (smp) the host's other work
+    disturbs, so the schedulers take turns, a step and a guest at a time: what disturbs hits all of them alike.
+    """
+    steps = [(scheduler, list(experiment.steps(scheduler, quick))) for scheduler in schedulers]
+    if experiment.machine == "smp":
+        turns = itertools.zip_longest(*([Boot(scheduler, (step,)) for step in own] for scheduler, own in steps))
+        return [boot for turn in turns for boot in turn if boot]
+    boots = [boot for scheduler, own in steps for boot in guest.divide(scheduler, own)]
+    return sorted(boots, key=lambda boot: -boot.seconds)
+
+
 def measure(experiment: Experiment, schedulers: list[Scheduler], quick: bool, jobs: int, keep: Path,
             quiet: bool = False) -> tuple[dict[str, dict[str, Any]], dict[str, Any], dict[str, str]]:
     """Samples by scheduler and step, the lab's status of one guest, and the peers that the kernel ended, with its reasons.
 
     Raises ExperimentError at the first failure. A peer that was ended has no samples: half of them would be no comparison.
     """
-    boots = [boot for scheduler in schedulers for boot in guest.divide(scheduler, list(experiment.steps(scheduler, quick)))]
-    boots.sort(key=lambda boot: -boot.seconds)  # the longest first, so that the last ones end together
+    boots = plan(experiment, schedulers, quick)
     seconds = sum(boot.seconds for boot in boots)
+    jobs = 1 if experiment.machine == "smp" else jobs  # a guest has all CPUs of the host
     if not quiet:
         print(f"{experiment.name}: {len(boots)} guests, {seconds:.0f} s of guest time, {jobs} at a time", file=sys.stderr)
     pool = ThreadPoolExecutor(jobs)
@@ -94,7 +109,7 @@ def run(experiment: Experiment, asked: list[str] | None, quick: bool, jobs: int,
         print(f"the guests' output: {keep}", file=sys.stderr)
     else:
         shutil.rmtree(keep)
-    marks: list[Mark] = list(experiment.judge(samples)) if "aplomb" in samples else []
+    marks: list[Mark] = list(experiment.judge(samples)) if experiment.subject in samples else []
     headers, rows = experiment.table(samples)
     data = {
         "experiment": experiment.name, "title": experiment.title, "figure": experiment.figure, "about": experiment.about,
@@ -117,7 +132,7 @@ def run(experiment: Experiment, asked: list[str] | None, quick: bool, jobs: int,
     return data
 
 
-def draw(experiment: Experiment, samples: dict[str, dict[str, Any]], out: Path) -> Path:
+def draw(experiment: Experiment | Study, samples: dict[str, dict[str, Any]], out: Path) -> Path:
     from . import plot
     path = out / f"{experiment.name}.svg"
     plot.save(experiment.draw(samples), path, experiment.name)

@@ -201,6 +201,77 @@ timed() {
 	awk "BEGIN { printf \"%.6f\\n\", $to - $from }" > "$out/seconds"
 }
 
+# players FORM SECONDS TRACE SCALE PERIOD_US FIRST,FIRST… PREFIX… -- LOAD…: a player of a recorded trace for each FIRST, the
+# frame that it begins with, together for so long. As in movie, the machine was quiet before.
+players() {
+	local form=$1 seconds=$2 trace=$3 scale=$4 period=$5 firsts=$6 prefix=() first pid pids=() n=0
+	shift 6
+	while [ "$1" != -- ]; do prefix+=("$1"); shift; done
+	shift
+	load=("$@")
+	sleep 6
+	for first in ${firsts//,/ }; do
+		( in_form "$form" "${prefix[@]}" /job/player "/job/$trace" "$scale" "$period" "$first" "$seconds" \
+			> "$out/player-$n" 2> "$out/player-$n.err" < /dev/null ) &
+		pids+=($!)
+		n=$((n + 1))
+	done
+	with_load "$form"
+	for pid in "${pids[@]}"; do wait "$pid" || fail "$name: a player failed: $(cat "$out"/player-*.err | head -c 300)"; done
+	end_load
+}
+
+# overhead COUNT SETTLE SECONDS MAKE PREFIX… -- PROGRAM…: what so many of a program together take of the CPU in SECONDS, programs
+# and kernel, by what they leave to `soak`. MAKE as for recorded. Frames are carriage returns on standard output.
+overhead() {
+	local copies=$1 settle=$2 seconds=$3 make=$4 prefix=() i pids=() soak
+	shift 4
+	while [ "$1" != -- ]; do prefix+=("$1"); shift; done
+	shift
+	( cd /tmp && in_form one sh -c "$make" > "$out/make" 2>&1 < /dev/null ) || fail "$name: no movie: $(tail -n 2 "$out/make")"
+	sleep 6
+	( in_form sessions /job/soak /tmp/soaked ) &
+	soak=$!
+	sleep 1
+	for i in $(seq "$copies"); do
+		( cd /tmp && in_form sessions "${prefix[@]}" "$@" > "/tmp/shown-$i" 2> "$out/stderr-$i" < /dev/null ) &
+		pids+=($!)
+		sleep 0.71 # not in step
+	done
+	sleep "$settle"
+	account "$out/from" "${pids[@]}"
+	sleep "$seconds"
+	account "$out/to" "${pids[@]}"
+	kill -KILL $soak "${pids[@]}" || fail "$name: a player ended early: $(cat "$out"/stderr-* | tail -n 2)"
+	wait "${pids[@]}" $soak 2> /dev/null
+	for i in $(seq "$copies"); do # frames in the time between
+		head -c "$(sed -n "s|^ *\([0-9]*\) /tmp/shown-$i$|\1|p" "$out/to")" "/tmp/shown-$i" |
+			tail -c "+$(($(sed -n "s|^ *\([0-9]*\) /tmp/shown-$i$|\1|p" "$out/from") + 1))" | tr -cd '\r' | wc -c
+	done > "$out/frames"
+	mv /tmp/soaked "$out/soaked"
+	rm -f /tmp/movie.* /tmp/shown-*
+}
+account() { # FILE PID…: the clock in us; each process's CPU time, wait and turns; what each has shown
+	local file=$1 pid line
+	shift
+	{
+		echo "clock ${EPOCHREALTIME/./}"
+		for pid in "$@"; do read -r line < /proc/$pid/schedstat && echo "task $line"; done
+		[ $# = 0 ] || wc -c /tmp/shown-*
+	} > "$file"
+}
+
+# recorded MAKE PLAYER…: the CPU time of each frame that a player shows, alone; the shell command MAKE makes its movie
+recorded() {
+	local make=$1
+	shift
+	( cd /tmp && in_form one sh -c "$make" > "$out/make" 2>&1 < /dev/null ) || fail "$name: no movie: $(tail -n 2 "$out/make")"
+	sleep 2
+	( cd /tmp && in_form one /job/record "$out/frames" "$@" > "$out/stdout" 2> "$out/stderr" < /dev/null ) ||
+		fail "$name: $(tail -n 2 "$out/stderr")"
+	rm -f /tmp/movie.*
+}
+
 # idle SECONDS: count what happens when nothing does
 idle() {
 	local daemon_before=0 daemon_after=0 timer=/sys/kernel/tracing/events/timer/hrtimer_expire_entry

@@ -1,5 +1,6 @@
 """The workloads on this machine: they run, say what they measured as JSON, and refuse wrong arguments."""
 import json
+import struct
 import subprocess
 import tempfile
 import time
@@ -59,6 +60,58 @@ class Workloads(unittest.TestCase):
 
     def test_busyloops(self):
         self.assertEqual(self.output("busyloops", 4, 1000000)["loops"], 1000000)
+
+    def trace(self, *costs):
+        path = self.path("trace.csv")
+        path.write_text("# a comment " + "long " * 500 + "\n" + "".join(f"{cost}\n" for cost in costs))
+        return path
+
+    def test_player_shows_every_frame_or_says_which_it_lost(self):
+        m = self.output("player", self.trace(1_000_000, 3_000_000), 100, 41667, 1, 2)
+        self.assertEqual(m["shown"] + m["lost"], m["due"])
+        self.assertEqual(m["due"], 47)
+        self.assertEqual(len(m["frames_per_second"]), 2)
+        self.assertAlmostEqual(m["cpu_s"], m["shown"] * 0.002, delta=0.03)
+
+    def test_player_that_cannot_keep_up_drops_frames(self):
+        m = self.output("player", self.trace(30_000_000), 300, 41667, 0, 2)
+        self.assertGreater(m["lost"], 5)   # 90 ms a frame: every second one at most is shown
+        self.assertLessEqual(m["shown"], m["due"] * 0.6)
+        self.assertEqual(m["shown"] + m["lost"], m["due"])
+        self.assertGreater(m["longest_gap_ms"], 80)
+
+    def test_record_takes_the_time_of_each_frame(self):
+        # A frame of some 20 ms, one of next to nothing, and lines that are no frames.
+        script = ("echo Playing; t=0; while [ $t -lt 20000 ]; do t=$((t + 1)); done; "
+                  "printf 'V: 1\\rV: 2\\n'; echo other; printf 'V: 3\\r'")
+        file = self.path("frames")
+        done = subprocess.run(["taskset", "-c", "0", self.path("record"), file, "sh", "-c", script], capture_output=True, text=True,
+                              timeout=60, check=False)
+        if "sched_setscheduler" in done.stderr:
+            self.skipTest("no right to real-time priority here")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        stamps = [tuple(map(int, line.split())) for line in file.read_text().splitlines()]
+        self.assertEqual(len(stamps), 3)
+        self.assertEqual(stamps, sorted(stamps))
+        self.assertGreater(stamps[0][1], 3_000_000)
+        self.assertLess(stamps[2][1] - stamps[0][1], stamps[0][1])
+
+    def test_soak_counts_turns_at_a_known_rate(self):
+        file = self.path("soaked")
+        with subprocess.Popen([self.path("soak"), file]) as process:
+            try:
+                time.sleep(3.5)
+            finally:
+                process.kill()
+        data = file.read_bytes()
+        million, count = struct.unpack_from("qq", data)
+        stamps = [struct.unpack_from("qq", data, 16 * (i + 1)) for i in range(count)]
+        self.assertGreater(million, 100_000)
+        self.assertGreaterEqual(count, 2)
+        for (t0, n0), (t1, n1) in zip(stamps, stamps[1:]):
+            self.assertGreaterEqual(t1 - t0, 1e9)
+            self.assertGreaterEqual(n1, n0)
+            self.assertLess((n1 - n0) * million / 1e6, 2 * (t1 - t0))  # no more than time has passed, roughly
 
     def test_bomb_ends_itself(self):
         m = self.output("bomb", 3, 1)
