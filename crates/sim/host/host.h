@@ -102,7 +102,9 @@ long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
 #define bpf_timer_set_callback(timer, callback) host_timer_callback((timer), (void *)(callback))
 #define bpf_timer_start(timer, ns, flags) host_timer_start((timer), (ns), (flags))
 long host_timer_cancel(struct bpf_timer *timer);
-#define bpf_timer_cancel(timer) host_timer_cancel(timer)
+long host_timer_refuse(void);
+#define bpf_timer_cancel(timer) ((void)(timer), host_timer_refuse())
+#define bpf_timer_cancel_async(timer) host_timer_cancel(timer)
 
 /* --- memory, events --------------------------------------------------------------------------------------- */
 long host_copy(void *to, u32 size, const void *from);

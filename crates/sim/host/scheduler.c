@@ -114,6 +114,8 @@ void *host_task_storage(struct task_struct *p, size_t size, u64 flags)
 	return p->bpf_storage;
 }
 
+#define EOPNOTSUPP 95
+
 /* --- timers: a bpf_timer's opaque words are its callback, its map, and the simulator's number for it ------ */
 struct host_timer {
 	void *callback;
@@ -153,6 +155,13 @@ long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 	return 0;
 }
 
+/* Since 7.0 bpf_timer_cancel() answers so where interrupts are off, as they are in a scheduler's callbacks. */
+long host_timer_refuse(void)
+{
+	return -EOPNOTSUPP;
+}
+
+/* bpf_timer_cancel_async() */
 long host_timer_cancel(struct bpf_timer *timer)
 {
 	struct host_timer *t = (struct host_timer *)timer;

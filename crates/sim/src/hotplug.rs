@@ -146,7 +146,7 @@ impl State {
     /// A CPU for a task that cannot stay where it is; if it may run on none that is there, on any from now on.
     pub fn fallback(&self, t: &Task) -> usize {
         let on = self.on_mask();
-        if let Some(cpu) = t.allowed().first_common(&on) {
+        if let Some(cpu) = t.allowed().first_common(&on, self.cpus.len()) {
             return cpu;
         }
         let queued = t.kernel.scx.flags.get() & QUEUED != 0;

@@ -290,7 +290,7 @@ impl State {
         let mut idle = self.idle.borrow_mut();
         let found = first
             .filter(|&cpu| idle.has(cpu) && allowed.has(cpu))
-            .or_else(|| idle.first_common(allowed))?;
+            .or_else(|| idle.first_common(allowed, self.cpus.len()))?;
         idle.set(found, false);
         Some(found)
     }

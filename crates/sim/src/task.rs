@@ -60,11 +60,13 @@ impl CpuMask {
         self.0.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// The first that is in `other` as well.
-    pub fn first_common(&self, other: &Self) -> Option<usize> {
-        let words = self.0.iter().zip(other.0).map(|(a, b)| a & b);
-        let (i, word) = words.enumerate().find(|&(_, word)| word != 0)?;
-        Some(i * 64 + word.trailing_zeros() as usize)
+    /// The first, of a machine's `cpus`, that is in `other` as well.
+    pub fn first_common(&self, other: &Self, cpus: usize) -> Option<usize> {
+        let words = cpus.div_ceil(64).min(self.0.len());
+        (0..words).find_map(|i| {
+            let both = self.0[i] & other.0[i];
+            (both != 0).then(|| i * 64 + both.trailing_zeros() as usize)
+        })
     }
 
     /// In order.
