@@ -64,15 +64,13 @@ static __noinline void yield_to_earlier(u32 cpu, u64 deadline)
 	if (head && time_before(head->scx.dsq_vtime, deadline)) {
 		c->yielded = 1;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	} else if (head && nr_cpus > 1) {
-		ask_idle(head); /* when it came this CPU seemed free for it */
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 }
 
 /*
- * A reserved task takes a CPU that was perhaps picked, while it was idle, to help who waits in @queue first:
- * another one may.
+ * A reserved task takes a CPU that seemed free to who waits first in @queue, or was picked to help him while it
+ * was idle: another one may.
  */
 static __noinline void help_first(u64 queue)
 {
@@ -115,9 +113,22 @@ static __noinline bool reserved_running(struct task_ctx *t, struct server *s, u3
 	reclaim_run(cpu, right, deadline);
 
 	yield_to_earlier(cpu, deadline);
-	if (nr_cpus > 1)
+	if (nr_cpus > 1) {
+		help_first(DSQ_EDF(cpu));
 		help_first(DSQ_FAIR);
+	}
 	return true;
+}
+
+/* From the timer at a budget's end to the stop there is some way, ns: that is no overrun to be paid back. */
+#define SLIP_NS (10 * NSEC_PER_USEC)
+
+/* What of @ran is charged to @s. Where deadlines are promised every ns is. */
+static __always_inline u64 owed(const struct server *s, u64 ran)
+{
+	s64 over = (s64)ran - s->info.edf.budget;
+
+	return !is_guaranteed(s) && over > 0 && over < (s64)SLIP_NS ? s->info.edf.budget : ran;
 }
 
 /* A task of @s, with context @t or NULL, stops on @cpu after @ran ns: budget, Listing 1, books, slack. */
@@ -141,7 +152,7 @@ static __noinline void reserved_stopping(struct server *s, struct task_ctx *t, u
 		}
 	}
 	if (right == RIGHT_OWN) {
-		edf_charge(&s->info.edf, ran);
+		edf_charge(&s->info.edf, owed(s, ran));
 		change = server_assign(s, now, false);
 		usage_add(&s->info.usage, sample_no, ran);
 		s->info.served_ns += ran;

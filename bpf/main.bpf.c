@@ -218,6 +218,7 @@ void OPS(aplomb_running, struct task_struct *p)
 
 	c->exec_start = p->se.sum_exec_runtime;
 	c->deadline = TIME_NEVER;
+	c->putting = 0;
 	c->slot = 0;
 	c->by_right = 0;
 	c->in_turn = c->turn;

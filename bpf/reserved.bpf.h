@@ -241,7 +241,7 @@ static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *
 		return true;
 	}
 	dsq_insert_vtime(p, DSQ_EDF(at.cpu), at.slice, at.deadline, enq_flags);
-	if (task_cpu(p) == at.cpu && c->putting == p->pid && !c->chosen)
+	if (!(enq_flags & SCX_ENQ_WAKEUP) && task_cpu(p) == at.cpu && c->putting == p->pid && !c->chosen)
 		ask_idle(p); /* this CPU has chosen already, somebody with an earlier deadline */
 	else
 		preempt(p, at.cpu, at.deadline);
