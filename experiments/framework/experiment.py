@@ -36,9 +36,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Profile:
-    """Specifications for one step: lines in Redline's format, beside the shipped ones or (only) instead of them."""
+    """Specifications for one step: lines in Redline's format, beside the shipped ones or (only) instead of them.
+    config: lines of aplomb.toml."""
     lines: tuple[str, ...] = ()
     only: bool = False
+    config: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def _libraries(binary: Path) -> list[Path]:
 
 def write_profiles(experiment: Experiment, steps: Sequence[Step], folder: Path) -> None:
     """What aplomb's daemon reads for every profile that the steps use: NAME/vendor, the shipped specifications or none,
-    and NAME/spec.tab, the administrator's, which are stronger."""
+    and NAME/spec.tab, the administrator's, which are stronger; NAME/aplomb.toml, the settings."""
     for name in {step.profile for step in steps} - {"off"}:
         if name not in experiment.profiles and name != "shipped":
             raise ExperimentError(f"{experiment.name}: there is no profile {name!r}")
@@ -127,6 +127,7 @@ def write_profiles(experiment: Experiment, steps: Sequence[Step], folder: Path) 
             for file in (ROOT / "specs").glob("*.toml"):
                 shutil.copy(file, folder / name / "vendor")
         (folder / name / "spec.tab").write_text("".join(line + "\n" for line in profile.lines))
+        (folder / name / "aplomb.toml").write_text("".join(line + "\n" for line in profile.config))
 
 
 def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False) -> Outcome:

@@ -120,7 +120,8 @@ def run(experiment: Experiment, asked: list[str] | None, quick: bool, jobs: int,
                        "memory_mb": status.get("memory_mb"), "wall_s": round(time.monotonic() - began)},
         "settings": {**experiment.settings,
                      "schedulers": {s.name: s.title for s in schedulers},
-                     "profiles": {name: {"lines": list(p.lines), "shipped_specs_too": not p.only}
+                     "profiles": {name: {"lines": list(p.lines), "shipped_specs_too": not p.only,
+                                         "config": list(p.config)}
                                   for name, p in experiment.profiles.items()}},
         "skipped": skipped,
         "samples": samples,

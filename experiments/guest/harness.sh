@@ -39,7 +39,7 @@ start_peer() { # WORD…: a scheduler of the scx collection; scx_lavd needs half
 start_aplomb() { # PROFILE: the daemon with the specifications in /job/profiles/PROFILE
 	local i log=$results/aplomb-$1.log
 	mkdir -p /etc/aplomb
-	cp "/job/profiles/$1/spec.tab" /etc/aplomb/spec.tab
+	cp "/job/profiles/$1/spec.tab" "/job/profiles/$1/aplomb.toml" /etc/aplomb/
 	setsid chrt -o 0 /job/aplomb daemon --specs "/job/profiles/$1/vendor" > "$log" 2>&1 &
 	scheduler_pid=$!
 	for i in $(seq 240); do
