@@ -85,9 +85,8 @@ static inline void *host_row(struct host_map **home, struct host_shape shape, co
 #define bpf_map_lookup_elem(map, key)                                                                        \
 	((typeof((map)->value))({                                                                            \
 		static struct host_map *home_;                                                               \
-		HOST_LENGTH(map, type) == BPF_MAP_TYPE_HASH ?                                                 \
-			host_find(HOST_SHAPE(map), (key)) :                                                  \
-			host_row(&home_, HOST_SHAPE(map), (key));                                            \
+		HOST_LENGTH(map, type) == BPF_MAP_TYPE_HASH ? host_find(HOST_SHAPE(map), (key))              \
+							    : host_row(&home_, HOST_SHAPE(map), (key));      \
 	}))
 #define bpf_map_push_elem(map, val, flags) host_push(HOST_STACK(map), (val))
 #define bpf_map_pop_elem(map, val) host_pop(HOST_STACK(map), (val))
