@@ -184,7 +184,7 @@ static __noinline void reserved_stopping(struct server *s, struct task_ctx *t, u
 		if (s->awake) { /* another thread woke up in between, and found nothing */
 			bool lent;
 
-			given = reclaim_back(s, &lent);
+			given = reclaim_back(s, now, &lent);
 			bpf_spin_lock(&s->lock);
 			s->info.edf.budget += given;
 			bpf_spin_unlock(&s->lock);

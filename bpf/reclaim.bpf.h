@@ -38,10 +38,13 @@ static __noinline void reclaim_give(struct server *s, u32 cpu, u64 budget, u64 d
 	bpf_spin_unlock(&b->lock);
 }
 
-/* @s wakes up: what it gets back of what it lent, ns; *lent: it had lent something. */
-static __noinline u64 reclaim_back(struct server *s, bool *lent)
+/*
+ * @s wakes up at @now: what it gets back of what it lent, ns; *lent: it had lent something. (The caller's
+ * clock: who wakes up at his deadline, as periodic tasks do, must not be before it here and past it there.)
+ */
+static __noinline u64 reclaim_back(struct server *s, u64 now, bool *lent)
 {
-	u64 now = bpf_ktime_get_ns(), back = 0;
+	u64 back = 0;
 	struct cpu_bank *b;
 	u32 cpu = s->loan_cpu;
 

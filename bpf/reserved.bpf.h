@@ -167,7 +167,7 @@ static __noinline void stand(struct task_struct *p, struct task_ctx *t, struct s
 	u32 change = EDF_KEPT;
 
 	if (wake)
-		back = reclaim_back(s, &lent);
+		back = reclaim_back(s, now, &lent);
 	awake_join(s, t);
 	bpf_spin_lock(&s->lock);
 	if (lent) /* past its deadline what it lent is gone, as its budget would be; but it had one */
