@@ -126,7 +126,7 @@ static __noinline bool governor_guarantee(struct server *s, struct task_struct *
  * already running when aplomb came, or came back: their use is measured within a second.
  * @again: EV_REACTIVATED instead of EV_ADMITTED, and R_lo as the limit for the CPU's load.
  */
-static __noinline bool governor_admit(struct server *s, struct task_struct *p, bool launch, bool again)
+static __noinline bool admit_by_load(struct server *s, struct task_struct *p, bool launch, bool again)
 {
 	u64 bw = server_bandwidth(s), r, expected, now = bpf_ktime_get_ns();
 	struct cpu_ctx *c;
@@ -135,8 +135,6 @@ static __noinline bool governor_admit(struct server *s, struct task_struct *p, b
 
 	s->info.guaranteed = 0;
 	s->info.split.parts = 0;
-	if (s->info.spec.flags & SPEC_GUARANTEED)
-		return governor_guarantee(s, p, again);
 	cpu = least_loaded(p);
 	if (cpu < 0)
 		return false;
@@ -174,6 +172,16 @@ static __noinline bool governor_admit(struct server *s, struct task_struct *p, b
 	else
 		emit(EV_ADMITTED, s, r, expected, bw);
 	return true;
+}
+
+/* The same, or by what is promised, as the spec of @s says. */
+static __noinline bool governor_admit(struct server *s, struct task_struct *p, bool launch, bool again)
+{
+	if (!(s->info.spec.flags & SPEC_GUARANTEED))
+		return admit_by_load(s, p, launch, again);
+	s->info.guaranteed = 0;
+	s->info.split.parts = 0;
+	return governor_guarantee(s, p, again);
 }
 
 /*

@@ -5,8 +5,8 @@
  * Source: ours. Without these callbacks the kernel would end the scheduler at each change, and all
  * reservations with it.
  *
- * Servers are admitted anew, in order of their slots; who does not fit on what is left is rejected, and
- * reactivated like others (governor.bpf.h).
+ * Servers are admitted anew, in order of their slots, guaranteed ones within 4 s; who does not fit on what is
+ * left is rejected, and reactivated like others (governor.bpf.h).
  */
 #ifndef APLOMB_HOTPLUG_BPF_H
 #define APLOMB_HOTPLUG_BPF_H
@@ -30,7 +30,8 @@ static __noinline void server_move(struct server *s, struct task_struct *p)
 	if (!had)
 		return;
 	governor_leave(s);
-	if (p && governor_admit(s, p, true, false))
+	/* a promise is made anew by the governor's next look (reactivate_one), 4 s later at most */
+	if (p && !(s->info.spec.flags & SPEC_GUARANTEED) && admit_by_load(s, p, true, false))
 		emit(EV_MOVED, s, before, s->info.cpu, 0);
 }
 

@@ -226,8 +226,10 @@ static __noinline void window_settle(struct task_struct *p, struct task_ctx *t)
 	if (parent && (parent->info.spec.flags & SPEC_INHERIT)) {
 		struct server *s = server_create(p, t, &parent->info.spec, parent->info.tgid);
 
-		if (s)
-			server_launch(s, p, true);
+		if (s) { /* one promise is for one process; and the verifier would look at promises in each callback */
+			s->info.spec.flags &= ~SPEC_GUARANTEED;
+			admit_by_load(s, p, true, false);
+		}
 	} else {
 		program_leave(t);
 	}

@@ -235,26 +235,6 @@ static inline u64 wmr_room_at(const struct wmr_roster *r, const struct wmr_membe
 	return room * (n->period / 1000) / ((jobs * n->period + rest) / 1000 + 1);
 }
 
-/* The least of what is free for newcomer @n at the steps of @m, a member or the newcomer, ns. */
-static policy_inline u64 wmr_room_along(const struct wmr_roster *r, const struct wmr_member *n,
-					const struct wmr_member *m, u64 capacity_ppm)
-{
-	u64 room = ~0ULL, length = m->window, at;
-	u32 step;
-
-	policy_for(step, 0, WMR_STEPS)
-	{
-		/* before its own first deadline the newcomer demands nothing */
-		if (length >= n->window) {
-			at = wmr_room_at(r, n, length, capacity_ppm);
-			if (at < room)
-				room = at;
-		}
-		length += m->period;
-	}
-	return room;
-}
-
 /* Bandwidth of one member, ppm, rounded up. */
 static inline u64 wmr_bandwidth(u64 runtime, u64 period)
 {
@@ -298,21 +278,29 @@ static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u
 {
 	struct wmr_member newcomer = { .window = window, .period = period };
 	u64 promised = wmr_promised(r), room, at;
-	u32 i;
+	u32 k;
 
 	if (promised >= capacity_ppm || r->members >= WMR_MEMBERS)
 		return 0;
 	room = period / 1000 * (capacity_ppm - promised) / 1000;
 	if (window == period && !wmr_windowed(r))
 		return room; /* sum Q/P <= 1 is all */
-	at = wmr_room_along(r, &newcomer, &newcomer, capacity_ppm);
-	if (at < room)
-		room = at;
-	policy_for(i, 0, WMR_MEMBERS)
+	/* the steps of the newcomer (i = 0) and of each member; one loop, since the verifier's time is the product */
+	policy_for(k, 0, (WMR_MEMBERS + 1) * WMR_STEPS)
 	{
-		if (i >= r->members)
+		u32 i = k / WMR_STEPS;
+		u64 length = window, every = period;
+
+		if (i > r->members)
 			break;
-		at = wmr_room_along(r, &newcomer, &r->member[i], capacity_ppm);
+		if (i) {
+			length = r->member[(i - 1) % WMR_MEMBERS].window;
+			every = r->member[(i - 1) % WMR_MEMBERS].period;
+		}
+		length += k % WMR_STEPS * every;
+		if (length < window) /* before its own first deadline the newcomer demands nothing */
+			continue;
+		at = wmr_room_at(r, &newcomer, length, capacity_ppm);
 		if (at < room)
 			room = at;
 	}
