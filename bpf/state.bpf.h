@@ -32,6 +32,12 @@ SETTING u64 fork_window_ns = NSEC_PER_MSEC;
  */
 SETTING u32 server_policy = POLICY_FCBS;
 
+/*
+ * May a promise be split over CPUs? Off in the kernel for now: on the smp machine a split task was left in a
+ * queue for 21 s, until the kernel ended the scheduler (RCU stall). The simulator sets it.
+ */
+SETTING u32 split_promises = 0;
+
 /* Dispatch queues */
 #define DSQ_FAIR 1ULL                           /* the machine's: by virtual time */
 #define DSQ_EDF(cpu) (0x10000ULL + (cpu))       /* reserved tasks of one CPU: by deadline */

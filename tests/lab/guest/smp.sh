@@ -89,25 +89,15 @@ served=$((($(task_of $movie served_ns) - served) / 1000 / ($(now_ms) - began)))
 check reserved-is-served "by right: $served thousandths of a CPU; 6:30 reserved, 5:30 wanted" within 100 $served 205
 end_all
 
-say "promises on two CPUs: the third of three fits on none"
+say "promises on two CPUs: the third of three fits on none, and is not split yet (split_promises in state.bpf.h)"
 players=
 for i in 0 1 2; do
 	bg /job/aplomb run --cpu 22ms/41ms --flags G -- /job/guest-programs/periodic 12000 41000 100000
 	players="$players $!"
 done
-all_promised() { local pid; for pid in $players; do is_admitted $pid && [ "$(task_of $pid guaranteed)" = true ] || return 1; done; }
-sum_of() { local pid sum=0; for pid in $players; do sum=$((sum + $(task_of $pid $1))); done; echo $sum; }
-check all-promised "" until_true 10 all_promised
-bg /job/guest-programs/hogs 4 0 1
-moved=$(sum_of migrations)
-served=$(sum_of served_ns)
-began=$(now_ms)
-sleep 5
-moved=$(($(sum_of migrations) - moved))
-served=$((($(sum_of served_ns) - served) / 1000 / ($(now_ms) - began)))
-check one-moves "$moved times in 5 s, of 244 (real time)" within 10 $moved 250
-check promises-are-kept "by right: $served thousandths of a CPU; 3 x 293 wanted (real time)" within 500 $served 890
-# Not here yet: a CPU that leaves under a split promise. The one time it was tried the kernel ended the scheduler (RCU stall).
+nr_promised() { local pid n=0; for pid in $players; do [ "$(task_of $pid guaranteed)" = true ] && is_admitted $pid && n=$((n + 1)); done; echo $n; }
+two_promised() { [ "$(nr_promised)" = 2 ]; }
+check two-are-promised "$(nr_promised) of 3" until_true 10 two_promised
 end_all
 
 say "storms"
