@@ -18,6 +18,7 @@
 #ifndef APLOMB_GOVERNOR_BPF_H
 #define APLOMB_GOVERNOR_BPF_H
 
+#include "fair.bpf.h"
 #include "guarantee.bpf.h"
 
 /* Victims per CPU and second; more overload than that is dealt with in the next second. */
@@ -33,11 +34,13 @@ static u64 zone_stat;
 SEC("syscall")
 int find_symbols(void *unused)
 {
-	static const char name[] = "vm_zone_stat";
+	static const char zones[] = "vm_zone_stat", active[] = "__cpu_active_mask";
 	u64 address = 0;
 
-	if (!bpf_kallsyms_lookup_name(name, sizeof(name), 0, &address))
+	if (!bpf_kallsyms_lookup_name(zones, sizeof(zones), 0, &address))
 		zone_stat = address;
+	if (!bpf_kallsyms_lookup_name(active, sizeof(active), 0, &address))
+		active_mask = address;
 	return 0;
 }
 
@@ -320,6 +323,37 @@ static __noinline void reactivate_one(void)
 	}
 }
 
+/* Tasks that one look takes out of an inactive CPU's queue; the rest a second later. */
+#define MAX_RESCUED 1024
+
+/* @cpu takes no tasks any more (cpu_active): whoever waits for it may run elsewhere, in spare time. */
+static __noinline void rescue(u32 cpu)
+{
+	u32 i;
+
+	bpf_for(i, 0, MAX_RESCUED) {
+		struct bpf_iter_scx_dsq it;
+		struct task_struct *p = NULL;
+		bool moved = false;
+
+		if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
+			p = bpf_iter_scx_dsq_next(&it);
+		if (p) {
+			struct task_ctx *t = task_ctx(p);
+
+			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
+			scx_bpf_dsq_move_set_vtime(&it, fair_place(t ? t->fair_vtime : fair_now, fair_now));
+			if (t)
+				t->by_right = RIGHT_NONE;
+			moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_FAIR, 0);
+			ask_idle(p);
+		}
+		bpf_iter_scx_dsq_destroy(&it);
+		if (!moved)
+			return;
+	}
+}
+
 /* Once a second while there are servers: sample, then revoke or reactivate. */
 static int governor_tick(void *map, int *key, struct timer_slot *slot)
 {
@@ -337,6 +371,8 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 		u64 used = __sync_lock_test_and_set(&c->reserved_ns, 0);
 
 		edf_queued += scx_bpf_dsq_nr_queued(DSQ_EDF(cpu));
+		if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) && !cpu_active(cpu))
+			rescue(cpu);
 
 		bpf_spin_lock(&governor_lock);
 		load_sample(&c->load, used, interval);

@@ -72,8 +72,6 @@ static __noinline bool split_fit(struct task_struct *p, u64 runtime, u64 period,
 {
 	u32 n, cpu;
 
-	if (!split_promises)
-		return false;
 	bpf_for(n, 2, WMR_PARTS + 1) {
 		u64 window = period / n;
 

@@ -217,6 +217,9 @@ static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *
 	stand(p, t, s, enq_flags & SCX_ENQ_WAKEUP, &at);
 	if (!bpf_cpumask_test_cpu(at.cpu, p->cpus_ptr))
 		return false;
+	/* where it is it may always run; the other CPU may leave, or it may not leave this one for a moment */
+	if (task_cpu(p) != at.cpu && (p->migration_disabled || !cpu_active(at.cpu)))
+		return false;
 	if (!at.right) {
 		if (!throttled(p, s))
 			return false;
@@ -295,6 +298,7 @@ static __noinline void promote_thread(struct server *s, s32 pid, u32 before, con
 	bpf_rcu_read_lock(); /* see reactivate_one */
 	t = task_ctx(p);
 	if (t && server_of(t) == s && bpf_cpumask_test_cpu(at->cpu, p->cpus_ptr) &&
+	    (task_cpu(p) == at->cpu || (!p->migration_disabled && cpu_active(at->cpu))) &&
 	    !(t->by_right && before == (u32)at->cpu)) {
 		if (promote(p, t, queue_of(p, t, before), at))
 			preempt(p, at->cpu, at->deadline);

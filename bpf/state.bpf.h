@@ -32,12 +32,6 @@ SETTING u64 fork_window_ns = NSEC_PER_MSEC;
  */
 SETTING u32 server_policy = POLICY_FCBS;
 
-/*
- * May a promise be split over CPUs? Off in the kernel for now: on the smp machine a split task was left in a
- * queue for 21 s, until the kernel ended the scheduler (RCU stall). The simulator sets it.
- */
-SETTING u32 split_promises = 0;
-
 /* Dispatch queues */
 #define DSQ_FAIR 1ULL                           /* the machine's: by virtual time */
 #define DSQ_EDF(cpu) (0x10000ULL + (cpu))       /* reserved tasks of one CPU: by deadline */
@@ -236,6 +230,24 @@ static __always_inline struct task_ctx *task_ctx_if_any(struct task_struct *p)
 static __always_inline struct server *server_at(u32 slot)
 {
 	return slot ? bpf_map_lookup_elem(&servers, &slot) : NULL;
+}
+
+/* Address of the kernel's __cpu_active_mask; 0: unknown. See find_symbols. */
+static u64 active_mask;
+
+/*
+ * Will the kernel still let @cpu take tasks? A CPU that leaves is inactive first; then the kernel waits for all
+ * RCU readers (sched_cpu_deactivate), and calls ops.cpu_offline only after that. Meanwhile the CPU takes no
+ * task from elsewhere (scx_rq_online). A reader that waited for this CPU alone would never run, and the
+ * kernel would wait for it until it ends the scheduler.
+ */
+static __always_inline bool cpu_active(u32 cpu)
+{
+	u64 word;
+
+	if (!active_mask || bpf_probe_read_kernel(&word, sizeof(word), (void *)(active_mask + cpu / 64 * 8)))
+		return true;
+	return word >> (cpu % 64) & 1;
 }
 
 /* The server that @t refers to, or NULL if that one has gone. */

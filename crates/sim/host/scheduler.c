@@ -237,7 +237,6 @@ void host_settings(u64 lo_ppm, u64 hi_ppm, u64 max_ppm, u32 policy)
 	r_hi_ppm = hi_ppm;
 	r_max_ppm = max_ppm;
 	server_policy = policy;
-	split_promises = 1;
 }
 
 /* A spec for the program with inode @ino on device 1. */

@@ -89,15 +89,30 @@ served=$((($(task_of $movie served_ns) - served) / 1000 / ($(now_ms) - began)))
 check reserved-is-served "by right: $served thousandths of a CPU; 6:30 reserved, 5:30 wanted" within 100 $served 205
 end_all
 
-say "promises on two CPUs: the third of three fits on none, and is not split yet (split_promises in state.bpf.h)"
+say "promises on two CPUs: the third of three fits on none"
 players=
 for i in 0 1 2; do
-	bg /job/aplomb run --cpu 22ms/41ms --flags G -- /job/guest-programs/periodic 12000 41000 100000
+	bg /job/aplomb run --cpu 22ms/41ms --flags G -- /job/guest-programs/periodic 20000 41000 100000
 	players="$players $!"
 done
-nr_promised() { local pid n=0; for pid in $players; do [ "$(task_of $pid guaranteed)" = true ] && is_admitted $pid && n=$((n + 1)); done; echo $n; }
-two_promised() { [ "$(nr_promised)" = 2 ]; }
-check two-are-promised "$(nr_promised) of 3" until_true 10 two_promised
+all_promised() { local pid; for pid in $players; do is_admitted $pid && [ "$(task_of $pid guaranteed)" = true ] || return 1; done; }
+sum_of() { local pid sum=0; for pid in $players; do sum=$((sum + $(task_of $pid $1))); done; echo $sum; }
+nr_admitted() { local pid n=0; for pid in $players; do is_admitted $pid && n=$((n + 1)); done; echo $n; }
+check all-promised "" until_true 10 all_promised
+bg /job/guest-programs/hogs 4 0 1
+moved=$(sum_of migrations)
+served=$(sum_of served_ns)
+began=$(now_ms)
+sleep 5
+moved=$(($(sum_of migrations) - moved))
+served=$((($(sum_of served_ns) - served) / 1000 / ($(now_ms) - began)))
+check one-moves-twice-a-period "$moved times in 5 s, of 244 (real time)" within 120 $moved 250
+check promises-are-kept "by right: $served thousandths of a CPU; 3 x 488 wanted (real time)" within 1250 $served 1620
+echo 0 > /sys/devices/system/cpu/cpu1/online
+only_one() { [ "$(nr_admitted)" = 1 ]; }
+check a-cpu-fewer-one-promise "$(nr_admitted) of 3" until_true 5 only_one
+echo 1 > /sys/devices/system/cpu/cpu1/online
+check promised-again "" until_true 30 all_promised
 end_all
 
 say "storms"
