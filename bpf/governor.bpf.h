@@ -12,8 +12,8 @@
  *
  * Where we differ: placement takes the CPU with the least max(R_load, S_load), since several programs
  * launched within a second would all see the same R_load. What is guaranteed there (guarantee.bpf.h) is
- * added to both. Rejected tasks may be reactivated like
- * revoked ones, or a program that was started at a bad moment would stay second class for life.
+ * added to both. Rejected tasks may be reactivated like revoked ones, or a program that was started at a bad
+ * moment would stay second class for life.
  */
 #ifndef APLOMB_GOVERNOR_BPF_H
 #define APLOMB_GOVERNOR_BPF_H
@@ -354,6 +354,9 @@ static __noinline void rescue(u32 cpu)
 	}
 }
 
+/* See reserved.bpf.h. A server's timer does it to the ns; but a server may go while its threads are throttled. */
+static void throttled_release(u32 cpu, u64 now);
+
 /* Once a second while there are servers: sample, then revoke or reactivate. */
 static int governor_tick(void *map, int *key, struct timer_slot *slot)
 {
@@ -370,7 +373,9 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 		struct cpu_ctx *c = cpu_ctx(cpu);
 		u64 used = __sync_lock_test_and_set(&c->reserved_ns, 0);
 
-		edf_queued += scx_bpf_dsq_nr_queued(DSQ_EDF(cpu));
+		if (scx_bpf_dsq_nr_queued(DSQ_THROTTLED(cpu)))
+			throttled_release(cpu, now);
+		edf_queued += scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) + scx_bpf_dsq_nr_queued(DSQ_THROTTLED(cpu));
 		if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) && !cpu_active(cpu))
 			rescue(cpu);
 

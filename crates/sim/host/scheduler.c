@@ -327,10 +327,13 @@ void host_cpu_view(u32 cpu, struct host_cpu_view *view)
 	view->budget = s->info.edf.budget;
 }
 
-s32 host_reserve(struct reserve_args *args)
+/* Take the reservation of the program @pid away (aplomb set --clear). */
+s32 host_take_away(s32 pid)
 {
-	reserve(args);
-	return args->result;
+	struct reserve_args args = { .pid = pid };
+
+	reserve(&args);
+	return args.result;
 }
 
 u64 host_load_ppm(u32 cpu)

@@ -175,6 +175,11 @@ impl Simulation {
         host::server(self.state.tasks[id].pointer())
     }
 
+    /// Take the reservation of a task's program away (`aplomb set --clear`).
+    pub fn take_away(&mut self, id: TaskId) {
+        host::take_away(self.state.tasks[id].kernel.pid.get());
+    }
+
     /// A specification for the program with inode `ino`.
     pub fn spec(&mut self, ino: u64, asked: Reservation) {
         host::spec(ino, asked);

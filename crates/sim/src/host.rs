@@ -132,6 +132,7 @@ extern "C" {
     fn host_server(p: *mut TaskStruct) -> *const c_void;
     fn host_load_ppm(cpu: u32) -> u64;
     fn host_has() -> u32;
+    fn host_take_away(pid: i32) -> i32;
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
     static host_layout: [usize; 15];
 }
@@ -147,6 +148,13 @@ pub(crate) struct Has {
     pub cpu_offline: bool,
     /// The last runnable task of a CPU is enqueued, unless dispatch gives it a slice.
     pub enq_last: bool,
+}
+
+/// `aplomb set --clear`.
+pub(crate) fn take_away(pid: i32) {
+    // SAFETY: looks the task up by its pid
+    let status = unsafe { host_take_away(pid) };
+    assert_eq!(status, 0, "no such task");
 }
 
 pub(crate) fn has() -> Has {

@@ -237,3 +237,19 @@ proptest! {
         }
     }
 }
+
+/// `aplomb set --clear` on a program that is throttled: nobody is left to end its wait but the governor.
+#[test]
+fn a_throttled_task_outlives_its_server() {
+    let mut sim = machine(1, ServerPolicy::CbsHard);
+    sim.spec(7, reserve(20 * MS, 8 * SEC));
+    let id = sim.start(hog(7));
+    sim.run_until(SEC);
+    assert!(sim.ran(id) < 25 * MS, "throttled: {}", sim.ran(id));
+    sim.take_away(id);
+    // its slot, and with it its timer, are another's from now on
+    sim.spec(9, reserve(MS, 9 * SEC));
+    sim.start(hog(9));
+    sim.run_until(4 * SEC);
+    assert!(sim.ran(id) > SEC, "free within a second: {}", sim.ran(id));
+}
