@@ -107,7 +107,7 @@ static __always_inline void promise(const struct wmr_split *plan, u64 slot, u64 
 {
 	u32 i;
 
-	for (i = 0; i < WMR_PARTS; i++) {
+	bpf_for(i, 0, WMR_PARTS) {
 		u32 cpu = plan->cpu[i], ppm = wmr_bandwidth(plan->runtime[i], period);
 
 		if (i >= plan->parts)

@@ -364,18 +364,20 @@ static inline void wmr_join(struct wmr_roster *r, u64 slot, u64 runtime, u64 win
 /* A reservation has one part on a CPU at most. */
 static inline void wmr_leave(struct wmr_roster *r, u64 slot)
 {
-	u32 i, last = r->members - 1;
+	u32 i, at = WMR_MEMBERS, last = r->members - 1;
 
-	/* not one loop with shifts: the verifier would follow each way through it */
-	for (i = 0; i < WMR_MEMBERS; i++) {
+	policy_for(i, 0, WMR_MEMBERS)
+	{
 		if (i >= r->members)
-			return;
-		if (r->member[i].slot == slot)
 			break;
+		if (r->member[i].slot == slot) {
+			at = i;
+			break;
+		}
 	}
-	if (i >= WMR_MEMBERS || last >= WMR_MEMBERS)
+	if (at >= WMR_MEMBERS || last >= WMR_MEMBERS)
 		return;
-	r->member[i] = r->member[last];
+	r->member[at] = r->member[last];
 	r->members = last;
 }
 
