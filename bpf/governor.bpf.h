@@ -336,6 +336,7 @@ static __noinline void rescue(u32 cpu)
 		struct task_struct *p = NULL;
 		bool moved = false;
 
+		bpf_rcu_read_lock(); /* see reactivate_one */
 		if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
 			p = bpf_iter_scx_dsq_next(&it);
 		if (p) {
@@ -349,6 +350,7 @@ static __noinline void rescue(u32 cpu)
 			ask_idle(p);
 		}
 		bpf_iter_scx_dsq_destroy(&it);
+		bpf_rcu_read_unlock();
 		if (!moved)
 			return;
 	}

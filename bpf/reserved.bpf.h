@@ -322,6 +322,7 @@ static __noinline void throttled_release(u32 cpu, u64 now)
 		struct server *s = NULL;
 		bool more = false;
 
+		bpf_rcu_read_lock(); /* see reactivate_one */
 		if (!bpf_iter_scx_dsq_new(&it, DSQ_THROTTLED(cpu), 0))
 			p = bpf_iter_scx_dsq_next(&it);
 		if (p) {
@@ -344,6 +345,7 @@ static __noinline void throttled_release(u32 cpu, u64 now)
 			}
 		}
 		bpf_iter_scx_dsq_destroy(&it);
+		bpf_rcu_read_unlock();
 		if (!more)
 			return;
 	}
