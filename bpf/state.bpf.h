@@ -3,8 +3,9 @@
  * state.bpf.h - what the scheduler remembers: settings, CPUs, tasks, servers; counters and events.
  *
  * Who owns what. A cpu_ctx belongs to its CPU's run-queue lock, a task_ctx to the lock of the run
- * queue its task is on, a server to its own spin lock. Lock order: run queue, then server, then
- * governor; no two servers at once. Nothing is called while a spin lock is held.
+ * queue its task is on, a server to its own spin lock, a bank to its own, and rosters and loads to the
+ * governor's. A run queue's lock comes before any of them, and of them one at a time is held: the verifier
+ * sees to that. Nothing is called while one is held but the verifier's loops (bpf_for).
  */
 #ifndef APLOMB_STATE_BPF_H
 #define APLOMB_STATE_BPF_H

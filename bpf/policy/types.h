@@ -30,9 +30,6 @@ typedef long long s64;
 #define policy_for(i, from, to) for ((i) = (from); (i) < (to); (i)++)
 #endif
 
-/* Inlined in any case: BPF's stack is short, and a function of more than five arguments cannot be called. */
-#define policy_inline inline __attribute__((always_inline))
-
 /* a is before b, on a clock that may wrap (virtual times do) */
 static inline bool time_before(u64 a, u64 b)
 {
