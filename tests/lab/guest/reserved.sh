@@ -46,16 +46,17 @@ end_all
 say "budgets"
 bg /job/guest-programs/hogs 20
 sleep 0.5
-# Over a whole number of periods, or what it gets depends on where in a period it began to count.
+# Over a whole number of periods, or what it gets depends on where in a period it began to count; the clocks
+# are read some us apart.
 r=$(fg $bin/irr 9990)
-check budget-is-exact "20 % asked, among 20 hogs: $r" within 200000 "$(value ppm "$r")" 205000
+check budget-is-exact "20 % asked, among 20 hogs: $r" within 199950 "$(value ppm "$r")" 201000
 # What it has to wait for is exactly T - C, if the start of its period preempts at once and not at a tick.
 check period-starts-on-time "$r" within 23 "$(value gap_ms "$r")" 25
 # A real-time task of 10 % that wakes every 2 ms takes the CPU away in the middle of budgets.
 chrt -f 2 /job/guest-programs/periodic 200 2000 5500 > /dev/null & rt=$!
 sleep 0.5
 r=$(fg $bin/irr 7980)
-check budget-is-exact-beside-real-time "20 % asked: $r" within 200000 "$(value ppm "$r")" 205000
+check budget-is-exact-beside-real-time "20 % asked: $r" within 199950 "$(value ppm "$r")" 201000
 kill $rt
 wait $rt 2> /dev/null
 r=$(fg $bin/chain exec 3000 5000)
