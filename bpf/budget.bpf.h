@@ -26,7 +26,7 @@ static __always_inline bool background_due(u32 cpu, struct cpu_ctx *c, bool runs
 static __always_inline void turn_begin(u32 cpu, struct cpu_ctx *c)
 {
 	c->in_turn = 1;
-	cpu_timer_start(cpu, c->background.owed > 0 ? c->background.owed : 1);
+	cpu_timer_start(cpu, bpf_ktime_get_ns(), c->background.owed > 0 ? c->background.owed : 1);
 }
 
 /* A best-effort task ran for @ran ns, or a reserved one on spare time. */
@@ -109,7 +109,7 @@ static __noinline bool reserved_running(struct task_ctx *t, struct server *s, u3
 	if (!laxity && !fair_waiting(cpu)) /* its turn is now, but it has nothing to run: look again later */
 		laxity = c->background.window_end - now;
 	limit = least(limit, laxity);
-	cpu_timer_start(cpu, limit > NSEC_PER_USEC ? limit : NSEC_PER_USEC);
+	cpu_timer_start(cpu, now, limit > NSEC_PER_USEC ? limit : NSEC_PER_USEC);
 	reclaim_run(cpu, right, deadline);
 
 	yield_to_earlier(cpu, deadline);

@@ -226,6 +226,7 @@ struct sched_ext_ops {
 	void (*dispatch)(s32 cpu, struct task_struct *prev);
 	void (*running)(struct task_struct *p);
 	void (*stopping)(struct task_struct *p, bool runnable);
+	void (*tick)(struct task_struct *p);
 	void (*enable)(struct task_struct *p);
 	void (*set_cpumask)(struct task_struct *p, const struct cpumask *cpumask);
 	void (*cpu_online)(s32 cpu);

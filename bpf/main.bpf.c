@@ -281,6 +281,13 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	c->putting = runnable ? p->pid : 0;
 }
 
+/* While a task of ours runs: what is due before the next tick? */
+void OPS(aplomb_tick, struct task_struct *p)
+{
+	if (reserved_on)
+		cpu_timer_tick(task_cpu(p));
+}
+
 /* The affinity of a program changed: its server follows where it may go, or waits for a place. */
 void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 {
@@ -320,6 +327,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 		u32 cpu = i;
 
 		cpu_ctx(cpu)->deadline = TIME_NEVER;
+		cpu_ctx(cpu)->timer_due = TIME_NEVER;
 		cpu_ctx(cpu)->online = bpf_cpumask_test_cpu(cpu, online);
 		err = scx_bpf_create_dsq(DSQ_EDF(cpu), -1);
 		if (!err)
@@ -378,6 +386,7 @@ struct sched_ext_ops aplomb_ops = {
 	.dispatch = (void *)aplomb_dispatch,
 	.running = (void *)aplomb_running,
 	.stopping = (void *)aplomb_stopping,
+	.tick = (void *)aplomb_tick,
 	.enable = (void *)aplomb_enable,
 	.set_cpumask = (void *)aplomb_set_cpumask,
 	.cpu_online = (void *)aplomb_cpu_online,

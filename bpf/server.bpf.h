@@ -212,7 +212,7 @@ static __noinline void server_launch(struct server *s, struct task_struct *p, bo
 	}
 	if (bpf_get_current_task_btf()->pid ==
 	    p->pid) /* it runs: look at it anew, since its budget is another */
-		cpu_timer_start(bpf_get_smp_processor_id(), NSEC_PER_USEC);
+		cpu_timer_start(bpf_get_smp_processor_id(), bpf_ktime_get_ns(), NSEC_PER_USEC);
 }
 
 /*

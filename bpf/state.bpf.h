@@ -33,6 +33,9 @@ SETTING u64 fork_window_ns = NSEC_PER_MSEC;
  */
 SETTING u32 server_policy = POLICY_FCBS;
 
+/* Between two ticks of a CPU, ns. Too little: budgets end late; too much: timers for jobs that need none. */
+SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
+
 /* Dispatch queues */
 #define DSQ_FAIR 1ULL                           /* the machine's: by virtual time */
 #define DSQ_EDF(cpu) (0x10000ULL + (cpu))       /* reserved tasks of one CPU: by deadline */
@@ -162,7 +165,7 @@ struct {
 
 struct cpu_ctx {
 	u64 deadline;    /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
-	u64 timer_due;   /* cpu_timer is set for then; TIME_NEVER: for nothing */
+	u64 timer_due;   /* when to choose again (timer.bpf.h); TIME_NEVER: no such time */
 	u64 exec_start;  /* the running task's total CPU time when it began to run */
 	u64 reserved_ns; /* run by right since the governor's last look */
 	struct load load;
@@ -178,6 +181,7 @@ struct cpu_ctx {
 	u32 yielded;    /* the last task here was told to yield to an earlier deadline */
 	u32 turn;    /* dispatch has just sent best-effort work although reserved tasks wait (background.h) */
 	u32 in_turn; /* what runs was sent so; not the same: dispatch comes before stopping of the task before */
+	u32 timer_set; /* for timer_due, and not left to a tick */
 	u32 online;
 	u32 guaranteed_ppm; /* bandwidth promised here; the governor's */
 } __attribute__((aligned(64)));

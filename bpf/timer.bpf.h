@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * timer.bpf.h - each CPU's timer: it has the CPU choose again at a time of ours, not at a tick of the kernel's.
+ *
+ * 1. Why not the tick: it comes every 4 ms or so, and a budget ends to the microsecond.
+ * 2. Why not always a timer. All callbacks run with interrupts off. There, from 7.0 on, a start is put off
+ *    to an interrupt of its own and a cancel is refused, so that a frame of 1 ms with a budget of 5 would pay
+ *    for two interrupts more: 6 us of 33 a frame. A start is therefore left to the last tick before
+ *    the time has come. Most jobs are over by then.
+ *
+ *          running --- ends within a tick -------------------> [timer set] --- fires ---> choose again
+ *             |                                                     ^
+ *             +------- later ---> [due] --- tick, and soon now -----+
  */
 #ifndef APLOMB_TIMER_BPF_H
 #define APLOMB_TIMER_BPF_H
@@ -19,24 +29,56 @@ static int cpu_timer(void *map, u32 *cpu, struct timer_slot *slot)
 	return 0;
 }
 
-static __always_inline void cpu_timer_start(u32 cpu, u64 ns)
+static __noinline void cpu_timer_set(u32 cpu, u64 ns)
 {
 	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
 
 	if (!slot)
 		return;
-	cpu_ctx(cpu)->timer_due = bpf_ktime_get_ns() + ns;
+	cpu_ctx(cpu)->timer_set = 1;
 	bpf_timer_set_callback(&slot->timer, cpu_timer); /* before 7.x a cancel takes it away */
 	bpf_timer_start(&slot->timer, ns, BPF_F_TIMER_CPU_PIN);
 }
 
+/* @cpu is to choose again in @ns from @now. Called on that CPU. */
+static __always_inline void cpu_timer_start(u32 cpu, u64 now, u64 ns)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	c->timer_due = now + ns;
+	c->timer_set = 0;
+	if (ns <= tick_ns)
+		cpu_timer_set(cpu, ns);
+}
+
+/* What it was set for has stopped. */
 static __always_inline void cpu_timer_cancel(u32 cpu)
 {
-	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	struct timer_slot *slot;
 
-	cpu_ctx(cpu)->timer_due = TIME_NEVER;
+	c->timer_due = TIME_NEVER;
+	if (!c->timer_set)
+		return;
+	c->timer_set = 0;
+	slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
 	if (slot)
 		bpf_timer_cancel(&slot->timer); /* saves an interrupt, where it works */
+}
+
+/* A tick on @cpu: if the time comes before the next, or a little later since ticks may be late, set the timer. */
+static __always_inline void cpu_timer_tick(u32 cpu)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 now, soon;
+
+	if (c->timer_set || c->timer_due == TIME_NEVER)
+		return;
+	now = bpf_ktime_get_ns();
+	soon = now + tick_ns + tick_ns / 8;
+	if (time_before(soon, c->timer_due))
+		return;
+	cpu_timer_set(cpu, time_before(now, c->timer_due) ? c->timer_due - now : 1);
 }
 
 #endif /* APLOMB_TIMER_BPF_H */

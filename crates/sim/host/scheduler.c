@@ -14,6 +14,7 @@ void aplomb_runnable(struct task_struct *p, unsigned long long enq_flags) OPTION
 void aplomb_quiescent(struct task_struct *p, unsigned long long deq_flags) OPTIONAL;
 _Bool aplomb_yield(struct task_struct *from, struct task_struct *to) OPTIONAL;
 void aplomb_set_weight(struct task_struct *p, unsigned int weight) OPTIONAL;
+void aplomb_tick(struct task_struct *p) OPTIONAL;
 void aplomb_cpu_online(int cpu) OPTIONAL;
 void aplomb_cpu_offline(int cpu) OPTIONAL;
 
@@ -231,12 +232,13 @@ void host_reset(const void *saved)
 	__builtin_memcpy(__start_aplomb_data, saved, host_data_size());
 }
 
-void host_settings(u64 lo_ppm, u64 hi_ppm, u64 max_ppm, u32 policy)
+void host_settings(u64 lo_ppm, u64 hi_ppm, u64 max_ppm, u32 policy, u64 tick)
 {
 	r_lo_ppm = lo_ppm;
 	r_hi_ppm = hi_ppm;
 	r_max_ppm = max_ppm;
 	server_policy = policy;
+	tick_ns = tick;
 }
 
 /* A spec for the program with inode @ino on device 1. */
@@ -272,7 +274,7 @@ u32 host_has(void)
 {
 	return !!aplomb_runnable | !!aplomb_quiescent << 1 | !!aplomb_yield << 2 | !!aplomb_set_weight << 3 |
 	       !!aplomb_cpu_online << 4 | !!aplomb_cpu_offline << 5 |
-	       !!(aplomb_ops.flags & SCX_OPS_ENQ_LAST) << 6;
+	       !!(aplomb_ops.flags & SCX_OPS_ENQ_LAST) << 6 | !!aplomb_tick << 7;
 }
 
 void host_runnable(struct task_struct *p, u64 flags)
@@ -288,6 +290,11 @@ void host_quiescent(struct task_struct *p, u64 flags)
 void host_yield(struct task_struct *p)
 {
 	aplomb_yield(p, NULL);
+}
+
+void host_tick(struct task_struct *p)
+{
+	aplomb_tick(p);
 }
 
 void host_set_weight(struct task_struct *p, u32 weight)

@@ -83,6 +83,13 @@ impl State {
         unsafe { host::aplomb_set_cpumask(t.pointer(), t.kernel.cpus_ptr.get()) };
     }
 
+    pub fn ops_tick(&self, t: &Task) {
+        if self.has.tick {
+            note("tick", Self::id(t.pointer()));
+            unsafe { host::host_tick(t.pointer()) };
+        }
+    }
+
     pub fn ops_set_weight(&self, t: &Task) {
         if self.has.set_weight {
             note("set_weight", Self::id(t.pointer()));

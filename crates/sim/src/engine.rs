@@ -103,12 +103,7 @@ impl Simulation {
         host::reset();
         let state = Box::new(State::new(settings));
         enter(&*state);
-        host::settings(
-            settings.r_lo_ppm,
-            settings.r_hi_ppm,
-            settings.r_max_ppm,
-            settings.server,
-        );
+        host::settings(&state.settings);
         // SAFETY: the state above is what it works on
         let status = unsafe { host::aplomb_init() };
         assert_eq!(status, 0, "the scheduler's init failed");
@@ -304,6 +299,7 @@ impl State {
         let Some(id) = c.curr.get() else { return };
         self.count_run(cpu);
         self.plan_tick(cpu);
+        self.ops_tick(&self.tasks[id]);
         if self.tasks[id].kernel.scx.slice.get() == 0 {
             self.resched(cpu);
         }

@@ -119,6 +119,7 @@ extern "C" {
     pub(crate) fn host_runnable(p: *mut TaskStruct, flags: u64);
     pub(crate) fn host_quiescent(p: *mut TaskStruct, flags: u64);
     pub(crate) fn host_yield(p: *mut TaskStruct);
+    pub(crate) fn host_tick(p: *mut TaskStruct);
     pub(crate) fn host_set_weight(p: *mut TaskStruct, weight: u32);
     pub(crate) fn host_cpu(cpu: i32, comes: bool);
     pub(crate) fn host_timer_fire(timer: usize);
@@ -127,7 +128,7 @@ extern "C" {
     fn host_data_size() -> usize;
     fn host_data_save(saved: *mut u8);
     fn host_reset(saved: *const u8);
-    fn host_settings(lo_ppm: u64, hi_ppm: u64, max_ppm: u64, policy: u32);
+    fn host_settings(lo_ppm: u64, hi_ppm: u64, max_ppm: u64, policy: u32, tick: u64);
     fn host_spec(ino: u64, spec: *const Spec) -> i32;
     fn host_server(p: *mut TaskStruct) -> *const c_void;
     fn host_load_ppm(cpu: u32) -> u64;
@@ -148,6 +149,7 @@ pub(crate) struct Has {
     pub cpu_offline: bool,
     /// The last runnable task of a CPU is enqueued, unless dispatch gives it a slice.
     pub enq_last: bool,
+    pub tick: bool,
 }
 
 /// `aplomb set --clear`.
@@ -169,6 +171,7 @@ pub(crate) fn has() -> Has {
         cpu_online: has(4),
         cpu_offline: has(5),
         enq_last: has(6),
+        tick: has(7),
     }
 }
 
@@ -210,9 +213,17 @@ pub(crate) fn reset() {
     }
 }
 
-pub(crate) fn settings(lo: u64, hi: u64, max: u64, policy: ServerPolicy) {
-    // SAFETY: sets four variables
-    unsafe { host_settings(lo, hi, max, policy as u32) }
+pub(crate) fn settings(s: &crate::Settings) {
+    // SAFETY: sets variables
+    unsafe {
+        host_settings(
+            s.r_lo_ppm,
+            s.r_hi_ppm,
+            s.r_max_ppm,
+            s.server as u32,
+            s.tick_ns,
+        );
+    }
 }
 
 pub(crate) fn spec(ino: u64, asked: Reservation) {
