@@ -110,7 +110,7 @@ static __noinline bool reserved_running(struct task_ctx *t, struct server *s, u3
 		laxity = c->background.window_end - now;
 	limit = least(limit, laxity);
 	cpu_timer_start(cpu, now, limit > NSEC_PER_USEC ? limit : NSEC_PER_USEC);
-	reclaim_run(cpu, right, deadline);
+	reclaim_run(cpu, now, right, deadline);
 
 	yield_to_earlier(cpu, deadline);
 	if (nr_cpus > 1) {
@@ -141,7 +141,7 @@ static __noinline void reserved_stopping(struct server *s, struct task_ctx *t, u
 
 	if (right) {
 		cpu_timer_cancel(cpu);
-		reclaim_stop(cpu);
+		reclaim_stop(cpu, now);
 	}
 	bpf_spin_lock(&s->lock);
 	if (!runnable) {
@@ -180,7 +180,7 @@ static __noinline void reserved_stopping(struct server *s, struct task_ctx *t, u
 	home = s->info.cpu;
 	bpf_spin_unlock(&s->lock);
 	if (given) {
-		reclaim_give(s, home, given, deadline);
+		reclaim_give(s, home, now, given, deadline);
 		if (s->awake) { /* another thread woke up in between, and found nothing */
 			bool lent;
 

@@ -15,7 +15,7 @@
  *    work keeps the rest (background.h). Should the others use more later, they are the ones revoked.
  *
  * 3. Placement. Worst-fit: the CPU with the least expected load where the whole reservation fits. If there is
- *    none, the smallest n for which the n CPUs with the largest rooms have enough, in windows of P/n.
+ *    none, n CPUs with the largest rooms share it, in windows of P/n; which n first: wmr.h, WMR_WINDOW_NS.
  *
  * 4. Two admissions at a time look at the same rosters; the second to finish sees that they changed
  *    (`promises`), and looks again.
@@ -67,12 +67,13 @@ static __noinline s32 whole_fit(struct task_struct *p, u64 runtime, u64 period)
 	return best;
 }
 
-/* Split @runtime in @period over the fewest CPUs; false: there is not enough in all. */
+/* Split @runtime in @period over several CPUs; false: there is not enough in all. */
 static __noinline bool split_fit(struct task_struct *p, u64 runtime, u64 period, struct wmr_split *plan)
 {
-	u32 n, cpu;
+	u32 first = wmr_first(period, nr_cpus), i, cpu;
 
-	bpf_for(n, 2, WMR_PARTS + 1) {
+	bpf_for(i, 2, WMR_PARTS + 1) {
+		u32 n = wmr_parts(first, i);
 		u64 window = period / n;
 
 		if (n > nr_cpus || window < 2 * WMR_LEAST_NS)

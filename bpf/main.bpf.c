@@ -186,7 +186,8 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 		reserved_settle(prev, cpu);
 		deadline = running_deadline(prev, cpu);
 	}
-	offer_slack(cpu);
+	if (reclaim_wanted(cpu))
+		offer_slack(cpu);
 	if (deadline != TIME_NEVER || scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
 		if (turn_dispatch(cpu, c, plain))
 			return;

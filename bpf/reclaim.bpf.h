@@ -25,10 +25,9 @@ static __always_inline bool reclaims(const struct server *s)
 }
 
 /* @s's job is complete: lend @budget, which was for until @deadline, to those of its CPU. */
-static __noinline void reclaim_give(struct server *s, u32 cpu, u64 budget, u64 deadline)
+static __noinline void reclaim_give(struct server *s, u32 cpu, u64 now, u64 budget, u64 deadline)
 {
 	struct cpu_bank *b = bank_of(cpu);
-	u64 now = bpf_ktime_get_ns();
 
 	if (!b)
 		return;
@@ -80,10 +79,9 @@ static __always_inline u64 reclaim_deadline(u32 cpu, u64 now, u64 *slack)
 }
 
 /* A task begins to run on @cpu by @right, for @deadline. */
-static __always_inline void reclaim_run(u32 cpu, u32 right, u64 deadline)
+static __always_inline void reclaim_run(u32 cpu, u64 now, u32 right, u64 deadline)
 {
 	struct cpu_bank *b = bank_of(cpu);
-	u64 now = bpf_ktime_get_ns();
 
 	if (!b)
 		return;
@@ -95,10 +93,9 @@ static __always_inline void reclaim_run(u32 cpu, u32 right, u64 deadline)
 	bpf_spin_unlock(&b->lock);
 }
 
-static __always_inline void reclaim_stop(u32 cpu)
+static __always_inline void reclaim_stop(u32 cpu, u64 now)
 {
 	struct cpu_bank *b = bank_of(cpu);
-	u64 now = bpf_ktime_get_ns();
 
 	if (!b)
 		return;
@@ -112,8 +109,18 @@ static __always_inline void reclaim_want(struct server *s, u32 cpu)
 {
 	struct cpu_bank *b = reclaims(s) ? bank_of(cpu) : NULL;
 
-	if (b)
-		b->overrunner[s->info.slot % OVERRUNNERS] = s->info.slot;
+	if (!b)
+		return;
+	b->overrunner[s->info.slot % OVERRUNNERS] = s->info.slot;
+	b->wanted = 1;
+}
+
+/* Could anybody use @cpu's slack? A cheap question, for each dispatch. */
+static __always_inline bool reclaim_wanted(u32 cpu)
+{
+	struct cpu_bank *b = bank_of(cpu);
+
+	return b && b->wanted;
 }
 
 /* Whom to offer @cpu's slack: of the overrunning servers that wait here the one with the earliest deadline. */
@@ -126,6 +133,7 @@ static __noinline struct server *reclaim_pick(u32 cpu, u64 now)
 
 	if (!b)
 		return NULL;
+	b->wanted = 0; /* first: whoever comes meanwhile sets it again */
 	bpf_for(i, 0, OVERRUNNERS) {
 		u32 slot = b->overrunner[i % OVERRUNNERS];
 		struct server *s = server_at(slot);
@@ -135,7 +143,11 @@ static __noinline struct server *reclaim_pick(u32 cpu, u64 now)
 		if (s->info.state != SERVER_ADMITTED || s->info.cpu != (s32)cpu || !s->awake ||
 		    edf_eligible(&s->info.edf, now)) {
 			b->overrunner[i % OVERRUNNERS] = 0;
-		} else if (time_before(s->info.edf.deadline, earliest)) {
+			continue;
+		}
+		if (best) /* one of the two stays (a count would keep the verifier busy for ever) */
+			b->wanted = 1;
+		if (time_before(s->info.edf.deadline, earliest)) {
 			earliest = s->info.edf.deadline;
 			best = s;
 		}

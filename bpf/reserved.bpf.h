@@ -480,11 +480,8 @@ static __noinline bool reserved_dispatch(u32 cpu)
 	u32 i;
 
 	bpf_for(i, 0, MAX_STALE) {
-		s32 verdict;
+		s32 verdict = head_is_eligible(cpu, now);
 
-		if (!scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)))
-			return false;
-		verdict = head_is_eligible(cpu, now);
 		if (verdict > 0)
 			return dsq_move_to_local(DSQ_EDF(cpu));
 		if (verdict < 0)

@@ -84,7 +84,7 @@ struct {
 /* What is left over on a CPU (policy/fcbs.h), and who could use it. */
 struct cpu_bank {
 	struct bpf_spin_lock lock;
-	u32 pad;
+	u32 wanted; /* somebody may be in `overrunner` */
 	struct fcbs_bank bank;
 	u32 overrunner[OVERRUNNERS]; /* slots, 0: none */
 };
