@@ -43,7 +43,7 @@ impl State {
     pub fn ops_runnable(&self, t: &Task, flags: u64) {
         #[cfg(test)]
         if !self.has.runnable {
-            crate::tests::probe::lacking("runnable", Self::id(t.pointer()), flags);
+            crate::tests::probe::lacking("runnable", t.pointer(), flags);
         }
         if self.has.runnable {
             note("runnable", Self::id(t.pointer()));
@@ -54,7 +54,7 @@ impl State {
     pub fn ops_quiescent(&self, t: &Task, flags: u64) {
         #[cfg(test)]
         if !self.has.quiescent {
-            crate::tests::probe::lacking("quiescent", Self::id(t.pointer()), flags);
+            crate::tests::probe::lacking("quiescent", t.pointer(), flags);
         }
         if self.has.quiescent {
             note("quiescent", Self::id(t.pointer()));

@@ -107,6 +107,7 @@ fn a_running_task_stops_and_goes_on() {
     ];
     assert_eq!(all, order.map(|name| (name, id)));
     assert_eq!(probe.cgroup_of(id), Some(a));
+    assert!(sim.state.cpus[0].resched.get(), "the CPU chooses anew");
     sim.run_until(10 * MS + 1);
     assert_eq!(sim.place(id), Place::Running(0), "its slice is not over");
     assert_eq!(sim.trace().len(), before);

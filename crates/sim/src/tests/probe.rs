@@ -160,10 +160,14 @@ fn say(name: &'static str, numbers: &[u64]) {
 }
 
 /// `runnable` or `quiescent` of a scheduler that lacks it, so that tests see all of the kernel's order.
-pub(crate) fn lacking(name: &'static str, task: TaskId, flags: u64) {
+/// The task is still in the cgroup that was last told of, or already: the task group changes in between.
+pub(crate) fn lacking(name: &'static str, p: *mut TaskStruct, flags: u64) {
     if ON.with(Cell::get) {
+        let task = State::id(p);
         note(name, task);
         say(name, &[task as u64, flags]);
+        let cgroup = id(scx_bpf_task_cgroup(p));
+        seen(|s| assert_eq!(s.tasks.get(&task), Some(&cgroup), "{name} of task {task}"));
     }
 }
 
