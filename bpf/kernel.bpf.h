@@ -136,10 +136,12 @@ struct mm_struct {
 
 struct kernfs_node {
 	const char *name;
+	u64 id; /* of a cgroup's directory: the cgroup's */
 };
 
 struct cgroup {
 	struct kernfs_node *kn;
+	int level; /* 0: the root */
 };
 
 struct css_set {
@@ -172,6 +174,12 @@ struct linux_binprm {
 
 struct scx_init_task_args {
 	bool fork;
+	struct cgroup *cgroup; /* where the task is (scx_bpf_task_cgroup() is not allowed then) */
+};
+
+struct scx_cgroup_init_args {
+	u32 weight;
+	u64 bw_period_us, bw_quota_us, bw_burst_us; /* since 6.17; quota ~0: no limit */
 };
 
 struct scx_exit_task_args {
@@ -265,6 +273,11 @@ extern void bpf_rcu_read_lock(void) __ksym;
 extern void bpf_rcu_read_unlock(void) __ksym;
 extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 extern void bpf_task_release(struct task_struct *p) __ksym;
+/* Each gives a reference, for bpf_cgroup_release(). The first: of the callback's own task only. */
+extern struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) __ksym __weak;
+extern struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level) __ksym;
+extern struct cgroup *bpf_cgroup_from_id(u64 cgid) __ksym;
+extern void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 
 /* 6.19: dsq_insert and move_to_local return, or take, more than before */
 extern bool scx_bpf_dsq_insert___v2___k(struct task_struct *p, u64 dsq, u64 slice,

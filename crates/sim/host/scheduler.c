@@ -7,6 +7,8 @@
  */
 #define APLOMB_HOST 1
 struct task_struct;
+struct cgroup;
+struct scx_cgroup_init_args;
 
 /* --- callbacks that a scheduler may lack: weak, so that their address tells -------------------------------- */
 #define OPTIONAL __attribute__((weak))
@@ -17,6 +19,15 @@ void aplomb_set_weight(struct task_struct *p, unsigned int weight) OPTIONAL;
 void aplomb_tick(struct task_struct *p) OPTIONAL;
 void aplomb_cpu_online(int cpu) OPTIONAL;
 void aplomb_cpu_offline(int cpu) OPTIONAL;
+int aplomb_cgroup_init(struct cgroup *cgrp, struct scx_cgroup_init_args *args) OPTIONAL;
+void aplomb_cgroup_exit(struct cgroup *cgrp) OPTIONAL;
+int aplomb_cgroup_prep_move(struct task_struct *p, struct cgroup *from, struct cgroup *to) OPTIONAL;
+void aplomb_cgroup_move(struct task_struct *p, struct cgroup *from, struct cgroup *to) OPTIONAL;
+void aplomb_cgroup_cancel_move(struct task_struct *p, struct cgroup *from, struct cgroup *to) OPTIONAL;
+void aplomb_cgroup_set_weight(struct cgroup *cgrp, unsigned int weight) OPTIONAL;
+void aplomb_cgroup_set_bandwidth(struct cgroup *cgrp, unsigned long long period_us,
+				 unsigned long long quota_us, unsigned long long burst_us) OPTIONAL;
+void aplomb_cgroup_set_idle(struct cgroup *cgrp, _Bool idle) OPTIONAL;
 
 #pragma clang section bss = "aplomb_bss" data = "aplomb_data"
 #include "main.bpf.c"
@@ -277,6 +288,27 @@ u32 host_has(void)
 	       !!(aplomb_ops.flags & SCX_OPS_ENQ_LAST) << 6 | !!aplomb_tick << 7;
 }
 
+/* The callbacks for cgroups, in the order of struct CgroupOps in src/host.rs. NULL: the scheduler lacks it. */
+const struct host_cgroup_ops {
+	s32 (*init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
+	void (*exit)(struct cgroup *cgrp);
+	s32 (*prep_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cancel_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*set_weight)(struct cgroup *cgrp, u32 weight);
+	void (*set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us);
+	void (*set_idle)(struct cgroup *cgrp, bool idle);
+} host_cgroup_ops = {
+	.init = aplomb_cgroup_init,
+	.exit = aplomb_cgroup_exit,
+	.prep_move = aplomb_cgroup_prep_move,
+	.move = aplomb_cgroup_move,
+	.cancel_move = aplomb_cgroup_cancel_move,
+	.set_weight = aplomb_cgroup_set_weight,
+	.set_bandwidth = aplomb_cgroup_set_bandwidth,
+	.set_idle = aplomb_cgroup_set_idle,
+};
+
 void host_runnable(struct task_struct *p, u64 flags)
 {
 	aplomb_runnable(p, flags);
@@ -364,4 +396,14 @@ const size_t host_layout[] = {
 	__builtin_offsetof(struct server_info, served_ns),
 	__builtin_offsetof(struct server_info, state),
 	sizeof(struct event),
+	sizeof(struct cgroup),
+	__builtin_offsetof(struct cgroup, level),
+	sizeof(struct kernfs_node),
+	__builtin_offsetof(struct kernfs_node, id),
+	sizeof(struct css_set),
+	sizeof(struct scx_init_task_args),
+	__builtin_offsetof(struct scx_init_task_args, cgroup),
+	sizeof(struct scx_cgroup_init_args),
+	__builtin_offsetof(struct scx_cgroup_init_args, bw_burst_us),
+	sizeof(struct host_cgroup_ops),
 };

@@ -1,6 +1,7 @@
 //! The scheduler's callbacks. Those that it lacks are passed over, as the kernel does; in tests each call is
 //! noted, so that they can compare the order with the kernel's.
 
+use crate::cgroups::Cgroup;
 use crate::host;
 use crate::state::State;
 use crate::task::{Task, TaskId, TaskStruct};
@@ -12,8 +13,13 @@ use noted::note;
 impl State {
     pub fn ops_init_task(&self, t: &Task, fork: bool) {
         note("init_task", Self::id(t.pointer()));
-        let mut args = host::InitArgs { fork };
+        let cgroup = self.group_of(t).pointer();
+        let mut args = host::InitArgs { fork, cgroup };
+        #[cfg(test)]
+        crate::tests::probe::init_task(Self::id(t.pointer()), &args);
+        self.no_task_locked.set(true);
         let status = unsafe { host::aplomb_init_task(t.pointer(), &mut args) };
+        self.no_task_locked.set(false);
         assert_eq!(status, 0, "init_task failed");
     }
 
@@ -35,6 +41,10 @@ impl State {
     }
 
     pub fn ops_runnable(&self, t: &Task, flags: u64) {
+        #[cfg(test)]
+        if !self.has.runnable {
+            crate::tests::probe::lacking("runnable", t.pointer(), flags);
+        }
         if self.has.runnable {
             note("runnable", Self::id(t.pointer()));
             unsafe { host::host_runnable(t.pointer(), flags) };
@@ -42,6 +52,10 @@ impl State {
     }
 
     pub fn ops_quiescent(&self, t: &Task, flags: u64) {
+        #[cfg(test)]
+        if !self.has.quiescent {
+            crate::tests::probe::lacking("quiescent", t.pointer(), flags);
+        }
         if self.has.quiescent {
             note("quiescent", Self::id(t.pointer()));
             unsafe { host::host_quiescent(t.pointer(), flags) };
@@ -94,6 +108,80 @@ impl State {
         if self.has.set_weight {
             note("set_weight", Self::id(t.pointer()));
             unsafe { host::host_set_weight(t.pointer(), t.kernel.scx.weight.get()) };
+        }
+    }
+
+    /// 0, or what it returns. `bandwidth`: period, quota, burst in us.
+    pub fn ops_cgroup_init(&self, c: &Cgroup, weight: u32, bandwidth: [u64; 3]) -> i32 {
+        let Some(init) = self.cgroup_ops.init else {
+            return 0;
+        };
+        note("cgroup_init", c.id());
+        let [period, quota, burst] = bandwidth;
+        let mut args = host::CgroupInitArgs {
+            weight,
+            period,
+            quota,
+            burst,
+        };
+        unsafe { init(c.pointer(), &mut args) }
+    }
+
+    pub fn ops_cgroup_exit(&self, c: &Cgroup) {
+        if let Some(exit) = self.cgroup_ops.exit {
+            note("cgroup_exit", c.id());
+            unsafe { exit(c.pointer()) };
+        }
+    }
+
+    /// 0, or what it returns.
+    pub fn ops_cgroup_prep_move(&self, t: &Task, from: &Cgroup, to: &Cgroup) -> i32 {
+        let Some(prep_move) = self.cgroup_ops.prep_move else {
+            return 0;
+        };
+        note("cgroup_prep_move", Self::id(t.pointer()));
+        self.no_task_locked.set(true);
+        let status = unsafe { prep_move(t.pointer(), from.pointer(), to.pointer()) };
+        self.no_task_locked.set(false);
+        status
+    }
+
+    pub fn ops_cgroup_cancel_move(&self, t: &Task, from: &Cgroup, to: &Cgroup) {
+        if let Some(cancel_move) = self.cgroup_ops.cancel_move {
+            note("cgroup_cancel_move", Self::id(t.pointer()));
+            self.no_task_locked.set(true);
+            unsafe { cancel_move(t.pointer(), from.pointer(), to.pointer()) };
+            self.no_task_locked.set(false);
+        }
+    }
+
+    pub fn ops_cgroup_move(&self, t: &Task, from: &Cgroup, to: &Cgroup) {
+        if let Some(moved) = self.cgroup_ops.moved {
+            note("cgroup_move", Self::id(t.pointer()));
+            unsafe { moved(t.pointer(), from.pointer(), to.pointer()) };
+        }
+    }
+
+    pub fn ops_cgroup_set_weight(&self, c: &Cgroup, weight: u32) {
+        if let Some(set_weight) = self.cgroup_ops.set_weight {
+            note("cgroup_set_weight", c.id());
+            unsafe { set_weight(c.pointer(), weight) };
+        }
+    }
+
+    /// `bandwidth`: period, quota, burst in us.
+    pub fn ops_cgroup_set_bandwidth(&self, c: &Cgroup, bandwidth: [u64; 3]) {
+        if let Some(set_bandwidth) = self.cgroup_ops.set_bandwidth {
+            note("cgroup_set_bandwidth", c.id());
+            let [period, quota, burst] = bandwidth;
+            unsafe { set_bandwidth(c.pointer(), period, quota, burst) };
+        }
+    }
+
+    pub fn ops_cgroup_set_idle(&self, c: &Cgroup, idle: bool) {
+        if let Some(set_idle) = self.cgroup_ops.set_idle {
+            note("cgroup_set_idle", c.id());
+            unsafe { set_idle(c.pointer(), idle) };
         }
     }
 

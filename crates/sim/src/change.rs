@@ -1,4 +1,4 @@
-//! What others do to a task while it runs, waits or sleeps: affinity, weight.
+//! What others do to a task while it runs, waits or sleeps: affinity, weight, cgroup.
 //!
 //! The kernel takes a runnable task off its run queue for the change and puts it back (`sched_change_begin`
 //! and `sched_change_end` with DEQUEUE_SAVE, kernel/sched/core.c). So the scheduler sees a queued task
@@ -9,6 +9,7 @@ use crate::agenda::Happening;
 use crate::hotplug::SAVE;
 use crate::state::State;
 use crate::task::{CpuMask, Place, Task, TaskId, QUEUED};
+use crate::CgroupChange;
 
 /// A change from outside, at once ([`crate::Simulation::change`]) or at a time ([`crate::Simulation::plan`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub enum Change {
     Kill(TaskId),
     /// One that ends all threads of its process.
     KillGroup(TaskId),
+    /// What is done to cgroups, and to tasks with them.
+    Cgroup(CgroupChange),
 }
 
 impl State {
@@ -41,7 +44,7 @@ impl State {
             Change::Online(cpu) => self.online(cpu),
             Change::Affinity(id, ref mask) => alive(id).is_some_and(|t| self.affinity(t, mask)),
             Change::Weight(id, weight) => alive(id).is_some_and(|t| {
-                self.changed(t, || {
+                self.changed(t, SAVE, || {
                     t.kernel.scx.weight.set(weight);
                     self.ops_set_weight(t);
                 });
@@ -55,6 +58,7 @@ impl State {
                 self.kill_group(t.kernel.tgid.get(), None);
                 true
             }),
+            Change::Cgroup(ref change) => self.change_cgroup(change).is_ok(),
         }
     }
 
@@ -65,8 +69,8 @@ impl State {
         self.plan(at, Happening::Change(changes.len() as u32 - 1));
     }
 
-    /// Take `t` off its run queue, if it is on one, `change` it, and put it back.
-    fn changed(&self, t: &Task, change: impl FnOnce()) {
+    /// Take `t` off its run queue, if it is on one, `change` it, and put it back. `how`: the flags of both.
+    pub fn changed(&self, t: &Task, how: u64, change: impl FnOnce()) {
         let flags = &t.kernel.scx.flags;
         if !t.runnable() {
             return change();
@@ -79,16 +83,16 @@ impl State {
         } else {
             self.dequeue(t);
         }
-        self.ops_quiescent(t, SAVE);
+        self.ops_quiescent(t, how);
         flags.set(flags.get() & !QUEUED);
         change();
         flags.set(flags.get() | QUEUED);
-        self.ops_runnable(t, SAVE);
+        self.ops_runnable(t, how);
         if runs {
             self.ops_running(t);
         } else {
             self.sent.set(None);
-            self.enqueue(t, SAVE);
+            self.enqueue(t, how);
         }
     }
 
@@ -111,7 +115,7 @@ impl State {
         let Some(to) = possible.iter().find(there) else {
             return false;
         };
-        self.changed(t, || {
+        self.changed(t, SAVE, || {
             t.allow(self.masks.get(&possible));
             self.ops_set_cpumask(t);
         });

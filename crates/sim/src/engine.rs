@@ -1,7 +1,7 @@
 //! A simulation: what is played, and the loop over what happens.
 //!
-//! The kernel's part is in `run.rs` (choices, wake-ups, steps), `hotplug.rs` and `change.rs`, in the order of
-//! Linux 6.16 to 7.3:
+//! The kernel's part is in `run.rs` (choices, wake-ups, steps), `hotplug.rs`, `change.rs` and `cgroups/`, in the
+//! order of Linux 6.16 to 7.3:
 //!
 //! ```text
 //!   a task wakes      select_cpu (if it may run on several) -> enqueue, unless select_cpu sent it
@@ -18,6 +18,7 @@ use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::agenda::Happening;
+use crate::cgroups::{CgroupError, Existing};
 use crate::host::{self, Reservation, ServerPolicy};
 use crate::invariants::Invariants;
 use crate::kfuncs::enter;
@@ -83,7 +84,7 @@ static PLAYING: Mutex<()> = Mutex::new(());
 
 /// One machine with the scheduler on it.
 pub struct Simulation {
-    state: Box<State>,
+    pub(crate) state: Box<State>,
     invariants: Invariants,
     trace: Vec<Switch>,
     happened: u64,
@@ -94,6 +95,17 @@ impl Simulation {
     /// A machine on which the scheduler has just been attached, at time 0. Waits for another simulation of
     /// this process to end: the scheduler's variables are there once.
     pub fn new(settings: Settings) -> Self {
+        match Self::attach(settings, &[]) {
+            Ok(simulation) => simulation,
+            Err(never) => unreachable!("{never}"),
+        }
+    }
+
+    /// The same, on a machine that has cgroups beside the root already.
+    ///
+    /// # Errors
+    /// One of them is not possible; see [`CgroupError`].
+    pub fn attach(settings: Settings, cgroups: &[Existing]) -> Result<Self, CgroupError> {
         assert!(
             (1..=crate::MAX_CPUS).contains(&settings.cpus),
             "1 to {} CPUs",
@@ -102,18 +114,20 @@ impl Simulation {
         let alone = PLAYING.lock().unwrap_or_else(PoisonError::into_inner);
         host::reset();
         let state = Box::new(State::new(settings));
+        state.existing_cgroups(cgroups)?;
         enter(&*state);
         host::settings(&state.settings);
         // SAFETY: the state above is what it works on
         let status = unsafe { host::aplomb_init() };
         assert_eq!(status, 0, "the scheduler's init failed");
-        Self {
+        state.attach_cgroups();
+        Ok(Self {
             state,
             invariants: Invariants::default(),
             trace: Vec::new(),
             happened: 0,
             _alone: alone,
-        }
+        })
     }
 
     /// ns since the start.
@@ -194,7 +208,8 @@ impl Simulation {
         program: Box<dyn Program>,
     ) -> TaskId {
         self.state.current.set(ptr::null_mut());
-        self.state.add(weight, &allowed, program, None)
+        let root = self.state.cgroups.root();
+        self.state.add(weight, &allowed, program, None, root)
     }
 
     /// Something is changed from outside, now. False: the kernel would refuse it. Panics if a CPU comes or
@@ -235,7 +250,7 @@ impl Simulation {
         }
     }
 
-    fn check(&mut self) {
+    pub(crate) fn check(&mut self) {
         if self.state.settings.checked {
             self.invariants.check(&self.state);
         }

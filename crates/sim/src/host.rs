@@ -4,13 +4,41 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
 
+use crate::cgroups::CgroupStruct;
 use crate::task::{CpuMask, TaskStruct};
 
 /// `struct scx_init_task_args`
 #[repr(C)]
 pub(crate) struct InitArgs {
     pub fork: bool,
+    pub cgroup: *mut CgroupStruct,
 }
+
+/// `struct scx_cgroup_init_args`
+#[repr(C)]
+pub(crate) struct CgroupInitArgs {
+    pub weight: u32,
+    pub period: u64,
+    pub quota: u64,
+    pub burst: u64,
+}
+
+/// `struct host_cgroup_ops`: the callbacks for cgroups, those that the scheduler has.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct CgroupOps {
+    pub init: Option<unsafe extern "C" fn(*mut CgroupStruct, *mut CgroupInitArgs) -> i32>,
+    pub exit: Option<unsafe extern "C" fn(*mut CgroupStruct)>,
+    pub prep_move: Option<PrepMove>,
+    pub moved: Option<Move>,
+    pub cancel_move: Option<Move>,
+    pub set_weight: Option<unsafe extern "C" fn(*mut CgroupStruct, u32)>,
+    pub set_bandwidth: Option<unsafe extern "C" fn(*mut CgroupStruct, u64, u64, u64)>,
+    pub set_idle: Option<unsafe extern "C" fn(*mut CgroupStruct, bool)>,
+}
+
+type PrepMove = unsafe extern "C" fn(*mut TaskStruct, *mut CgroupStruct, *mut CgroupStruct) -> i32;
+type Move = unsafe extern "C" fn(*mut TaskStruct, *mut CgroupStruct, *mut CgroupStruct);
 
 /// `struct scx_exit_task_args`
 #[repr(C)]
@@ -135,7 +163,8 @@ extern "C" {
     fn host_has() -> u32;
     fn host_take_away(pid: i32) -> i32;
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
-    static host_layout: [usize; 15];
+    static host_cgroup_ops: CgroupOps;
+    static host_layout: [usize; 25];
 }
 
 /// Which of the callbacks that not every scheduler has this one has.
@@ -173,6 +202,14 @@ pub(crate) fn has() -> Has {
         enq_last: has(6),
         tick: has(7),
     }
+}
+
+pub(crate) fn cgroup_ops() -> CgroupOps {
+    // SAFETY: a constant
+    let ops = unsafe { host_cgroup_ops };
+    #[cfg(test)]
+    let ops = crate::tests::probe::around(ops);
+    ops
 }
 
 /// `struct host_cpu_view`: what the scheduler believes of a CPU.
@@ -269,6 +306,7 @@ pub(crate) fn load_ppm(cpu: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cgroups::{CssSet, KernfsNode};
     use std::mem::{offset_of, size_of};
 
     #[test]
@@ -289,5 +327,18 @@ mod tests {
             offset_of!(TaskStruct, comm),
         ];
         assert_eq!(theirs[..ours.len()], ours);
+        let ours = [
+            size_of::<CgroupStruct>(),
+            offset_of!(CgroupStruct, level),
+            size_of::<KernfsNode>(),
+            offset_of!(KernfsNode, id),
+            size_of::<CssSet>(),
+            size_of::<InitArgs>(),
+            offset_of!(InitArgs, cgroup),
+            size_of::<CgroupInitArgs>(),
+            offset_of!(CgroupInitArgs, burst),
+            size_of::<CgroupOps>(),
+        ];
+        assert_eq!(theirs[theirs.len() - ours.len()..], ours);
     }
 }

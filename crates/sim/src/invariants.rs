@@ -3,6 +3,7 @@
 //! | invariant | check |
 //! |---|---|
 //! | a runnable task is in exactly one place, where it says it is, and may be there | `no_task_is_lost` |
+//! | a task is in one cgroup, which is there and counts it | `cgroups_have_their_tasks` |
 //! | a CPU that has gone has nothing, and nothing waits for it | `who_has_gone_has_nothing` |
 //! | no CPU is idle while a task that may run there waits | `no_idle_cpu_is_wanted` |
 //! | nobody waits for ever; reserved work leaves some time to best-effort work | `nobody_starves`, `best_effort_progresses` |
@@ -68,6 +69,7 @@ impl Invariants {
             self.best_effort_progresses(s, cpu, c, &view);
         }
         nobody_starves(s);
+        cgroups_have_their_tasks(s);
     }
 
     fn no_task_is_lost(&mut self, s: &State) {
@@ -228,6 +230,28 @@ fn nobody_starves(s: &State) {
                 t.place.get()
             );
         }
+    }
+}
+
+/// And none is left between two after a move.
+fn cgroups_have_their_tasks(s: &State) {
+    let now = s.now.get();
+    let mut tasks: Vec<u32> = s.cgroups.iter().map(|_| 0).collect();
+    for (id, t) in s.tasks.iter().enumerate() {
+        if t.place.get() == Place::Gone {
+            continue;
+        }
+        let (of, group) = (s.cgroup_of(t), s.group_of(t));
+        assert!(
+            of.is_there() && of.id() == group.id(),
+            "{now} ns: task {id} is in cgroup {}, with the task group of {}",
+            of.id(),
+            group.id()
+        );
+        tasks[of.id()] += 1;
+    }
+    for (c, tasks) in s.cgroups.iter().zip(tasks) {
+        assert_eq!(c.tasks(), tasks, "{now} ns: tasks of cgroup {}", c.id());
     }
 }
 

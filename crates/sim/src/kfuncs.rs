@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ptr;
 
 use crate::agenda::Happening;
+use crate::cgroups::{Cgroup, CgroupStruct};
 use crate::state::{Sent, State, Timer};
 use crate::task::{CpuMask, Place, TaskStruct};
 
@@ -221,6 +222,45 @@ extern "C" fn bpf_task_from_pid(pid: i32) -> *mut TaskStruct {
 
 #[no_mangle]
 extern "C" fn bpf_task_release(_p: *mut TaskStruct) {}
+
+/// The cgroup of the task that the callback under way is about. What is made of a wrong call is the kernel's
+/// `scx_kf_allowed_on_arg_tasks`, as far as it can be known without noting each callback's task: it is not
+/// allowed where no run queue is locked.
+#[no_mangle]
+pub(crate) extern "C" fn scx_bpf_task_cgroup(p: *mut TaskStruct) -> *mut CgroupStruct {
+    with(|s| {
+        assert!(
+            !s.no_task_locked.get(),
+            "scx_bpf_task_cgroup() in init_task, cgroup_prep_move or cgroup_cancel_move: the kernel would end the \
+             scheduler"
+        );
+        s.group_of(&s.tasks[State::id(p)]).pointer()
+    })
+}
+
+#[no_mangle]
+pub(crate) extern "C" fn bpf_cgroup_ancestor(
+    cgroup: *mut CgroupStruct,
+    level: i32,
+) -> *mut CgroupStruct {
+    with(|s| {
+        let found = s.cgroups.ancestor(s.cgroups.of(cgroup), level);
+        found.map_or(ptr::null_mut(), Cgroup::pointer)
+    })
+}
+
+/// None that is being made or removed: its directory is not active then (`kernfs_find_and_get_node_by_id`).
+#[no_mangle]
+pub(crate) extern "C" fn bpf_cgroup_from_id(id: u64) -> *mut CgroupStruct {
+    with(|s| {
+        let id = usize::try_from(id.wrapping_sub(1)).ok();
+        let found = id.and_then(|id| s.cgroups.there(id).ok());
+        found.map_or(ptr::null_mut(), Cgroup::pointer)
+    })
+}
+
+#[no_mangle]
+extern "C" fn bpf_cgroup_release(_cgroup: *mut CgroupStruct) {}
 
 fn send(sent: Sent) -> bool {
     with(|s| s.sent.replace(Some(sent)).is_none())

@@ -10,6 +10,7 @@
 //! | `run.rs` | which callback when: wake-ups, choices, what tasks do |
 //! | `hotplug.rs` | CPUs that leave and come |
 //! | `change.rs` | affinity, weight and signals from outside |
+//! | `cgroups.rs`, `cgroups/` | the tree of cgroups; what is done to it, and which callbacks that makes |
 //! | `calls.rs` | the scheduler's callbacks |
 //! | `state.rs` | CPUs, tasks, queues, timers |
 //! | `agenda.rs` | what will happen |
@@ -26,6 +27,7 @@
 
 mod agenda;
 mod calls;
+mod cgroups;
 pub mod chance;
 mod change;
 mod engine;
@@ -46,6 +48,7 @@ mod task;
 pub mod worker;
 pub mod workload;
 
+pub use cgroups::{Bandwidth, CgroupChange, CgroupError, CgroupId, Existing, ROOT};
 pub use change::Change;
 pub use engine::{Settings, Simulation, Switch};
 pub use host::{Reservation, ServerPolicy};

@@ -6,6 +6,7 @@
 use std::ptr;
 
 use crate::agenda::Happening;
+use crate::cgroups::Cgroup;
 use crate::host::{self, Binprm, Program as ProgramFile};
 use crate::queue::GLOBAL;
 use crate::state::{Sent, State, LOCAL};
@@ -30,13 +31,14 @@ const DISPATCH_LOOPS: u32 = 32;
 const STEPS_AT_ONCE: u32 = 10_000;
 
 impl State {
-    /// A new task, child or thread of the current one if there is one. Its first step may be a sleep.
+    /// A new task in `cgroup`, child or thread of the current one if there is one. Its first step may be a sleep.
     pub fn add(
         &self,
         weight: u32,
         allowed: &CpuMask,
         program: Box<dyn Program>,
         thread_of: Option<&Task>,
+        cgroup: &Cgroup,
     ) -> TaskId {
         let allowed = self.masks.get(allowed);
         let t = self.tasks.add(|id| Task::new(id, weight, allowed, program));
@@ -48,6 +50,7 @@ impl State {
             t.kernel.tgid.set(of.kernel.tgid.get());
             t.kernel.real_parent.set(of.kernel.real_parent.get());
         }
+        self.join(t, cgroup);
         self.ops_init_task(t, !parent.is_null());
         self.ops_enable(t);
         let id = Self::id(t.pointer());
@@ -307,7 +310,8 @@ impl State {
         if let Some(child) = child {
             let weight = parent.kernel.scx.weight.get();
             let (cpu, current) = (self.cpu.get(), self.current.get());
-            self.add(weight, parent.allowed(), child, thread.then_some(parent));
+            let (thread_of, cgroup) = (thread.then_some(parent), self.cgroup_of(parent));
+            self.add(weight, parent.allowed(), child, thread_of, cgroup);
             self.cpu.set(cpu);
             self.current.set(current);
         }
@@ -340,6 +344,7 @@ impl State {
         self.leave(t, Place::Gone);
         self.choose_after(cpu, Some(Self::id(t.pointer())), false);
         self.ops_exit_task(t);
+        self.cgroup_of(t).left(); // not before: finish_task_switch()
         t.program.set(None);
     }
 

@@ -9,7 +9,8 @@ use std::collections::VecDeque;
 use std::ptr;
 
 use crate::agenda::{Agenda, Happening};
-use crate::host::{self, Has};
+use crate::cgroups::Cgroups;
+use crate::host::{self, CgroupOps, Has};
 use crate::queue::{Queues, GLOBAL};
 use crate::task::{CpuMask, Masks, Place, TaskId, TaskStruct, Tasks};
 use crate::{Change, Settings, Switch};
@@ -98,6 +99,8 @@ pub(crate) struct State {
     pub settings: Settings,
     /// Which of the callbacks that not every scheduler has this one has.
     pub has: Has,
+    /// Its callbacks for cgroups.
+    pub cgroup_ops: CgroupOps,
     pub now: Cell<u64>,
     /// The CPU whose code runs now, and its task.
     pub cpu: Cell<usize>,
@@ -105,6 +108,7 @@ pub(crate) struct State {
     pub cpus: Vec<Cpu>,
     pub tasks: Tasks,
     pub masks: Masks,
+    pub cgroups: Cgroups,
     pub queues: RefCell<Queues>,
     pub idle: RefCell<CpuMask>,
     /// CPUs that are there; those that leave are until they have gone. In a cell that the scheduler's
@@ -115,6 +119,8 @@ pub(crate) struct State {
     pub timers: RefCell<Vec<Timer>>,
     pub changes: RefCell<Vec<Option<Change>>>,
     pub sent: Cell<Option<Sent>>,
+    /// The callback under way is one in which no task's cgroup may be asked for.
+    pub no_task_locked: Cell<bool>,
     /// Tasks that dispatch has moved to the local queue.
     pub moved: Cell<u32>,
     pub events: RefCell<Vec<u64>>,
@@ -130,12 +136,14 @@ impl State {
         Self {
             settings,
             has: host::has(),
+            cgroup_ops: host::cgroup_ops(),
             now: Cell::new(0),
             cpu: Cell::new(0),
             current: Cell::new(ptr::null_mut()),
             cpus: (0..cpus).map(|_| Cpu::idle()).collect(),
             tasks: Tasks::new(),
             masks: Masks::default(),
+            cgroups: Cgroups::new(),
             queues,
             idle: RefCell::new(CpuMask::first(cpus)),
             online: Cell::new(CpuMask::first(cpus)),
@@ -144,6 +152,7 @@ impl State {
             timers: RefCell::default(),
             changes: RefCell::default(),
             sent: Cell::new(None),
+            no_task_locked: Cell::new(false),
             moved: Cell::new(0),
             events: RefCell::new(vec![0; 64]),
             trace: RefCell::default(),

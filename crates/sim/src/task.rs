@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use std::num::NonZeroI32;
 use std::ptr;
 
+use crate::cgroups::CssSet;
 use crate::queue::Seat;
 
 /// CPUs that a simulation may have (`MAX_CPUS` of bpf/intf.h).
@@ -107,7 +108,7 @@ pub(crate) struct TaskStruct {
     pub mm: *mut c_void,
     pub real_parent: Cell<*mut TaskStruct>,
     pub group_leader: Cell<*mut TaskStruct>,
-    pub cgroups: Cell<*mut c_void>,
+    pub cgroups: Cell<*mut CssSet>,
     pub sum_exec_runtime: Cell<u64>,
     pub scx: Entity,
     pub bpf_storage: Cell<*mut c_void>,

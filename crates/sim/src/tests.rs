@@ -157,6 +157,9 @@ fn the_same_workload_gives_the_same_trace() {
     assert!(play() == play());
 }
 
+mod cgroups;
 mod chaos;
 mod kernel;
+mod moves;
+pub(crate) mod probe;
 mod reservations;

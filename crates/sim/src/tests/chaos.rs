@@ -8,9 +8,13 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::kernel::leave_to_the_kernel;
+use super::probe::{Probe, Refuse};
 use crate::calls::noted::STAND_IN;
 use crate::chance::Chance;
-use crate::{Change, CpuMask, Program, Reservation, ServerPolicy, Settings, Simulation, Step};
+use crate::{
+    Bandwidth, CgroupChange, Change, CpuMask, Program, Reservation, ServerPolicy, Settings,
+    Simulation, Step,
+};
 
 /// What is played, ns.
 const LENGTH: u64 = 8_000_000_000;
@@ -84,13 +88,44 @@ fn disturb(sim: &mut Simulation, chance: &mut Chance, cpus: u64, hotplug: bool) 
     sim.plan(at, change);
 }
 
+/// A few cgroups, and much that happens to them, by chance: each is tried whether it is possible or not.
+fn disturb_cgroups(sim: &mut Simulation, chance: &mut Chance) {
+    for parent in [0, 0, 1, 3] {
+        sim.plan(0, Change::Cgroup(CgroupChange::Create(parent)));
+    }
+    for _ in 0..10 * CHANGES {
+        let at = 1 + chance.below(LENGTH);
+        let id = chance.below(u64::from(MOST_TASKS)) as usize;
+        let cgroup = chance.below(12) as usize;
+        let change = match chance.below(16) {
+            0 => CgroupChange::Create(cgroup),
+            1 => CgroupChange::Remove(cgroup),
+            2 => CgroupChange::Weight(cgroup, chance.below(11_000) as u32),
+            3 => CgroupChange::Idle(cgroup, chance.below(2) == 0),
+            4 => {
+                let bandwidth = Bandwidth {
+                    quota: Some(chance.below(200_000)),
+                    burst: chance.below(50_000),
+                    ..Bandwidth::default()
+                };
+                CgroupChange::Bandwidth(cgroup, bandwidth)
+            }
+            5..8 => CgroupChange::MoveThread(id, cgroup),
+            _ => CgroupChange::MoveProcess(id, cgroup),
+        };
+        sim.plan(at, Change::Cgroup(change));
+    }
+}
+
 fn play(
     seed: u64,
     cpus: usize,
     kick_ns: u64,
     timer_late_ns: u64,
     reserved: bool,
+    cgroups: bool,
 ) -> (u64, Vec<crate::Switch>) {
+    let probe = Probe::on_if(cgroups);
     let mut sim = Simulation::new(Settings {
         cpus,
         kick_ns,
@@ -135,7 +170,19 @@ fn play(
         sim.start_with(weight, allowed, Box::new(life));
     }
     (0..CHANGES).for_each(|_| disturb(&mut sim, &mut chance, cpus as u64, hotplug));
+    if let Some(probe) = &probe {
+        probe.refuse(Refuse::Some(Chance::new(seed ^ 1), 20));
+        disturb_cgroups(&mut sim, &mut chance);
+    }
     sim.run_until(LENGTH);
+    if let Some(probe) = probe {
+        // what the scheduler was told, one by one, is what there is
+        let told = (0..sim.tasks()).map(|id| probe.cgroup_of(id));
+        assert!(told.eq((0..sim.tasks()).map(|id| Some(sim.cgroup_of(id)))));
+        for c in sim.state.cgroups.iter() {
+            assert_eq!(probe.weight_of(c.id()).is_some(), c.is_there());
+        }
+    }
     (sim.events(), sim.trace().to_vec())
 }
 
@@ -146,19 +193,32 @@ proptest! {
     /// each time: more with another seed.
     #[test]
     fn chaos_keeps_the_invariants(seed: u64, cpus in 1usize..5, kick_us in 0u64..20, late_us in prop_oneof![Just(0u64), 0u64..2000]) {
-        let (events, _) = play(seed, cpus, kick_us * 1000, late_us * 1000, true);
+        let (events, _) = play(seed, cpus, kick_us * 1000, late_us * 1000, true, false);
         prop_assert!(events > 0);
     }
 
     /// CPUs leave and come; best-effort tasks only, unless the scheduler has its own callbacks for that.
     #[test]
     fn chaos_with_hotplug_keeps_the_invariants(seed: u64, cpus in 2usize..6, kick_us in 0u64..20) {
-        let (events, _) = play(seed, cpus, kick_us * 1000, 0, false);
+        let (events, _) = play(seed, cpus, kick_us * 1000, 0, false, false);
+        prop_assert!(events > 0);
+    }
+
+    /// Tasks are moved between cgroups that come and go, and the scheduler refuses some of it; CPUs leave and
+    /// come meanwhile.
+    #[test]
+    fn chaos_with_cgroups_keeps_the_invariants(seed: u64, cpus in 1usize..5, kick_us in 0u64..20, reserved: bool) {
+        let (events, _) = play(seed, cpus, kick_us * 1000, 0, reserved, true);
         prop_assert!(events > 0);
     }
 }
 
 #[test]
 fn chaos_replays_exactly() {
-    assert!(play(42, 3, 1000, 0, true) == play(42, 3, 1000, 0, true));
+    let played = || play(42, 3, 1000, 0, true, true);
+    assert!(played() == played());
+    assert!(
+        played() != play(42, 3, 1000, 0, true, false),
+        "moves make a difference"
+    );
 }

@@ -1,0 +1,372 @@
+//! Cgroups with the CPU controller: the tree, and what the scheduler sees of it (`struct cgroup` of
+//! bpf/kernel.bpf.h). What is done to them, and which callbacks that makes, is in `cgroups/changes.rs`.
+//!
+//! A cgroup here is a task group (`struct task_group`) of the kernel: one with the CPU controller. That cgroup
+//! v2 wants threads at the leaves of the tree only is not enforced, since threaded cgroups and cgroup v1 have them
+//! anywhere. Turning the controller on for existing cgroups is to the scheduler what creating them and moving
+//! their tasks in is; turning it off, moving them out and removing.
+
+mod changes;
+
+pub use changes::CgroupChange;
+
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_char, CString};
+use std::ptr;
+
+use crate::TaskId;
+
+/// Number of a cgroup in its simulation, in order of creation and never given twice. `kn->id` is one more.
+pub type CgroupId = usize;
+
+/// The root, which is always there.
+pub const ROOT: CgroupId = 0;
+
+/// `cpu.max` and `cpu.max.burst`, us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bandwidth {
+    /// 1,000 to 1,000,000.
+    pub period: u64,
+    /// Of each period, over all CPUs: 1,000 to 2^44 - 1. None: as much as there is ("max").
+    pub quota: Option<u64>,
+    /// What may be kept of earlier periods: up to `quota`, and with it up to 2^44 - 1.
+    pub burst: u64,
+}
+
+impl Default for Bandwidth {
+    /// A new cgroup's: no limit, 100 ms.
+    fn default() -> Self {
+        Self {
+            period: 100_000,
+            quota: None,
+            burst: 0,
+        }
+    }
+}
+
+/// `max_bw_runtime_us`
+const MOST_RUNTIME: u64 = (1 << 44) - 1;
+
+impl Bandwidth {
+    /// As the callbacks have it: period, quota (`RUNTIME_INF` for none), burst.
+    fn words(self) -> [u64; 3] {
+        [self.period, self.quota.unwrap_or(u64::MAX), self.burst]
+    }
+
+    /// `tg_set_bandwidth()`
+    fn is_valid(self) -> bool {
+        (1_000..=1_000_000).contains(&self.period)
+            && self.burst <= u64::MAX / 1000
+            && self.quota.is_none_or(|quota| {
+                (1_000..=MOST_RUNTIME).contains(&quota)
+                    && self.burst <= quota
+                    && self.burst + quota <= MOST_RUNTIME
+            })
+    }
+}
+
+/// A cgroup that is there already when the scheduler is attached ([`crate::Simulation::attach`]).
+#[derive(Clone, Copy, Debug)]
+pub struct Existing<'a> {
+    /// [`ROOT`], or an earlier one: they are numbered from 1 in their order.
+    pub parent: CgroupId,
+    /// The directory's, unique in its parent, without '/'.
+    pub name: &'a str,
+    /// `cpu.weight`, 1 to 10,000.
+    pub weight: u32,
+    /// `cpu.max`
+    pub bandwidth: Bandwidth,
+    /// `cpu.idle`
+    pub idle: bool,
+}
+
+impl<'a> Existing<'a> {
+    /// One with a new cgroup's settings: weight 100, no limit, not idle.
+    pub fn new(parent: CgroupId, name: &'a str) -> Self {
+        Self {
+            parent,
+            name,
+            weight: WEIGHT_DEFAULT,
+            bandwidth: Bandwidth::default(),
+            idle: false,
+        }
+    }
+}
+
+/// `CGROUP_WEIGHT_DFL`
+const WEIGHT_DEFAULT: u32 = 100;
+
+/// Why the kernel refuses a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CgroupError {
+    /// ENODEV, ENOENT
+    #[error("there is no cgroup {0}")]
+    NoCgroup(CgroupId),
+    /// ESRCH
+    #[error("there is no task {0}, or it has exited")]
+    NoTask(TaskId),
+    /// EBUSY
+    #[error(
+        "cgroup {cgroup} has {tasks} tasks and {children} cgroups in it, so it cannot be removed"
+    )]
+    Busy {
+        /// What was to be removed.
+        cgroup: CgroupId,
+        /// Tasks in it.
+        tasks: u32,
+        /// Cgroups right below it.
+        children: usize,
+    },
+    /// EEXIST, EINVAL
+    #[error("the name is empty, has a '/' or is taken in cgroup {0}")]
+    Name(CgroupId),
+    /// The root has no such files.
+    #[error("the root cgroup has no weight, bandwidth or idle flag, and cannot be removed")]
+    Root,
+    /// ERANGE
+    #[error("a weight of {0} is not within 1 to 10000")]
+    Weight(u32),
+    /// EINVAL: an idle cgroup's weight is fixed.
+    #[error("cgroup {0} is idle, so its weight cannot be set")]
+    Idle(CgroupId),
+    /// EINVAL
+    #[error("a bandwidth of {quota:?} and {burst} every {period} us is out of range", quota = .0.quota, burst = .0.burst, period = .0.period)]
+    Bandwidth(Bandwidth),
+    /// The scheduler's callback returned this errno (below 0).
+    #[error("the scheduler refuses (errno {0})")]
+    Refused(i32),
+}
+
+/// `struct kernfs_node`
+#[repr(C)]
+pub(crate) struct KernfsNode {
+    pub name: *const c_char,
+    pub id: u64,
+}
+
+/// `struct cgroup`
+#[repr(C)]
+pub(crate) struct CgroupStruct {
+    pub kn: Cell<*const KernfsNode>,
+    pub level: i32,
+}
+
+/// `struct css_set`: which cgroup a task is in. One for each cgroup, since there is one hierarchy.
+#[repr(C)]
+pub(crate) struct CssSet {
+    pub dfl_cgrp: Cell<*const CgroupStruct>,
+}
+
+/// Its directory: the kernel does not find one that is being made or removed by its number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Life {
+    Coming,
+    There,
+    Gone,
+}
+
+pub(crate) struct Cgroup {
+    kernel: CgroupStruct,
+    css_set: CssSet,
+    node: KernfsNode,
+    name: CString,
+    id: CgroupId,
+    parent: Option<CgroupId>,
+    /// Those that are there, in order of creation.
+    children: RefCell<Vec<CgroupId>>,
+    /// Those that have not exited.
+    tasks: Cell<u32>,
+    life: Cell<Life>,
+    weight: Cell<u32>,
+    bandwidth: Cell<Bandwidth>,
+    idle: Cell<bool>,
+}
+
+impl Cgroup {
+    fn new(id: CgroupId, parent: Option<&Cgroup>, name: CString) -> Box<Self> {
+        let new = Box::new(Self {
+            kernel: CgroupStruct {
+                kn: Cell::new(ptr::null()),
+                level: parent.map_or(0, |p| p.kernel.level + 1),
+            },
+            css_set: CssSet {
+                dfl_cgrp: Cell::new(ptr::null()),
+            },
+            node: KernfsNode {
+                name: name.as_ptr(),
+                id: id as u64 + 1,
+            },
+            name,
+            id,
+            parent: parent.map(|p| p.id),
+            children: RefCell::default(),
+            tasks: Cell::new(0),
+            life: Cell::new(Life::Coming),
+            weight: Cell::new(WEIGHT_DEFAULT),
+            bandwidth: Cell::default(),
+            idle: Cell::new(false),
+        });
+        new.kernel.kn.set(&new.node);
+        new.css_set.dfl_cgrp.set(&new.kernel);
+        new
+    }
+
+    /// The scheduler's pointer to it.
+    pub fn pointer(&self) -> *mut CgroupStruct {
+        ptr::from_ref(&self.kernel).cast_mut()
+    }
+
+    /// What a task in it has as `cgroups`.
+    pub fn css_set(&self) -> *mut CssSet {
+        ptr::from_ref(&self.css_set).cast_mut()
+    }
+
+    pub fn id(&self) -> CgroupId {
+        self.id
+    }
+
+    pub fn is_there(&self) -> bool {
+        self.life.get() == Life::There
+    }
+
+    /// Tasks in it that have not exited.
+    pub fn tasks(&self) -> u32 {
+        self.tasks.get()
+    }
+
+    /// A task more.
+    pub fn joined(&self) {
+        self.tasks.set(self.tasks.get() + 1);
+    }
+
+    /// A task less.
+    pub fn left(&self) {
+        self.tasks.set(self.tasks.get() - 1);
+    }
+}
+
+/// All cgroups ever. None moves in memory, since the scheduler may keep their addresses.
+pub(crate) struct Cgroups {
+    #[allow(clippy::vec_box)] // so that they stay where they are when there are more
+    all: RefCell<Vec<Box<Cgroup>>>,
+    /// The scheduler has been told of those that exist (`scx_cgroup_enabled`).
+    enabled: Cell<bool>,
+    /// Tasks under way: in their new cgroup (`css_set`), but their task group is still this one's.
+    moving: RefCell<Vec<(TaskId, CgroupId)>>,
+}
+
+impl Cgroups {
+    /// The root alone.
+    pub fn new() -> Self {
+        let root = Cgroup::new(ROOT, None, CString::default());
+        root.life.set(Life::There);
+        Self {
+            all: RefCell::new(vec![root]),
+            enabled: Cell::new(false),
+            moving: RefCell::default(),
+        }
+    }
+
+    /// Whatever became of it.
+    pub fn get(&self, id: CgroupId) -> Option<&Cgroup> {
+        let all = self.all.borrow();
+        let found: *const Cgroup = &**all.get(id)?;
+        // SAFETY: boxed, and dropped with self only
+        Some(unsafe { &*found })
+    }
+
+    pub fn root(&self) -> &Cgroup {
+        self.get(ROOT).expect("the root is always there")
+    }
+
+    /// One whose directory is there.
+    pub fn there(&self, id: CgroupId) -> Result<&Cgroup, CgroupError> {
+        let found = self.get(id).filter(|c| c.is_there());
+        found.ok_or(CgroupError::NoCgroup(id))
+    }
+
+    /// One behind a pointer of the scheduler's.
+    pub fn of(&self, kernel: *const CgroupStruct) -> &Cgroup {
+        // SAFETY: the scheduler passes on what it was given, and cgroups live as long as their simulation
+        let id = unsafe { (*(*kernel).kn.get()).id } - 1;
+        self.get(id as CgroupId)
+            .expect("a cgroup of this simulation")
+    }
+
+    /// In which a task is: by its `cgroups`.
+    pub fn member_of(&self, css_set: *const CssSet) -> &Cgroup {
+        // SAFETY: one of Cgroup::css_set(), which live as long as the simulation
+        self.of(unsafe { (*css_set).dfl_cgrp.get() })
+    }
+
+    /// The one `level` steps below the root on the way to `of`. `bpf_cgroup_ancestor()`
+    pub fn ancestor(&self, of: &Cgroup, level: i32) -> Option<&Cgroup> {
+        let mut at = self.get(of.id)?;
+        if !(0..=at.kernel.level).contains(&level) {
+            return None;
+        }
+        while at.kernel.level > level {
+            at = self.get(at.parent?)?;
+        }
+        Some(at)
+    }
+
+    /// The cgroup of a task's group, if that is not the one that it is in: it is being moved.
+    pub fn moving_from(&self, id: TaskId) -> Option<CgroupId> {
+        let moving = self.moving.borrow();
+        moving.iter().find(|m| m.0 == id).map(|m| m.1)
+    }
+
+    /// From the root down, children in order of creation. `css_for_each_descendant_pre()`
+    fn parents_first(&self) -> Vec<&Cgroup> {
+        let mut order = Vec::new();
+        let mut to_do = vec![ROOT];
+        while let Some(c) = to_do.pop().and_then(|id| self.get(id)) {
+            to_do.extend(c.children.borrow().iter().rev());
+            order.push(c);
+        }
+        order
+    }
+
+    /// All that ever were.
+    pub fn iter(&self) -> impl Iterator<Item = &Cgroup> {
+        (0..).map_while(|id| self.get(id))
+    }
+
+    /// Room for a new one, not yet in the tree.
+    fn make(&self, parent: CgroupId, name: &str) -> Result<&Cgroup, CgroupError> {
+        let above = self.there(parent)?;
+        let wrong = CgroupError::Name(parent);
+        let taken = |id: &CgroupId| {
+            self.get(*id)
+                .is_some_and(|c| c.name.as_bytes() == name.as_bytes())
+        };
+        if name.is_empty()
+            || name.contains(['/', '\n'])
+            || above.children.borrow().iter().any(taken)
+        {
+            return Err(wrong);
+        }
+        let name = CString::new(name).map_err(|_| wrong)?;
+        let id = self.all.borrow().len();
+        let new = Cgroup::new(id, Some(above), name);
+        self.all.borrow_mut().push(new);
+        self.get(id).ok_or(CgroupError::NoCgroup(id))
+    }
+
+    /// Into the tree.
+    fn show(&self, c: &Cgroup) {
+        c.life.set(Life::There);
+        if let Some(parent) = c.parent.and_then(|id| self.get(id)) {
+            parent.children.borrow_mut().push(c.id);
+        }
+    }
+
+    /// Out of the tree.
+    fn hide(&self, c: &Cgroup) {
+        c.life.set(Life::Gone);
+        if let Some(parent) = c.parent.and_then(|id| self.get(id)) {
+            parent.children.borrow_mut().retain(|&id| id != c.id);
+        }
+    }
+}
