@@ -21,6 +21,11 @@ fn done(server: Server, cpus: usize, tasks: &Example) -> Vec<u64> {
 }
 
 fn play(m: &mut impl Machine, tasks: &Example) -> Vec<u64> {
+    play_on(m, tasks, |_| CpuMask::first(crate::MAX_CPUS))
+}
+
+/// The same, each on the CPUs that `may` says.
+fn play_on(m: &mut impl Machine, tasks: &Example, may: impl Fn(u64) -> CpuMask) -> Vec<u64> {
     let mut times = Vec::new();
     for (ino, &((runtime, period), (release, work))) in (1..).zip(tasks) {
         m.reserve(ino, reservation(runtime * MS, period * MS));
@@ -31,12 +36,13 @@ fn play(m: &mut impl Machine, tasks: &Example) -> Vec<u64> {
         ];
         let done = Rc::new(RefCell::new(0));
         times.push(Rc::clone(&done));
-        start(m, move |now: u64, _: u64| {
+        let program = move |now: u64, _: u64| {
             steps.pop().unwrap_or_else(|| {
                 *done.borrow_mut() = now.saturating_sub(BEGIN) / MS;
                 Step::Wait
             })
-        });
+        };
+        m.start_with(100, may(ino), Box::new(program));
     }
     m.run_until(BEGIN + SEC);
     times.iter().map(|done| *done.borrow()).collect()
@@ -117,6 +123,22 @@ fn slack_crosses_cpus() {
     ];
     assert_eq!(done(Server::Flexible, 2, &tasks), [10, 3, 8, 12]);
     assert_eq!(done(Server::Soft, 2, &tasks), [14, 3, 8, 8]);
+}
+
+/// On CPU 1 are an overrunner due at 16 and one that waits, due at 18, when 6 ms due at 20 are left on CPU 0: those would
+/// make them later, or be due earlier than they were. They are for the next, due at 30.
+#[test]
+fn slack_is_nothing_for_the_more_urgent() {
+    let tasks = [
+        ((2, 8), (0, 6)),
+        ((2, 18), (0, 2)),
+        ((9, 20), (0, 3)),
+        ((1, 30), (0, 3)),
+        ((1, 31), (0, 1)),
+    ];
+    let mut m = edf(2, Fit::Global, Server::Flexible);
+    let done = play_on(&mut m, &tasks, |ino| CpuMask::only((ino <= 2).into()));
+    assert_eq!(done, [8, 6, 3, 6, 7]);
 }
 
 /// Runs and sleeps for any time, with no regard to what it reserved.
