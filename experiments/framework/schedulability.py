@@ -22,6 +22,7 @@ POLICIES = {
     OURS: ("aplomb (EDF-WMR)", "#1f77b4", "-"),
     "test-wm": ("test of EDF-WM", "#1f77b4", ":"),
     "global-edf-soft": ("global EDF", "#7f7f7f", "-"),
+    "test-global": ("test of global EDF", "#7f7f7f", ":"),
     "partitioned-ff": ("partitioned EDF, first-fit", "#ff7f0e", "-"),
     "test-ff": ("test of first-fit", "#ff7f0e", ":"),
     "partitioned-wf": ("partitioned EDF, worst-fit", "#9467bd", "-"),

@@ -86,8 +86,8 @@ pub struct SimArgs {
     /// The scenario (TOML): cpus, length, and a [[task]] for each kind of task
     #[arg(value_name = "SCENARIO", required_unless_present = "worker")]
     pub file: Option<PathBuf>,
-    /// Who schedules: aplomb, or a model: global-edf-hard, global-edf-soft, partitioned-ff, partitioned-wf
-    /// (also with -hard), eevdf, wrr
+    /// Who schedules: aplomb, or a model: global-edf-hard, global-edf-soft, global-edf-fcbs, partitioned-ff,
+    /// partitioned-wf (both also with -hard), eevdf, wrr
     #[arg(long, value_name = "NAME", default_value = "aplomb")]
     pub scheduler: Scheduler,
     /// What becomes of a reserved task that has used up its budget: redline, cbs-hard, cbs-soft, fcbs [default:

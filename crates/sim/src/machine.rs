@@ -79,13 +79,17 @@ pub enum Scheduler {
 }
 
 /// All names, in the order of tables.
-const NAMES: [(&str, Scheduler); 12] = [
+const NAMES: [(&str, Scheduler); 13] = [
     ("aplomb-redline", Scheduler::Aplomb(ServerPolicy::Redline)),
     ("aplomb-cbs-hard", Scheduler::Aplomb(ServerPolicy::CbsHard)),
     ("aplomb-cbs-soft", Scheduler::Aplomb(ServerPolicy::CbsSoft)),
     ("aplomb-fcbs", Scheduler::Aplomb(ServerPolicy::Fcbs)),
     ("global-edf-hard", Scheduler::Edf(Fit::Global, Server::Hard)),
     ("global-edf-soft", Scheduler::Edf(Fit::Global, Server::Soft)),
+    (
+        "global-edf-fcbs",
+        Scheduler::Edf(Fit::Global, Server::Flexible),
+    ),
     ("partitioned-ff", Scheduler::Edf(Fit::First, Server::Soft)),
     (
         "partitioned-ff-hard",

@@ -35,7 +35,7 @@ fn cores_do_not_change_results() {
         let value = &result["points"][point]["success"][column];
         value.as_f64().unwrap()
     };
-    for column in 1..6 {
+    for column in 1..8 {
         assert!(
             success(0, column) >= success(1, column),
             "more load is not easier"
@@ -51,6 +51,9 @@ fn cores_do_not_change_results() {
         success(1, 5),
         "worst-fit: played as analysed"
     );
+    assert_eq!(result["columns"][6], "test-wm");
+    assert!(success(1, 6) > success(1, 5), "splitting lets in more");
+    assert!(success(0, 7) <= success(0, 1), "global EDF does no worse");
 }
 
 #[test]

@@ -47,7 +47,7 @@ enum Study {
 
 #[derive(Args)]
 struct Common {
-    /// Who schedules: aplomb, aplomb-fcbs, ..., global-edf-soft, partitioned-ff, eevdf, wrr [default: all that suit]
+    /// Who schedules: aplomb, aplomb-fcbs, ..., global-edf-soft, global-edf-fcbs, partitioned-ff, eevdf, wrr [default: all that suit]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     schedulers: Vec<Scheduler>,
     /// CPUs of the machine that is played
@@ -325,6 +325,7 @@ fn play_movies(args: &Movies) -> Result<()> {
         "aplomb-fcbs",
         "global-edf-hard",
         "global-edf-soft",
+        "global-edf-fcbs",
         "partitioned-ff",
         "partitioned-wf",
         "eevdf",

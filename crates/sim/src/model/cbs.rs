@@ -17,6 +17,8 @@ pub enum Server {
     Hard,
     /// Its deadline is postponed: at least Q/P.
     Soft,
+    /// The same, after what others left of their budgets (see `fcbs.rs`).
+    Flexible,
 }
 
 /// One server.
@@ -30,6 +32,8 @@ pub(super) struct Cbs {
     pub budget: u64,
     /// s, ns.
     pub deadline: u64,
+    /// Its own e and s while it runs on what another left.
+    own: Option<(u64, u64)>,
 }
 
 impl Cbs {
@@ -40,6 +44,7 @@ impl Cbs {
             period: wanted.period,
             budget: wanted.runtime,
             deadline: now + wanted.period,
+            own: None,
         }
     }
 
@@ -65,6 +70,46 @@ impl Cbs {
         if self.deadline <= now {
             self.deadline = now + self.period;
         }
+    }
+
+    /// Is it past its budget, and on one of a later period (the paper's s > t + P)? Not while it runs on slack.
+    pub fn overruns(&self, now: u64) -> bool {
+        self.own.is_none() && self.deadline > now + self.period
+    }
+
+    /// Run on `slack` ns by `deadline` for a time. `uncharged`: ns that it ran on its own budget and will yet be
+    /// charged for.
+    pub fn borrow(&mut self, slack: u64, deadline: u64, uncharged: u64) {
+        self.own = Some((self.budget - uncharged, self.deadline));
+        self.budget = slack + uncharged;
+        self.deadline = deadline;
+    }
+
+    /// Its budget is used up: its own again if it was another's, else the next.
+    pub fn exhausted(&mut self, now: u64) {
+        if let Some(own) = self.own.take() {
+            (self.budget, self.deadline) = own;
+        }
+        if self.budget == 0 {
+            self.replenish(now);
+        }
+    }
+
+    /// Its job completes: what it leaves to others, ns, and by when.
+    ///
+    /// Of what was borrowed all, and its own budget stays. Else all but two: what is of a later period, which the
+    /// next job will need ("we never steal the budget from the future"); and a budget that is whole, since then
+    /// there was no job (a program that was only started).
+    pub fn complete(&mut self, now: u64) -> Option<(u64, u64)> {
+        let left = (self.budget, self.deadline);
+        if let Some(own) = self.own.take() {
+            (self.budget, self.deadline) = own;
+        } else if self.overruns(now) || self.budget == self.runtime {
+            return None;
+        } else {
+            self.budget = 0;
+        }
+        (left.0 > 0).then_some(left)
     }
 }
 
@@ -101,6 +146,38 @@ mod tests {
         assert_eq!((s.budget, s.deadline), (5, 20));
         s.replenish(95);
         assert_eq!((s.budget, s.deadline), (5, 105));
+    }
+
+    #[test]
+    fn an_overrunner_borrows_and_gets_its_own_back() {
+        let mut s = server(5, 10);
+        assert!(!s.overruns(0));
+        s.replenish(7);
+        assert!(s.overruns(7) && !s.overruns(10), "20 > 10 + 10 no more");
+        s.borrow(3, 12, 1);
+        assert_eq!((s.budget, s.deadline), (3 + 1, 12));
+        assert!(!s.overruns(7), "once at a time");
+        s.budget = 0;
+        s.exhausted(11);
+        assert_eq!((s.budget, s.deadline), (5 - 1, 20));
+        s.budget = 0;
+        s.exhausted(15);
+        assert_eq!((s.budget, s.deadline), (5, 30), "nothing is left: s + P");
+    }
+
+    #[test]
+    fn a_completed_job_leaves_what_is_of_its_own_period() {
+        let mut s = server(5, 10);
+        assert_eq!(s.complete(1), None, "there was no job");
+        s.budget = 2;
+        assert_eq!(s.complete(3), Some((2, 10)));
+        assert_eq!(s.complete(3), None, "it is gone");
+        s.exhausted(4);
+        s.budget = 1;
+        assert_eq!(s.complete(5), None, "that is for its next job");
+        s.borrow(4, 9, 0);
+        assert_eq!(s.complete(6), Some((4, 9)));
+        assert_eq!((s.budget, s.deadline), (1, 20));
     }
 
     #[test]

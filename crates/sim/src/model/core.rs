@@ -101,6 +101,11 @@ impl Core {
         self.now - self.cpus[cpu].counted_to
     }
 
+    /// The CPU that runs a task; None: none does.
+    pub fn running(&self, id: TaskId) -> Option<usize> {
+        self.cpus.iter().position(|cpu| cpu.curr == Some(id))
+    }
+
     /// An idle CPU where the task may run, the one where it ran last before others.
     pub fn idle_for(&self, id: TaskId) -> Option<usize> {
         let seat = &self.tasks[id];

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 
 use crate::model::cbs::{Cbs, Server};
 use crate::model::core::{Core, Policy};
+use crate::model::fcbs::Bonus;
 use crate::model::Wrr;
 use crate::task::TaskId;
 use crate::Reservation;
@@ -52,6 +53,8 @@ pub struct Edf {
     queues: Vec<BTreeSet<(u64, TaskId)>>,
     /// Sum of Q/P of each queue, in [`PARTS`].
     load: Vec<u64>,
+    /// Of each queue; nothing is put into it but by [`Server::Flexible`].
+    bonus: Vec<Bonus>,
     /// By task.
     reserved: Vec<Option<Reserved>>,
     background: Wrr,
@@ -60,13 +63,18 @@ pub struct Edf {
 impl Edf {
     /// `capacity_ppm`: up to which sum of Q/P a CPU takes reservations, if partitioned; [`WHOLE_PPM`]: all of it.
     pub fn new(cpus: usize, fit: Fit, server: Server, capacity_ppm: u64) -> Self {
-        let queues = if fit == Fit::Global { 1 } else { cpus };
+        let (queues, each) = if fit == Fit::Global {
+            (1, cpus)
+        } else {
+            (cpus, 1)
+        };
         Self {
             fit,
             server,
             capacity: capacity_ppm * (PARTS / WHOLE_PPM),
             queues: vec![BTreeSet::new(); queues],
             load: vec![0; queues],
+            bonus: vec![Bonus::new(each); queues],
             reserved: Vec::new(),
             background: Wrr::default(),
         }
@@ -105,9 +113,49 @@ impl Edf {
                 core.alarm(r.server.deadline, id as u64);
                 return;
             }
-            r.server.replenish(core.now);
+            r.server.exhausted(core.now);
         }
         self.queues[r.queue].insert((r.server.deadline, id));
+    }
+
+    /// A task's job is completed: who has the slack, by the rules of `fcbs.rs`.
+    fn pass_on(&mut self, core: &mut Core, id: TaskId) {
+        let Some(giver) = &mut self.reserved[id] else {
+            return;
+        };
+        let (now, queue) = (core.now, giver.queue);
+        let Some((slack, deadline)) = giver.server.complete(now) else {
+            return;
+        };
+        let late = |id: TaskId| {
+            let r = self.reserved[id].as_ref().filter(|r| r.queue == queue)?;
+            let may = r.server.overruns(now) && r.server.deadline >= deadline;
+            may.then_some((r.server.deadline, id))
+        };
+        let running = core.cpus.iter().filter_map(|cpu| cpu.curr);
+        let waiting = self.queues[queue].iter().map(|&(_, id)| id);
+        if let Some((own, k)) = running.chain(waiting).filter_map(late).min() {
+            self.lend(core, k, own, (slack, deadline));
+            return;
+        }
+        let next = self.queues[queue].range((deadline, 0)..).next();
+        match next.and_then(|&(_, j)| self.reserved[j].as_mut()) {
+            Some(next) => next.server.budget += slack,
+            None => self.bonus[queue].keep(now, slack, deadline),
+        }
+    }
+
+    /// Task `k`, ready with its own deadline `own`, goes on with `slack`: (ns, deadline).
+    fn lend(&mut self, core: &mut Core, k: TaskId, own: u64, slack: (u64, u64)) {
+        let Some(r) = &mut self.reserved[k] else {
+            return;
+        };
+        let uncharged = core.running(k).map_or(0, |cpu| core.uncharged(cpu));
+        r.server.borrow(slack.0, slack.1, uncharged);
+        if self.queues[r.queue].remove(&(own, k)) {
+            self.queues[r.queue].insert((slack.1, k));
+        }
+        core.alarm(core.now, k as u64); // its CPU, or one that it may take now, has to choose again
     }
 
     /// The deadline of what runs there; None: it runs nothing, or a best-effort task.
@@ -144,6 +192,13 @@ impl Policy for Edf {
         match &mut self.reserved[id] {
             Some(r) => {
                 r.server.wake(core.now);
+                if self.server == Server::Flexible {
+                    if r.server.budget == 0 {
+                        r.server.exhausted(core.now);
+                    }
+                    let deadline = r.server.deadline;
+                    r.server.budget += self.bonus[r.queue].take(core.now, deadline);
+                }
                 self.enqueue(core, id);
             }
             None => self.background.wake(core, id),
@@ -160,6 +215,8 @@ impl Policy for Edf {
     fn sleep(&mut self, core: &mut Core, id: TaskId) {
         if self.reserved[id].is_none() {
             self.background.sleep(core, id);
+        } else if self.server == Server::Flexible {
+            self.pass_on(core, id);
         }
     }
 
@@ -174,6 +231,8 @@ impl Policy for Edf {
         let queue = if self.fit == Fit::Global { 0 } else { cpu };
         let may = |&&(_, id): &&(u64, TaskId)| core.tasks[id].allowed.has(cpu);
         let first = self.queues[queue].iter().find(may).copied();
+        let seat = if self.fit == Fit::Global { cpu } else { 0 };
+        self.bonus[queue].runs(core.now, seat, first.map(|(deadline, _)| deadline));
         if let Some(first) = first {
             self.queues[queue].remove(&first);
             return Some(first.1);
@@ -187,6 +246,9 @@ impl Policy for Edf {
         };
         if r.throttled {
             return None;
+        }
+        if let Some(cpu) = core.running(id) {
+            return Some(cpu); // it was lent something: its end is another
         }
         if let Some(cpu) = core.idle_for(id) {
             if self.fit == Fit::Global || cpu == r.queue {
@@ -222,9 +284,13 @@ impl Policy for Edf {
 
     fn alarm(&mut self, core: &mut Core, what: u64) -> Option<TaskId> {
         let id = what as TaskId;
-        let r = self.reserved[id].as_mut().filter(|r| r.throttled)?;
-        r.throttled = false;
-        self.enqueue(core, id);
-        Some(id)
+        let r = self.reserved[id].as_mut()?;
+        if r.throttled {
+            r.throttled = false;
+            self.enqueue(core, id);
+            return Some(id);
+        }
+        let waits = self.queues[r.queue].contains(&(r.server.deadline, id));
+        (waits || core.running(id).is_some()).then_some(id)
     }
 }

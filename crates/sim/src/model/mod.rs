@@ -8,6 +8,7 @@
 //! | `engine.rs` | what happens when: steps of tasks, alarms, CPUs that choose |
 //! | `core.rs` | what a policy sees, and the interface of one |
 //! | `edf.rs`, `cbs.rs` | global and partitioned EDF over constant bandwidth servers (SCHED_DEADLINE) |
+//! | `fcbs.rs` | the same servers, passing on what jobs leave of their budgets (Kato's FCBS) |
 //! | `eevdf.rs` | Linux's fair class since 6.12 |
 //! | `wrr.rs` | weighted round-robin |
 
@@ -16,6 +17,7 @@ mod core;
 mod edf;
 mod eevdf;
 mod engine;
+mod fcbs;
 mod wrr;
 
 pub use cbs::Server;

@@ -177,6 +177,7 @@ fn every_scheduler_plays_every_kind() {
         "aplomb",
         "aplomb-redline",
         "global-edf-hard",
+        "global-edf-fcbs",
         "partitioned-wf",
         "eevdf",
         "wrr",

@@ -1,12 +1,18 @@
 //! Tests of schedulability that need no simulation; each is a column of its own in the study.
 
+use crate::study::edf_wm::edf_wm;
 use crate::study::taskset::PeriodicTask;
 
 /// Is the set schedulable on so many CPUs?
 pub type Test = fn(&[PeriodicTask], usize) -> bool;
 
-/// All of them, by the name of their column. EDF-WM's test (bpf/policy/wmr.h) gets its row here.
-pub const TESTS: [(&str, Test); 2] = [("test-ff", first_fit), ("test-wf", worst_fit)];
+/// All of them, by the name of their column.
+pub const TESTS: [(&str, Test); 4] = [
+    ("test-ff", first_fit),
+    ("test-wf", worst_fit),
+    ("test-wm", edf_wm),
+    ("test-global", global),
+];
 
 /// Partitioned EDF, first-fit: each task on the first CPU on which the sum of C/T stays within 1 (Liu and Layland).
 fn first_fit(tasks: &[PeriodicTask], cpus: usize) -> bool {
@@ -21,6 +27,15 @@ fn worst_fit(tasks: &[PeriodicTask], cpus: usize) -> bool {
         let emptiest = (0..loads.len()).min_by_key(|&cpu| loads[cpu])?;
         (loads[emptiest] + share <= WHOLE).then_some(emptiest)
     })
+}
+
+/// Global EDF: sum C/T <= m - (m - 1) max C/T (Goossens, Funk and Baruah, "Priority-driven scheduling of periodic task
+/// systems on multiprocessors", 2003). Sufficient, not necessary: many sets that it refuses are never late.
+fn global(tasks: &[PeriodicTask], cpus: usize) -> bool {
+    let share = |t: &PeriodicTask| u128::from(t.work) * u128::from(WHOLE) / u128::from(t.period);
+    let heaviest = tasks.iter().map(share).max().unwrap_or(0);
+    let (sum, cpus): (u128, _) = (tasks.iter().map(share).sum(), cpus as u128);
+    sum + cpus.saturating_sub(1) * heaviest <= cpus * u128::from(WHOLE)
 }
 
 const WHOLE: u64 = 1_000_000_000_000;
@@ -53,5 +68,16 @@ mod tests {
         assert!(first_fit(&set(&[(4, 10), (7, 10), (6, 10)]), 2));
         assert!(!first_fit(&set(&[(6, 10), (6, 10), (6, 10)]), 2));
         assert!(first_fit(&set(&[(1, 1), (1, 3), (1, 3), (1, 3)]), 2));
+    }
+
+    #[test]
+    fn global_edf_is_sure_of_light_tasks_only() {
+        // 2 - 0.6 is 1.4
+        assert!(global(&set(&[(6, 10), (4, 10), (4, 10)]), 2));
+        assert!(!global(&set(&[(6, 10), (4, 10), (4, 10), (1, 1000)]), 2));
+        assert!(global(&set(&[(1, 1)]), 1) && global(&[], 1));
+        // Dhall's effect: 1.71 of 4
+        let dhall = [(2, 10), (2, 10), (2, 10), (2, 10), (10, 11)];
+        assert!(!global(&set(&dhall), 4));
     }
 }

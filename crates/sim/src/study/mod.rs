@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `taskset.rs` | random task sets |
 //! | `analysis.rs` | tests that need no simulation |
+//! | `edf_wm.rs` | the one of them that splits tasks over CPUs |
 //! | `schedulability.rs` | Figs. 21 to 23: how many sets miss no deadline |
 //! | `movies.rs` | Figs. 8 to 12 and 15 to 18: frames per second of several movies |
 
@@ -21,6 +22,7 @@ fn settings(cpus: usize) -> Settings {
 }
 
 pub mod analysis;
+mod edf_wm;
 pub mod movies;
 pub mod schedulability;
 pub mod taskset;

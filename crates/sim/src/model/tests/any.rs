@@ -12,9 +12,10 @@ use crate::machine::Scheduler;
 use crate::workload::Random;
 use crate::Switch;
 
-const MODELS: [&str; 8] = [
+const MODELS: [&str; 9] = [
     "global-edf-hard",
     "global-edf-soft",
+    "global-edf-fcbs",
     "partitioned-ff",
     "partitioned-ff-hard",
     "partitioned-wf",

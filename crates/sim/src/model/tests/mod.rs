@@ -10,6 +10,7 @@ use crate::{CpuMask, Reservation, Settings, TaskId};
 mod any;
 mod edf;
 mod fair;
+mod fcbs;
 
 const MS: u64 = 1_000_000;
 const SEC: u64 = 1000 * MS;

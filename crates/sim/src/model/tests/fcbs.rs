@@ -1,0 +1,202 @@
+//! FCBS under global EDF: each rule in an example beside soft CBS, and that nobody's reservation suffers.
+//!
+//! Examples are in ms after [`BEGIN`]. (Q, P) of a task, then its one job: (release, work).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::*;
+use crate::chance::Chance;
+use crate::workload::Arrivals;
+
+type Example = [((u64, u64), (u64, u64))];
+
+/// When each task's job is done.
+fn done(server: Server, cpus: usize, tasks: &Example) -> Vec<u64> {
+    let mut m = edf(cpus, Fit::Global, server);
+    play(&mut m, tasks)
+}
+
+fn play(m: &mut impl Machine, tasks: &Example) -> Vec<u64> {
+    play_on(m, tasks, |_| CpuMask::first(crate::MAX_CPUS))
+}
+
+/// The same, each on the CPUs that `may` says.
+fn play_on(m: &mut impl Machine, tasks: &Example, may: impl Fn(u64) -> CpuMask) -> Vec<u64> {
+    let mut times = Vec::new();
+    for (ino, &((runtime, period), (release, work))) in (1..).zip(tasks) {
+        m.reserve(ino, reservation(runtime * MS, period * MS));
+        let mut steps = vec![
+            Step::Run(work * MS),
+            Step::SleepUntil(BEGIN + release * MS),
+            Step::Exec(ino),
+        ];
+        let done = Rc::new(RefCell::new(0));
+        times.push(Rc::clone(&done));
+        let program = move |now: u64, _: u64| {
+            steps.pop().unwrap_or_else(|| {
+                *done.borrow_mut() = now.saturating_sub(BEGIN) / MS;
+                Step::Wait
+            })
+        };
+        m.start_with(100, may(ino), Box::new(program));
+    }
+    m.run_until(BEGIN + SEC);
+    times.iter().map(|done| *done.borrow()).collect()
+}
+
+#[test]
+fn rule_1_slack_goes_to_the_overrunner_before_the_next_by_deadline() {
+    // the first is past its 2 ms when the second leaves 3 ms, due at 10; the third is due at 12
+    let tasks = [((2, 8), (0, 5)), ((5, 10), (0, 2)), ((2, 12), (0, 2))];
+    assert_eq!(done(Server::Flexible, 1, &tasks), [7, 4, 9]);
+    assert_eq!(done(Server::Soft, 1, &tasks), [9, 4, 6]);
+}
+
+#[test]
+fn rule_1_of_several_overrunners_the_earliest_has_it_and_passes_on_the_rest() {
+    let tasks = [
+        ((1, 8), (0, 2)),
+        ((1, 9), (0, 2)),
+        ((5, 10), (0, 1)), // leaves 4 ms at 3; the first uses 1 of them, the second another
+        ((1, 12), (0, 1)),
+    ];
+    assert_eq!(done(Server::Flexible, 1, &tasks), [4, 5, 3, 6]);
+    assert_eq!(done(Server::Soft, 1, &tasks), [5, 6, 3, 4]);
+}
+
+#[test]
+fn when_the_slack_is_used_up_the_own_budget_is_back_and_then_the_deadline_postponed() {
+    let tasks = [
+        ((2, 8), (0, 9)), // [0, 2), [4, 7) on slack, [9, 11) by 16, and [12, 14) by 24
+        ((5, 10), (0, 2)),
+        ((2, 12), (0, 2)), // [7, 9)
+        ((1, 20), (0, 1)), // [11, 12)
+    ];
+    assert_eq!(done(Server::Flexible, 1, &tasks), [14, 4, 9, 12]);
+}
+
+#[test]
+fn rule_2_else_the_next_by_deadline_has_it() {
+    // 4 ms are left at 1; the second has 2 + 4, needs 4, and is not postponed after 2
+    let tasks = [((5, 10), (0, 1)), ((2, 12), (0, 4)), ((1, 14), (0, 1))];
+    assert_eq!(done(Server::Flexible, 1, &tasks), [1, 5, 6]);
+    assert_eq!(done(Server::Soft, 1, &tasks), [1, 6, 4]);
+}
+
+#[test]
+fn rule_3_else_the_next_that_is_released_has_what_idle_time_did_not_eat() {
+    // 4 ms are left at 1, 2 of them at 3: enough for 1 + 2
+    let tasks = [((5, 10), (0, 1)), ((1, 20), (3, 3)), ((1, 21), (3, 1))];
+    assert_eq!(done(Server::Flexible, 1, &tasks), [1, 6, 7]);
+    assert_eq!(done(Server::Soft, 1, &tasks), [1, 7, 5]);
+    let late = [((5, 10), (0, 1)), ((1, 20), (4, 3)), ((1, 21), (4, 1))];
+    assert_eq!(done(Server::Flexible, 1, &late), [1, 8, 7], "1 + 1 are not");
+}
+
+#[test]
+fn rule_3_best_effort_work_is_idle_time() {
+    let mut m = edf(1, Fit::Global, Server::Flexible);
+    start(&mut m, hog(0));
+    let late = [((5, 10), (0, 1)), ((1, 20), (4, 3)), ((1, 21), (4, 1))];
+    assert_eq!(play(&mut m, &late), [1, 8, 7]);
+}
+
+/// As printed, the bonus would be the second's at its deadline of 11, and the third miss 12 by far.
+#[test]
+fn rule_3_the_bonus_is_nothing_for_a_more_urgent_job() {
+    let tasks = [((10, 100), (0, 1)), ((1, 10), (1, 20)), ((8, 10), (2, 8))];
+    assert_eq!(done(Server::Flexible, 1, &tasks)[2], 10);
+}
+
+/// The whole machine's: the overrunner is on the other CPU, and no longer gives way to those that come at 4.
+#[test]
+fn slack_crosses_cpus() {
+    let tasks = [
+        ((2, 20), (0, 10)),
+        ((9, 10), (0, 3)), // leaves 6 at 3
+        ((4, 15), (4, 4)),
+        ((4, 15), (4, 4)),
+    ];
+    assert_eq!(done(Server::Flexible, 2, &tasks), [10, 3, 8, 12]);
+    assert_eq!(done(Server::Soft, 2, &tasks), [14, 3, 8, 8]);
+}
+
+/// On CPU 1 are an overrunner due at 16 and one that waits, due at 18, when 6 ms due at 20 are left on CPU 0: those would
+/// make them later, or be due earlier than they were. They are for the next, due at 30.
+#[test]
+fn slack_is_nothing_for_the_more_urgent() {
+    let tasks = [
+        ((2, 8), (0, 6)),
+        ((2, 18), (0, 2)),
+        ((9, 20), (0, 3)),
+        ((1, 30), (0, 3)),
+        ((1, 31), (0, 1)),
+    ];
+    let mut m = edf(2, Fit::Global, Server::Flexible);
+    let done = play_on(&mut m, &tasks, |ino| CpuMask::only((ino <= 2).into()));
+    assert_eq!(done, [8, 6, 3, 6, 7]);
+}
+
+/// Runs and sleeps for any time, with no regard to what it reserved.
+fn mischief(ino: u64, seed: u64) -> impl crate::Program {
+    let mut chance = Chance::new(seed);
+    let (run, sleep) = (1 + chance.below(40 * MS), 1 + chance.below(40 * MS));
+    let mut begun = false;
+    move |now: u64, _: u64| {
+        if !std::mem::replace(&mut begun, true) {
+            Step::Exec(ino)
+        } else if chance.below(2) == 0 {
+            Step::Run(1 + chance.below(run))
+        } else {
+            Step::SleepUntil(now + 1 + chance.below(sleep))
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+
+    /// On one CPU, all of which is reserved: jobs within Q, at least P apart, meet their deadlines, and who never
+    /// sleeps (if there is one: then no time is idle) has k Q after k P, beside others that do anything.
+    #[test]
+    fn everybody_gets_q_in_every_p(seed: u64, fine in 1u64..4, wild in 1u64..4, endless: bool) {
+        let mut chance = Chance::new(seed);
+        let mut m = edf(1, Fit::Global, Server::Flexible);
+        let each = 1_000_000 / (fine + wild + u64::from(endless)); // ppm
+        let reserve = |m: &mut Model<Edf>, chance: &mut Chance, ino| {
+            let period = MS * (2 + chance.below(60));
+            let runtime = period / 1_000_000 * each;
+            m.reserve(ino, reservation(runtime, period));
+            (runtime, period)
+        };
+        let mut noted = Vec::new();
+        for ino in 1..=fine {
+            let (runtime, period) = reserve(&mut m, &mut chance, ino);
+            let extra = chance.below(2) * chance.below(period);
+            let arrivals = Arrivals { extra, chance: Chance::new(seed ^ ino), ..Arrivals::periodic(period) };
+            let work = runtime - chance.below(2) * chance.below(runtime);
+            let (task, jobs) = Periodic::arriving(ino, work, BEGIN, arrivals);
+            start(&mut m, task);
+            noted.push(jobs);
+        }
+        let (runtime, period) = reserve(&mut m, &mut chance, 100);
+        let awake = endless.then(|| greedy(&mut m, 100, runtime, period));
+        m.run_until(MS); // they execute their programs as best-effort work, which the others would keep waiting
+        for ino in fine + 1..=fine + wild {
+            reserve(&mut m, &mut chance, ino);
+            start(&mut m, mischief(ino, chance.any()));
+        }
+        for k in 1..=3 * SEC / period {
+            m.run_until(BEGIN + k * period);
+            let ran = awake.map_or(u64::MAX, |id| m.ran(id));
+            prop_assert!(ran >= k * runtime, "{ran} of {k} times {runtime}");
+        }
+        for (ino, jobs) in noted.iter().enumerate() {
+            prop_assert!(!jobs.borrow().late(BEGIN + 3 * SEC / period * period), "{ino} missed");
+        }
+    }
+}
