@@ -14,7 +14,11 @@
  *    is there already; the part of a CPU that may be promised is R_max less that, since best-effort
  *    work keeps the rest (background.h). Should the others use more later, they are the ones revoked.
  *
- * 3. Placement. Worst-fit: the CPU with the least expected load where the whole reservation fits. If there is
+ * 3. Placement. A heavy reservation (more than half a CPU) by worst-fit: on the CPU with the least expected
+ *    load where it fits, for what it needs beyond its budget. A light one by best-fit: on the CPU that has
+ *    promised most, where it fits. The paper has worst-fit for all. Then light ones, which come first by
+ *    chance, leave no CPU free enough for heavy ones, and less is let in than by partitioned first-fit: of 2,000
+ *    sets (tasks of 10 to 100 %, 80 % load, 4 CPUs) 1,848, first-fit 1,888, as it is here 1,987. If it fits on
  *    none, n CPUs with the largest rooms share it, in windows of P/n; which n first: wmr.h, WMR_WINDOW_NS.
  *
  * 4. Two admissions at a time look at the same rosters; the second to finish sees that they changed
@@ -49,18 +53,22 @@ static __always_inline bool may_use(struct task_struct *p, u32 cpu)
 	return cpu_ctx(cpu)->online && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
-/* The CPU with the least expected load that has all of @runtime in @period, or -1. */
+/* The CPU for all of @runtime in @period, or -1: there is none. */
 static __noinline s32 whole_fit(struct task_struct *p, u64 runtime, u64 period)
 {
+	bool light = runtime <= period / 2;
 	u64 least = TIME_NEVER;
 	s32 best = -1;
 	u32 cpu;
 
 	bpf_for(cpu, 0, nr_cpus) {
-		u64 load = cpu_expected(cpu_ctx(cpu));
+		const struct cpu_ctx *c = cpu_ctx(cpu);
+		u64 cost = cpu_expected(c);
 
-		if (load < least && may_use(p, cpu) && guarantee_room(cpu, period, period) >= runtime) {
-			least = load;
+		if (light) /* what is promised comes first; where it is the same, the load */
+			cost += (PPM - c->guaranteed_ppm) * (4 * PPM);
+		if (cost < least && may_use(p, cpu) && guarantee_room(cpu, period, period) >= runtime) {
+			least = cost;
 			best = cpu;
 		}
 	}

@@ -43,7 +43,7 @@
  *
  *    What is free, L - sum dbf*(L), falls at steps only, and after the last one rises while the bandwidths
  *    add up to no more than the CPU: checking each step once is enough. For tasks with D = P it is
- *    the exact test, sum Q/P <= 1. Worst-fit, as in the paper: a task goes where most is free.
+ *    the exact test, sum Q/P <= 1. Where a task goes: guarantee.bpf.h 3.
  *
  *    Why 8 steps: with the line alone a second window of 20.5 ms beside a movie of 25:41 has 10.7 ms free,
  *    with 2 steps 12.8, with 8 steps 15.1, exactly 16; a third movie needs two of 12.5. Of 400 random sets of

@@ -284,6 +284,16 @@ u64 policy_wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 capa
 	return wmr_room(r, period, window, capacity_ppm);
 }
 
+u32 policy_wmr_first(u64 period, u32 cpus)
+{
+	return wmr_first(period, cpus);
+}
+
+u32 policy_wmr_number(u32 first, u32 i)
+{
+	return wmr_parts(first, i);
+}
+
 void policy_wmr_offer(struct wmr_split *w, u32 n, s32 cpu, u64 room)
 {
 	wmr_offer(w, n, cpu, room);

@@ -68,6 +68,8 @@ extern "C" {
     fn policy_wmr_bandwidth(runtime: u64, period: u64) -> u64;
     fn policy_wmr_promised(r: *const Roster) -> u64;
     fn policy_wmr_room(r: *const Roster, period: u64, window: u64, capacity_ppm: u64) -> u64;
+    fn policy_wmr_first(period: u64, cpus: u32) -> u32;
+    fn policy_wmr_number(first: u32, i: u32) -> u32;
     fn policy_wmr_offer(w: *mut Split, n: u32, cpu: i32, room: u64);
     fn policy_wmr_complete(w: *mut Split, n: u32, runtime: u64) -> bool;
     fn policy_wmr_join(r: *mut Roster, slot: u64, runtime: u64, window: u64, period: u64);
@@ -84,6 +86,15 @@ pub fn least_ns() -> u64 {
 pub fn bandwidth(runtime: u64, period: u64) -> u64 {
     // SAFETY: pure arithmetic on its arguments
     unsafe { policy_wmr_bandwidth(runtime, period) }
+}
+
+/// Into how many windows a reservation of `period` ns is split, in the order in which that is tried on `cpus` CPUs.
+pub fn numbers(period: u64, cpus: u32) -> impl Iterator<Item = u32> {
+    // SAFETY: pure arithmetic on their arguments
+    let first = unsafe { policy_wmr_first(period, cpus) };
+    (2..=PARTS as u32)
+        .map(move |i| unsafe { policy_wmr_number(first, i) })
+        .take_while(move |&n| n <= cpus)
 }
 
 // SAFETY, for all below: the C functions touch nothing but what they are given, whose layouts the tests compare.

@@ -1,7 +1,7 @@
 //! Examples: the windows and the admission, in numbers that a person can check.
 
 use super::machine::{place, Machine, Task};
-use super::{bandwidth, least_ns, Member, Roster, Split, MEMBERS, PARTS};
+use super::{bandwidth, least_ns, numbers, Member, Roster, Split, MEMBERS, PARTS};
 use crate::edf::cpu::{Burst, When};
 use crate::edf::{Change, Server};
 use crate::{assert_layout, MS, PPM, SEC};
@@ -232,6 +232,19 @@ fn while_it_waits_for_its_window_it_may_use_what_others_leave() {
     };
     assert_eq!(run(false), (vec![], 13));
     assert_eq!(run(true), (vec![(6 * MS, 9 * MS)], 9));
+}
+
+/// As many windows of 10 ms as there are CPUs, then fewer, then more; each number once.
+#[test]
+fn numbers_of_windows() {
+    let tried = |period, cpus| numbers(period, cpus).collect::<Vec<_>>();
+    assert_eq!(tried(41 * MS, 2), [2]);
+    assert_eq!(tried(41 * MS, 4), [4, 3, 2]);
+    assert_eq!(tried(41 * MS, 16), [4, 3, 2, 5, 6, 7, 8]);
+    assert_eq!(tried(33 * MS, 4), [3, 2, 4]);
+    assert_eq!(tried(MS, 4), [2, 3, 4]);
+    assert_eq!(tried(1000 * MS, 16), [8, 7, 6, 5, 4, 3, 2]);
+    assert_eq!(tried(41 * MS, 1), []);
 }
 
 /// Worst-fit: each whole movie on a CPU of its own, and the third on both.

@@ -6,7 +6,7 @@
 //! With `reclaim` each CPU has a bank (fcbs.h): sleepers lend, and whoever waits for its next window draws on
 //! the bank of the CPU where it was in the last one.
 
-use super::{Roster, Split, PARTS};
+use super::{numbers, Roster, Split, PARTS};
 use crate::edf::cpu::{Burst, Trace, When};
 use crate::edf::{Change, Server};
 use crate::fcbs::{Bank, Loan};
@@ -388,7 +388,7 @@ pub fn place(
 
 fn find(rosters: &[Roster], capacity_ppm: u64, runtime: u64, period: u64) -> Option<Split> {
     let cpus = 0..rosters.len() as i32;
-    for n in 1..=rosters.len().min(PARTS) as u32 {
+    for n in std::iter::once(1).chain(numbers(period, rosters.len() as u32)) {
         let mut split = Split::default();
         for cpu in cpus.clone() {
             let room = rosters[cpu as usize].room(period, period / u64::from(n), capacity_ppm);

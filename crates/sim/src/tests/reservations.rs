@@ -77,6 +77,32 @@ fn soft_goes_before_best_effort_for_as_long_as_it_likes() {
     assert!((880_000..902_000).contains(&ppm), "{ppm}: all but a tenth");
 }
 
+/// Light ones are packed, heavy ones have CPUs of their own; by worst-fit for all, the light ones would be on three
+/// CPUs and neither heavy one would fit.
+#[test]
+fn light_ones_leave_room_for_heavy_ones() {
+    let mut sim = whole_machine(3);
+    let wanted = [(10, 40), (10, 50), (10, 100), (36, 40), (18, 20), (8, 20)];
+    let mut started = Vec::new();
+    for (ino, &(runtime, period)) in (1..).zip(&wanted) {
+        sim.spec(ino, guaranteed(runtime * MS, period * MS));
+        let work = runtime * MS - MS / 10; // kicks and timers take the rest
+        let (id, jobs) = periodic(&mut sim, ino, work, period * MS, 100 * MS);
+        sim.run_until(ino * MS);
+        assert_eq!(sim.server(id).map(|(state, _)| state), Some(1), "{ino}");
+        started.push((id, jobs));
+    }
+    sim.run_until(10 * SEC);
+    for (id, jobs) in started {
+        assert_eq!(
+            jobs.borrow().missed,
+            0,
+            "{id}: {:?}",
+            jobs.borrow().response.iter().max()
+        );
+    }
+}
+
 /// A policy of its own goes before the machine's.
 #[test]
 fn a_spec_chooses_its_policy() {

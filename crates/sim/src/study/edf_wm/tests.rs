@@ -142,7 +142,7 @@ proptest! {
 
 const WHOLE_PPM: u64 = 1_000_000;
 
-/// As `guarantee_plan` of bpf/guarantee.bpf.h: worst-fit, else split over the fewest CPUs.
+/// Rooms as bpf/policy/wmr.h has them, filled as the paper does: worst-fit, else split over the fewest CPUs.
 fn admit(rosters: &[Roster], task: &PeriodicTask) -> Option<Split> {
     let &PeriodicTask { work, period } = task;
     let room = |cpu: usize, window| rosters[cpu].room(period, window, WHOLE_PPM);
