@@ -103,6 +103,27 @@ fn light_ones_leave_room_for_heavy_ones() {
     }
 }
 
+/// Best-effort work has its turns beside promises of nearly all there is: those turns are no load of anybody's, and
+/// the next promise is made.
+#[test]
+fn a_promise_is_made_beside_busy_loops() {
+    let mut sim = Simulation::new(Settings {
+        cpus: 2,
+        r_max_ppm: 950_000,
+        checked: true,
+        ..Settings::default()
+    });
+    for _ in 0..4 {
+        sim.start(hog(0));
+    }
+    for ino in 1..=3 {
+        sim.spec(ino, guaranteed(25 * MS, 41 * MS));
+        let id = sim.start(hog(ino));
+        sim.run_until(ino * 10 * SEC);
+        assert_eq!(sim.server(id).map(|(state, _)| state), Some(1), "{ino}");
+    }
+}
+
 /// A policy of its own goes before the machine's.
 #[test]
 fn a_spec_chooses_its_policy() {
