@@ -79,10 +79,12 @@ static __noinline void emit_change(struct server *s, u32 change, u64 now)
 		}
 	}
 	if (change == EDF_MISSED) {
+		bool windows = s->info.split.parts; /* the next period has begun when this one ended */
+
 		s->info.missed++;
 		if (s->missed_second != second) {
-			emit(EV_MISSED, s, now - s->info.edf.deadline, s->info.edf.budget,
-			     s->info.edf.period);
+			emit(EV_MISSED, s, now - (windows ? s->info.split.release : s->info.edf.deadline),
+			     windows ? s->info.split.kept : s->info.edf.budget, s->info.edf.period);
 			s->missed_second = second;
 		}
 	}

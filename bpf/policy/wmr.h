@@ -80,7 +80,7 @@ struct wmr_split {
 	s32 cpu[WMR_PARTS];
 	u64 release;  /* the period's start, ns */
 	u64 slept_at; /* when its task went to sleep, ns; TIME_NEVER: it is awake */
-	s64 kept;     /* the budget then, ns */
+	s64 kept;     /* the budget then, or when a period ended with work left, ns */
 	u32 parts;    /* n; 0: not split */
 	u32 window;   /* number of the current one */
 };
@@ -200,6 +200,8 @@ static inline enum edf_change wmr_assign(struct wmr_split *w, struct edf_server 
 
 	if (had_budget && time_before(now, s->deadline))
 		return EDF_KEPT;
+	if (missed)
+		w->kept = s->budget;
 	if (time_before(now, s->deadline) && w->window + 1 < w->parts) {
 		wmr_enter(w, s, w->window + 1);
 	} else if (time_before(now, end) && !time_before(now, s->deadline)) {

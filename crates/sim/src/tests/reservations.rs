@@ -124,6 +124,34 @@ fn a_promise_is_made_beside_busy_loops() {
     }
 }
 
+/// Promises of all that may be promised, beside busy loops that have their turns: no deadline is missed.
+#[test]
+fn turns_of_best_effort_work_break_no_promise() {
+    for seed in 0..20 {
+        let mut sim = Simulation::new(Settings {
+            cpus: 2,
+            r_max_ppm: 950_000,
+            checked: true,
+            ..Settings::default()
+        });
+        for _ in 0..4 {
+            sim.start(hog(0));
+        }
+        let mut all = Vec::new();
+        for ino in 1..=3 {
+            sim.spec(ino, guaranteed(25 * MS, 41 * MS));
+            let first = SEC + ino * seed * 2 * MS;
+            let (id, jobs) = periodic(&mut sim, ino, 25 * MS - MS / 10, 41 * MS, first);
+            sim.run_until(ino * 10 * MS);
+            assert_eq!(sim.server(id).map(|(state, _)| state), Some(1), "{ino}");
+            all.push(jobs);
+        }
+        sim.run_until(20 * SEC);
+        let missed: Vec<_> = all.iter().map(|jobs| jobs.borrow().missed).collect();
+        assert_eq!(missed, [0; 3], "{seed}");
+    }
+}
+
 /// A policy of its own goes before the machine's.
 #[test]
 fn a_spec_chooses_its_policy() {
