@@ -65,7 +65,7 @@ static __noinline s32 whole_fit(struct task_struct *p, u64 runtime, u64 period)
 		const struct cpu_ctx *c = cpu_ctx(cpu);
 		u64 cost = cpu_expected(c);
 
-		if (light) /* what is promised comes first; where it is the same, the load */
+		if (light) /* what is promised comes first; where it is the same, the load, which is below 4 PPM */
 			cost += (PPM - c->guaranteed_ppm) * (4 * PPM);
 		if (cost < least && may_use(p, cpu) && guarantee_room(cpu, period, period) >= runtime) {
 			least = cost;

@@ -5,7 +5,7 @@
  * 1. Why not the tick: it comes every 4 ms or so, and a budget ends to the microsecond.
  * 2. Why not always a timer. All callbacks run with interrupts off. There, from 7.0 on, a start is put off
  *    to an interrupt of its own and a cancel is refused, so that a frame of 1 ms with a budget of 5 would pay
- *    for two interrupts more: 6 us of 33 a frame. A start is therefore left to the last tick before
+ *    for two interrupts more: 4 us of 33 (kato/overhead). A start is therefore left to the last tick before
  *    the time has come. Most jobs are over by then.
  *
  *          running --- ends within a tick -------------------> [timer set] --- fires ---> choose again

@@ -96,24 +96,6 @@ struct wmr_member {
 	u64 slot;    /* whose it is */
 };
 
-/* Into how many parts to split first, at least 2. */
-static inline u32 wmr_first(u64 period, u32 cpus)
-{
-	u64 n = period / WMR_WINDOW_NS;
-
-	if (n > cpus)
-		n = cpus;
-	if (n > WMR_PARTS)
-		n = WMR_PARTS;
-	return n > 2 ? (u32)n : 2;
-}
-
-/* The @i-th number of parts to try, @i from 2: @first and down to 2, then the others upwards. */
-static inline u32 wmr_parts(u32 first, u32 i)
-{
-	return i <= first ? first + 2 - i : i;
-}
-
 struct wmr_roster {
 	struct wmr_member member[WMR_MEMBERS];
 	u32 members;
@@ -334,6 +316,24 @@ static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u
 			room = at;
 	}
 	return room;
+}
+
+/* Into how many parts to split first, at least 2. */
+static inline u32 wmr_first(u64 period, u32 cpus)
+{
+	u64 n = period / WMR_WINDOW_NS;
+
+	if (n > cpus)
+		n = cpus;
+	if (n > WMR_PARTS)
+		n = WMR_PARTS;
+	return n > 2 ? (u32)n : 2;
+}
+
+/* The @i-th number of parts to try, @i from 2: @first and down to 2, then the others upwards. */
+static inline u32 wmr_parts(u32 first, u32 i)
+{
+	return i <= first ? first + 2 - i : i;
 }
 
 /* CPU @cpu has @room for a part: keep the @n largest, the largest first. */

@@ -104,6 +104,10 @@ fn budget_left_at_the_end_of_a_window_is_lost_and_at_the_periods_end_a_miss() {
     assert_eq!(window(&w, &s), (1, 110, 120, 3));
     // two windows late
     assert_eq!(w.assign(&mut s, 131 * MS), Change::Missed);
+    assert!(
+        w.kept > 0 && w.release == 130 * MS,
+        "what was left, and since when it is late"
+    );
     assert_eq!(window(&w, &s), (0, 130, 140, 5));
 }
 
@@ -272,6 +276,18 @@ fn three_movies_of_61_percent_on_two_cpus() {
         assert_eq!(roster.members, 1);
         assert_eq!(roster.promised(), bandwidth(25 * MS, 41 * MS));
     }
+}
+
+/// What docs/reservations-on-several-cpus.md says of an R_max of 95 %: little else may be used for the third.
+#[test]
+fn a_third_movie_needs_nearly_all_that_is_left() {
+    let third_beside = |used_ppm: u64| {
+        let mut rosters = [Roster::default(); 2];
+        let mut movie = |slot| place(&mut rosters, 950_000 - used_ppm, slot, 25 * MS, 41 * MS);
+        movie(1).and(movie(2)).and(movie(3)).is_some()
+    };
+    assert!(third_beside(10_000));
+    assert!(!third_beside(20_000));
 }
 
 #[test]

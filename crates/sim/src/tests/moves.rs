@@ -47,18 +47,27 @@ fn a_sleeper_is_only_moved() {
     assert_eq!((sim.place(id), sim.cgroup_of(id)), (Place::Running(0), a));
 }
 
+/// Two that never stop on one CPU, after 10 ms: who runs, who waits.
+fn one_runs_one_waits(sim: &mut Simulation) -> (TaskId, TaskId) {
+    let (a, b) = (sim.start(hog(0)), sim.start(hog(0)));
+    sim.run_until(10 * MS);
+    let (running, queued) = if sim.place(a) == Place::Running(0) {
+        (a, b)
+    } else {
+        (b, a)
+    };
+    assert_eq!(sim.place(running), Place::Running(0));
+    assert!(matches!(sim.place(queued), Place::Queue(_)));
+    (running, queued)
+}
+
 /// `sched_move_task`: `dequeue_task_scx` (quiescent), `scx_cgroup_move_task`, `enqueue_task_scx` (runnable, enqueue).
 #[test]
 fn a_queued_task_is_queued_again() {
     let probe = Probe::on();
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
-    let ids = [sim.start(hog(0)), sim.start(hog(0))];
-    sim.run_until(10 * MS);
-    let id = *ids
-        .iter()
-        .find(|&&id| matches!(sim.place(id), Place::Queue(_)))
-        .unwrap();
+    let (running, id) = one_runs_one_waits(&mut sim);
     probe.said();
     let all = calls(|| sim.move_process(id, a).unwrap());
     let order = [
@@ -79,7 +88,7 @@ fn a_queued_task_is_queued_again() {
     assert_eq!(probe.said(), told);
     assert!(matches!(sim.place(id), Place::Queue(_)));
     sim.run_until(SEC);
-    assert!(ids.iter().all(|&id| sim.ran(id) > 450 * MS));
+    assert!([running, id].iter().all(|&id| sim.ran(id) > 450 * MS));
 }
 
 /// As above, with `put_prev_task_scx`, `set_next_task_scx` and `resched_curr` around: a running task is put into the
@@ -89,12 +98,7 @@ fn a_running_task_stops_and_goes_on() {
     let probe = Probe::on();
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
-    let ids = [sim.start(hog(0)), sim.start(hog(0))];
-    sim.run_until(10 * MS);
-    let id = *ids
-        .iter()
-        .find(|&&id| sim.place(id) == Place::Running(0))
-        .unwrap();
+    let (id, _) = one_runs_one_waits(&mut sim);
     let before = sim.trace().len();
     let all = calls(|| sim.move_process(id, a).unwrap());
     let order = [

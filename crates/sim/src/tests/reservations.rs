@@ -103,10 +103,8 @@ fn light_ones_leave_room_for_heavy_ones() {
     }
 }
 
-/// Best-effort work has its turns beside promises of nearly all there is: those turns are no load of anybody's, and
-/// the next promise is made.
-#[test]
-fn a_promise_is_made_beside_busy_loops() {
+/// Two CPUs of which 95 % may be promised, and four that never stop.
+fn beside_loops() -> Simulation {
     let mut sim = Simulation::new(Settings {
         cpus: 2,
         r_max_ppm: 950_000,
@@ -116,6 +114,13 @@ fn a_promise_is_made_beside_busy_loops() {
     for _ in 0..4 {
         sim.start(hog(0));
     }
+    sim
+}
+
+/// Neither loops nor promises that are used whole stand in the way of the next promise.
+#[test]
+fn a_promise_is_made_beside_busy_loops() {
+    let mut sim = beside_loops();
     for ino in 1..=3 {
         sim.spec(ino, guaranteed(25 * MS, 41 * MS));
         let id = sim.start(hog(ino));
@@ -128,15 +133,7 @@ fn a_promise_is_made_beside_busy_loops() {
 #[test]
 fn turns_of_best_effort_work_break_no_promise() {
     for seed in 0..20 {
-        let mut sim = Simulation::new(Settings {
-            cpus: 2,
-            r_max_ppm: 950_000,
-            checked: true,
-            ..Settings::default()
-        });
-        for _ in 0..4 {
-            sim.start(hog(0));
-        }
+        let mut sim = beside_loops();
         let mut all = Vec::new();
         for ino in 1..=3 {
             sim.spec(ino, guaranteed(25 * MS, 41 * MS));
