@@ -158,7 +158,8 @@ static __noinline void reserved_stopping(struct server *s, struct task_ctx *t, u
 		s->info.served_ns += ran;
 	} else if (right == RIGHT_DRAWN) {
 		s->info.reclaimed_ns += ran;
-	} else if (s->info.cpu != (s32)cpu && edf_eligible(&s->info.edf, now)) {
+	} else if (s->info.state == SERVER_ADMITTED && s->info.cpu != (s32)cpu &&
+		   edf_eligible(&s->info.edf, now)) {
 		/*
 		 * It had a right to its own CPU, but that was busy and another was not. As if it ran at home: or
 		 * it would come back with all of its budget and little time, more than was promised there.
