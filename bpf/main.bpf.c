@@ -67,6 +67,7 @@ void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 
 void OPS(aplomb_enable, struct task_struct *p)
 {
+	look_at_callback();
 	p->scx.dsq_vtime = fair_start(fair_now);
 }
 
@@ -297,7 +298,7 @@ void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 	u32 i;
 
 	/* a task that may not migrate for a moment has one CPU for that moment: no change of affinity */
-	if (!s || p->pid != p->tgid || p->migration_disabled || s->info.state != SERVER_ADMITTED)
+	if (!s || p->pid != p->tgid || stays(p) || s->info.state != SERVER_ADMITTED)
 		return;
 	for (i = 1; i < WMR_PARTS; i++)
 		if (i < s->info.split.parts && !bpf_cpumask_test_cpu(s->info.split.cpu[i], mask))

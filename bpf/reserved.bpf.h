@@ -147,7 +147,7 @@ static __always_inline void preempt(struct task_struct *p, s32 cpu, u64 deadline
 /* Does @p, whose server @s has no budget, wait off the CPU? */
 static __always_inline bool throttled(struct task_struct *p, const struct server *s)
 {
-	return s->info.edf.policy == POLICY_CBS_HARD && !(p->flags & PF_KTHREAD) && !p->migration_disabled;
+	return s->info.edf.policy == POLICY_CBS_HARD && !(p->flags & PF_KTHREAD) && !stays(p);
 }
 
 /* What the enqueue of a task of @s finds. */
@@ -218,7 +218,7 @@ static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *
 	if (!bpf_cpumask_test_cpu(at.cpu, p->cpus_ptr))
 		return false;
 	/* where it is it may always run; the other CPU may leave, or it may not leave this one for a moment */
-	if (task_cpu(p) != at.cpu && (p->migration_disabled || !cpu_active(at.cpu)))
+	if (task_cpu(p) != at.cpu && (stays(p) || !cpu_active(at.cpu)))
 		return false;
 	if (!at.right) {
 		if (!throttled(p, s))
@@ -298,7 +298,7 @@ static __noinline void promote_thread(struct server *s, s32 pid, u32 before, con
 	bpf_rcu_read_lock(); /* see reactivate_one */
 	t = task_ctx(p);
 	if (t && server_of(t) == s && bpf_cpumask_test_cpu(at->cpu, p->cpus_ptr) &&
-	    (task_cpu(p) == at->cpu || (!p->migration_disabled && cpu_active(at->cpu))) &&
+	    (task_cpu(p) == at->cpu || (!stays(p) && cpu_active(at->cpu))) &&
 	    !(t->by_right && before == (u32)at->cpu)) {
 		if (promote(p, t, queue_of(p, t, before), at))
 			preempt(p, at->cpu, at->deadline);

@@ -263,6 +263,26 @@ static __always_inline struct server *server_of(const struct task_ctx *t)
 	return s && s->info.generation == t->generation && s->info.state ? s : NULL;
 }
 
+/*
+ * How often the kernel has disabled migration of the current task for the callback itself (__bpf_prog_enter): once, on
+ * all kernels before 6.18; since then with preemptible RCU only. A current task that shows 0 is proof of the latter.
+ */
+u32 disabled_by_callback = 1; /* not static: clang makes a bool of it, and its BTF says u32 */
+
+static __always_inline void look_at_callback(void)
+{
+	if (!bpf_get_current_task_btf()->migration_disabled)
+		disabled_by_callback = 0;
+}
+
+/* Does @p have to stay on its CPU for a moment (migrate_disable), whatever its affinity? */
+static __always_inline bool stays(struct task_struct *p)
+{
+	u32 own = p == bpf_get_current_task_btf() ? disabled_by_callback : 0;
+
+	return p->migration_disabled > own;
+}
+
 static __always_inline void count(u32 type)
 {
 	u64 *n = bpf_map_lookup_elem(&stats, &type);

@@ -11,32 +11,47 @@ use noted::note;
 // SAFETY, of all calls below: the scheduler gets tasks of the simulation that it works for (State::enter), and
 // their memory stays until that ends.
 impl State {
+    /// Callback `name`, about task or CPU `of`. With preemptible RCU, and on all kernels before 6.18, the prologue of a
+    /// BPF program counts as one more `migrate_disable()` of the current task (`__bpf_prog_enter`).
+    fn call<R>(&self, name: &'static str, of: TaskId, callback: impl FnOnce() -> R) -> R {
+        note(name, of);
+        let depth = &self.current().migration_disabled;
+        depth.set(depth.get() + 1);
+        let result = callback();
+        depth.set(depth.get() - 1);
+        result
+    }
+
     pub fn ops_init_task(&self, t: &Task, fork: bool) {
-        note("init_task", Self::id(t.pointer()));
         let cgroup = self.group_of(t).pointer();
         let mut args = host::InitArgs { fork, cgroup };
         #[cfg(test)]
         crate::tests::probe::init_task(Self::id(t.pointer()), &args);
         self.no_task_locked.set(true);
-        let status = unsafe { host::aplomb_init_task(t.pointer(), &mut args) };
+        let status = self.call("init_task", Self::id(t.pointer()), || unsafe {
+            host::aplomb_init_task(t.pointer(), &mut args)
+        });
         self.no_task_locked.set(false);
         assert_eq!(status, 0, "init_task failed");
     }
 
     pub fn ops_enable(&self, t: &Task) {
-        note("enable", Self::id(t.pointer()));
-        unsafe { host::aplomb_enable(t.pointer()) };
+        self.call("enable", Self::id(t.pointer()), || unsafe {
+            host::aplomb_enable(t.pointer())
+        });
     }
 
     pub fn ops_exit_task(&self, t: &Task) {
-        note("exit_task", Self::id(t.pointer()));
         let mut args = host::ExitArgs { cancelled: false };
-        unsafe { host::aplomb_exit_task(t.pointer(), &mut args) };
+        self.call("exit_task", Self::id(t.pointer()), || unsafe {
+            host::aplomb_exit_task(t.pointer(), &mut args)
+        });
     }
 
     pub fn ops_select_cpu(&self, t: &Task, previous: usize, flags: u64) -> Option<usize> {
-        note("select_cpu", Self::id(t.pointer()));
-        let cpu = unsafe { host::aplomb_select_cpu(t.pointer(), previous as i32, flags) };
+        let cpu = self.call("select_cpu", Self::id(t.pointer()), || unsafe {
+            host::aplomb_select_cpu(t.pointer(), previous as i32, flags)
+        });
         usize::try_from(cpu).ok()
     }
 
@@ -46,8 +61,9 @@ impl State {
             crate::tests::probe::lacking("runnable", t.pointer(), flags);
         }
         if self.has.runnable {
-            note("runnable", Self::id(t.pointer()));
-            unsafe { host::host_runnable(t.pointer(), flags) };
+            self.call("runnable", Self::id(t.pointer()), || unsafe {
+                host::host_runnable(t.pointer(), flags)
+            });
         }
     }
 
@@ -57,57 +73,66 @@ impl State {
             crate::tests::probe::lacking("quiescent", t.pointer(), flags);
         }
         if self.has.quiescent {
-            note("quiescent", Self::id(t.pointer()));
-            unsafe { host::host_quiescent(t.pointer(), flags) };
+            self.call("quiescent", Self::id(t.pointer()), || unsafe {
+                host::host_quiescent(t.pointer(), flags)
+            });
         }
     }
 
     pub fn ops_enqueue(&self, t: &Task, flags: u64) {
-        note("enqueue", Self::id(t.pointer()));
-        unsafe { host::aplomb_enqueue(t.pointer(), flags) };
+        self.call("enqueue", Self::id(t.pointer()), || unsafe {
+            host::aplomb_enqueue(t.pointer(), flags)
+        });
     }
 
     pub fn ops_dispatch(&self, cpu: usize, prev: *mut TaskStruct) {
-        note("dispatch", cpu);
-        unsafe { host::aplomb_dispatch(cpu as i32, prev) };
+        self.call("dispatch", cpu, || unsafe {
+            host::aplomb_dispatch(cpu as i32, prev)
+        });
     }
 
     pub fn ops_running(&self, t: &Task) {
-        note("running", Self::id(t.pointer()));
-        unsafe { host::aplomb_running(t.pointer()) };
+        self.call("running", Self::id(t.pointer()), || unsafe {
+            host::aplomb_running(t.pointer())
+        });
     }
 
     pub fn ops_stopping(&self, t: &Task, runnable: bool) {
-        note("stopping", Self::id(t.pointer()));
-        unsafe { host::aplomb_stopping(t.pointer(), runnable) };
+        self.call("stopping", Self::id(t.pointer()), || unsafe {
+            host::aplomb_stopping(t.pointer(), runnable)
+        });
     }
 
     /// `sched_yield`: without a callback the kernel takes the slice away.
     pub fn ops_yield(&self, t: &Task) {
         if self.has.yields {
-            note("yield", Self::id(t.pointer()));
-            unsafe { host::host_yield(t.pointer()) };
+            self.call("yield", Self::id(t.pointer()), || unsafe {
+                host::host_yield(t.pointer())
+            });
         } else {
             t.kernel.scx.slice.set(0);
         }
     }
 
     pub fn ops_set_cpumask(&self, t: &Task) {
-        note("set_cpumask", Self::id(t.pointer()));
-        unsafe { host::aplomb_set_cpumask(t.pointer(), t.kernel.cpus_ptr.get()) };
+        self.call("set_cpumask", Self::id(t.pointer()), || unsafe {
+            host::aplomb_set_cpumask(t.pointer(), t.kernel.cpus_ptr.get())
+        });
     }
 
     pub fn ops_tick(&self, t: &Task) {
         if self.has.tick {
-            note("tick", Self::id(t.pointer()));
-            unsafe { host::host_tick(t.pointer()) };
+            self.call("tick", Self::id(t.pointer()), || unsafe {
+                host::host_tick(t.pointer())
+            });
         }
     }
 
     pub fn ops_set_weight(&self, t: &Task) {
         if self.has.set_weight {
-            note("set_weight", Self::id(t.pointer()));
-            unsafe { host::host_set_weight(t.pointer(), t.kernel.scx.weight.get()) };
+            self.call("set_weight", Self::id(t.pointer()), || unsafe {
+                host::host_set_weight(t.pointer(), t.kernel.scx.weight.get())
+            });
         }
     }
 
@@ -116,7 +141,6 @@ impl State {
         let Some(init) = self.cgroup_ops.init else {
             return 0;
         };
-        note("cgroup_init", c.id());
         let [period, quota, burst] = bandwidth;
         let mut args = host::CgroupInitArgs {
             weight,
@@ -124,13 +148,14 @@ impl State {
             quota,
             burst,
         };
-        unsafe { init(c.pointer(), &mut args) }
+        self.call("cgroup_init", c.id(), || unsafe {
+            init(c.pointer(), &mut args)
+        })
     }
 
     pub fn ops_cgroup_exit(&self, c: &Cgroup) {
         if let Some(exit) = self.cgroup_ops.exit {
-            note("cgroup_exit", c.id());
-            unsafe { exit(c.pointer()) };
+            self.call("cgroup_exit", c.id(), || unsafe { exit(c.pointer()) });
         }
     }
 
@@ -139,49 +164,55 @@ impl State {
         let Some(prep_move) = self.cgroup_ops.prep_move else {
             return 0;
         };
-        note("cgroup_prep_move", Self::id(t.pointer()));
         self.no_task_locked.set(true);
-        let status = unsafe { prep_move(t.pointer(), from.pointer(), to.pointer()) };
+        let status = self.call("cgroup_prep_move", Self::id(t.pointer()), || unsafe {
+            prep_move(t.pointer(), from.pointer(), to.pointer())
+        });
         self.no_task_locked.set(false);
         status
     }
 
     pub fn ops_cgroup_cancel_move(&self, t: &Task, from: &Cgroup, to: &Cgroup) {
         if let Some(cancel_move) = self.cgroup_ops.cancel_move {
-            note("cgroup_cancel_move", Self::id(t.pointer()));
             self.no_task_locked.set(true);
-            unsafe { cancel_move(t.pointer(), from.pointer(), to.pointer()) };
+            self.call("cgroup_cancel_move", Self::id(t.pointer()), || unsafe {
+                cancel_move(t.pointer(), from.pointer(), to.pointer())
+            });
             self.no_task_locked.set(false);
         }
     }
 
     pub fn ops_cgroup_move(&self, t: &Task, from: &Cgroup, to: &Cgroup) {
         if let Some(moved) = self.cgroup_ops.moved {
-            note("cgroup_move", Self::id(t.pointer()));
-            unsafe { moved(t.pointer(), from.pointer(), to.pointer()) };
+            self.call("cgroup_move", Self::id(t.pointer()), || unsafe {
+                moved(t.pointer(), from.pointer(), to.pointer())
+            });
         }
     }
 
     pub fn ops_cgroup_set_weight(&self, c: &Cgroup, weight: u32) {
         if let Some(set_weight) = self.cgroup_ops.set_weight {
-            note("cgroup_set_weight", c.id());
-            unsafe { set_weight(c.pointer(), weight) };
+            self.call("cgroup_set_weight", c.id(), || unsafe {
+                set_weight(c.pointer(), weight)
+            });
         }
     }
 
     /// `bandwidth`: period, quota, burst in us.
     pub fn ops_cgroup_set_bandwidth(&self, c: &Cgroup, bandwidth: [u64; 3]) {
         if let Some(set_bandwidth) = self.cgroup_ops.set_bandwidth {
-            note("cgroup_set_bandwidth", c.id());
             let [period, quota, burst] = bandwidth;
-            unsafe { set_bandwidth(c.pointer(), period, quota, burst) };
+            self.call("cgroup_set_bandwidth", c.id(), || unsafe {
+                set_bandwidth(c.pointer(), period, quota, burst)
+            });
         }
     }
 
     pub fn ops_cgroup_set_idle(&self, c: &Cgroup, idle: bool) {
         if let Some(set_idle) = self.cgroup_ops.set_idle {
-            note("cgroup_set_idle", c.id());
-            unsafe { set_idle(c.pointer(), idle) };
+            self.call("cgroup_set_idle", c.id(), || unsafe {
+                set_idle(c.pointer(), idle)
+            });
         }
     }
 
@@ -202,8 +233,11 @@ impl State {
             "CPU {cpu} {}: the scheduler has no callback for it, so the kernel would end the scheduler",
             if comes { "comes" } else { "leaves" }
         );
-        note(if comes { "cpu_online" } else { "cpu_offline" }, cpu);
-        unsafe { host::host_cpu(cpu as i32, comes) };
+        self.call(
+            if comes { "cpu_online" } else { "cpu_offline" },
+            cpu,
+            || unsafe { host::host_cpu(cpu as i32, comes) },
+        );
     }
 }
 

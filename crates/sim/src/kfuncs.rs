@@ -62,7 +62,7 @@ extern "C" fn sim_cpu() -> u32 {
 
 #[no_mangle]
 extern "C" fn sim_current() -> *mut TaskStruct {
-    with(|s| s.current.get())
+    with(|s| ptr::from_ref(s.current()).cast_mut())
 }
 
 /// A new timer's number.

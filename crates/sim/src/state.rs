@@ -105,6 +105,8 @@ pub(crate) struct State {
     /// The CPU whose code runs now, and its task.
     pub cpu: Cell<usize>,
     pub current: Cell<*mut TaskStruct>,
+    /// Who is current while no task is: the idle task.
+    swapper: TaskStruct,
     pub cpus: Vec<Cpu>,
     pub tasks: Tasks,
     pub masks: Masks,
@@ -140,6 +142,7 @@ impl State {
             now: Cell::new(0),
             cpu: Cell::new(0),
             current: Cell::new(ptr::null_mut()),
+            swapper: TaskStruct::swapper(),
             cpus: (0..cpus).map(|_| Cpu::idle()).collect(),
             tasks: Tasks::new(),
             masks: Masks::default(),
@@ -176,6 +179,12 @@ impl State {
         self.cpu.set(cpu);
         self.current
             .set(curr.map_or(ptr::null_mut(), |id| self.tasks[id].pointer()));
+    }
+
+    /// What the kernel calls `current`.
+    pub fn current(&self) -> &TaskStruct {
+        // SAFETY: null, or a task of this simulation
+        unsafe { self.current.get().as_ref() }.unwrap_or(&self.swapper)
     }
 
     /// Have `cpu` choose anew, at once unless it is about to.

@@ -103,7 +103,7 @@ pub(crate) struct TaskStruct {
     pub pid: NonZeroI32, // so that an empty place for a task needs no flag
     pub tgid: Cell<i32>,
     pub nr_cpus_allowed: Cell<i32>,
-    pub migration_disabled: u16,
+    pub migration_disabled: Cell<u16>,
     pub cpus_ptr: Cell<*const CpuMask>,
     pub mm: *mut c_void,
     pub real_parent: Cell<*mut TaskStruct>,
@@ -113,6 +113,33 @@ pub(crate) struct TaskStruct {
     pub scx: Entity,
     pub bpf_storage: Cell<*mut c_void>,
     pub comm: [u8; 16],
+}
+
+impl TaskStruct {
+    fn new(pid: NonZeroI32) -> Self {
+        Self {
+            cpu: Cell::new(0),
+            flags: Cell::new(0),
+            pid,
+            tgid: Cell::new(pid.get()),
+            nr_cpus_allowed: Cell::new(0),
+            migration_disabled: Cell::new(0),
+            cpus_ptr: Cell::new(ptr::null()),
+            mm: ptr::null_mut(),
+            real_parent: Cell::new(ptr::null_mut()),
+            group_leader: Cell::new(ptr::null_mut()),
+            cgroups: Cell::new(ptr::null_mut()),
+            sum_exec_runtime: Cell::new(0),
+            scx: Entity::default(),
+            bpf_storage: Cell::new(ptr::null_mut()),
+            comm: [0; 16],
+        }
+    }
+
+    /// The idle task. (In the kernel its pid is 0.)
+    pub fn swapper() -> Self {
+        Self::new(NonZeroI32::MAX)
+    }
 }
 
 /// Where a task is.
@@ -220,23 +247,13 @@ impl Task {
         Self {
             kernel: TaskStruct {
                 cpu: Cell::new(allowed.iter().next().unwrap_or(0) as u32),
-                flags: Cell::new(0),
-                pid: NonZeroI32::new(id as i32 + 1).expect("fewer than 2^31 tasks"),
-                tgid: Cell::new(id as i32 + 1),
                 nr_cpus_allowed: Cell::new(allowed.count() as i32),
-                migration_disabled: 0,
                 cpus_ptr: Cell::new(allowed),
-                mm: ptr::null_mut(),
-                real_parent: Cell::new(ptr::null_mut()),
-                group_leader: Cell::new(ptr::null_mut()),
-                cgroups: Cell::new(ptr::null_mut()),
-                sum_exec_runtime: Cell::new(0),
                 scx: Entity {
                     weight: Cell::new(weight),
                     ..Entity::default()
                 },
-                bpf_storage: Cell::new(ptr::null_mut()),
-                comm: [0; 16],
+                ..TaskStruct::new(NonZeroI32::new(id as i32 + 1).expect("fewer than 2^31 tasks"))
             },
             place: Cell::new(Place::Asleep),
             seat: Cell::new((0, 0)),
