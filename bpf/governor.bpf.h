@@ -295,8 +295,11 @@ static __always_inline bool memory_is_there(struct task_struct *p)
 	return (s64)mm->total_vm - resident < free;
 }
 
-/* Reactivation: at most one task, where a CPU's load is below R_lo; round robin over the table. */
-static __noinline void reactivate_one(void)
+/*
+ * Reactivation: at most one task, where a CPU's load is below R_lo; round robin over the table. With @promises one of
+ * those who wait for a promise is tried instead, whether it fits or not: that may look at all CPUs' rosters.
+ */
+static __noinline void reactivate_one(bool promises)
 {
 	static u32 cursor;
 	u32 i;
@@ -308,7 +311,8 @@ static __noinline void reactivate_one(void)
 
 		cursor = cursor + 1 < nr_slots ? cursor + 1 : 1;
 		s = server_at(cursor);
-		if (!s || (s->info.state != SERVER_REVOKED && s->info.state != SERVER_REJECTED))
+		if (!s || (s->info.state != SERVER_REVOKED && s->info.state != SERVER_REJECTED) ||
+		    promises != !!(s->info.spec.flags & SPEC_GUARANTEED))
 			continue;
 		p = bpf_task_from_pid(s->info.tgid);
 		if (!p)
@@ -318,7 +322,7 @@ static __noinline void reactivate_one(void)
 			done = governor_admit(s, p, true, true);
 		bpf_rcu_read_unlock();
 		bpf_task_release(p);
-		if (done)
+		if (done || promises)
 			return;
 	}
 }
@@ -398,8 +402,8 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 			return 0;
 		reserved_on = 1;
 	}
-	if (++ticks % LOAD_SAMPLES == 0)
-		reactivate_one();
+	/* one a window, so that its use is measured before the next; a promise needs no measuring */
+	reactivate_one(++ticks % LOAD_SAMPLES != 0);
 	bpf_timer_start(&slot->timer, LOAD_SAMPLE_NS, 0);
 	return 0;
 }

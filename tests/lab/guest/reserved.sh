@@ -1,12 +1,13 @@
 # Issue 2, section 3: budgets, deadlines, what a lone task takes, and how one might take more. One CPU, exact time.
 . /job/guest/lib.sh
 
-for name in irr free; do program spin $name; done
+for name in irr free hard; do program spin $name; done
 for name in p20 p50 p100 late; do program periodic $name; done
 program chain chain
 program orphans orphan
 program stay idle
 spec irr 6ms/30ms
+spec hard 6ms/30ms 'server = "cbs-hard"'
 spec p20 4ms/20ms
 spec p50 10ms/50ms
 spec p100 20ms/100ms
@@ -44,6 +45,8 @@ check no-wake-up-beside-an-idle-one "$(($(switches) - before)) in 20 s" [ "$(swi
 end_all
 
 say "budgets"
+r=$(fg $bin/hard 9990)
+check hard-waits-on-an-idle-cpu "20 % reserved: $r" within 199950 "$(value ppm "$r")" 201000
 bg /job/guest-programs/hogs 20
 sleep 0.5
 # Over a whole number of periods, or what it gets depends on where in a period it began to count; the clocks

@@ -44,6 +44,16 @@ for mask in 1 2 3 1 3 2 1 2 1 3 2 3 1 2 3; do
 	esac
 	moves=$((moves + 1))
 done
+taskset -p 3 $walker > /dev/null
+for i in 1 2 3 4; do # of its own will: there the kernel calls us in its name
+	kill -USR2 $walker
+	sleep 0.3
+	/job/aplomb status --json > $out/walk.json
+	cpu=$(task_of $walker cpu $out/walk.json)
+	mask=$(sed -n 's/^Cpus_allowed:\t//p' /proc/$walker/status)
+	[ $(((0x${mask:-0} >> ${cpu:-0}) & 1)) = 1 ] || wrong="$wrong own-mask=$mask:cpu=$cpu"
+	moves=$((moves + 1))
+done
 check affinity-is-followed "$moves changes, wrong:$wrong" none "$wrong"
 check moves-are-told "$(counter moved)" within 5 "$(counter moved)" 15
 # where there is no room on the CPU that is left, it says so

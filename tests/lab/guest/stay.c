@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * stay [BURN_MS] - uses that much CPU time, then sleeps until it is killed; from SIGUSR1 on it loops.
+ * stay [BURN_MS] - uses that much CPU time, then sleeps until it is killed; from SIGUSR1 on it loops. At SIGUSR2 it ties
+ * itself to CPU 0 or 1, where it is not.
  * The plain interactive program of the tests: copies of it, under different names, get different specs.
  */
+#define _GNU_SOURCE
 #include "lib.h"
+#include <sched.h>
 
 static void loop(int signal)
 {
@@ -11,9 +14,19 @@ static void loop(int signal)
 		;
 }
 
+static void cross(int signal)
+{
+	cpu_set_t other;
+
+	CPU_ZERO(&other);
+	CPU_SET(!sched_getcpu(), &other);
+	sched_setaffinity(0, sizeof(other), &other);
+}
+
 int main(int count, char **words)
 {
 	signal(SIGUSR1, loop);
+	signal(SIGUSR2, cross);
 	burn(number(count, words, 1, 0) * MS);
 	pause_for_ever();
 }
