@@ -19,9 +19,8 @@ MOVIES, RATE = 3, 24
 RESERVED = Reservation(25000, 41000)
 # Guaranteed: admitted by demand bound, split over CPUs if it must be. The one place that says so.
 FLAGS = "G"
-# SCHED_DEADLINE may promise 95 % of a CPU, and the kernel's threads run in the rest. Here they have reservations, and what
-# they use counts within R_max: with 2 % for them 95 % may be promised. Three such movies need 92 % of each CPU.
-CONFIG = ('r-max = "97%"',)
+# As much of a CPU as SCHED_DEADLINE may promise: three such movies need 92 % of each in promises.
+CONFIG = ('r-max = "95%"',)
 LINE = f"/job/player:iact:25:41:{FLAGS}:-:-"
 PERIOD_US = 1_000_000 // RATE
 MEAN_MS = 23.5  # what a frame needs on average: a little less than is reserved
