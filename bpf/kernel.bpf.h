@@ -165,6 +165,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	void *bpf_storage; /* task storage of all BPF programs, NULL: none */
+	u64 self_exec_id;  /* changes with each exec */
 	char comm[TASK_COMM_LEN];
 };
 
@@ -269,6 +270,8 @@ extern bool scx_bpf_dsq_move_vtime(struct bpf_iter_scx_dsq *it, struct task_stru
 				   u64 enq_flags) __ksym;
 
 extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;
+extern void bpf_preempt_disable(void) __ksym;
+extern void bpf_preempt_enable(void) __ksym;
 extern void bpf_rcu_read_lock(void) __ksym;
 extern void bpf_rcu_read_unlock(void) __ksym;
 extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym;

@@ -188,20 +188,30 @@ static __noinline void task_apply(struct task_struct *p, struct task_ctx *t, con
 		server_launch(s, p, launch);
 }
 
+/*
+ * With preemption disabled: since 7.0 a task can be preempted in the middle of a tracing program, and the kernel
+ * leaves the same program out for whoever execs on that CPU meanwhile (the recursion misses of `bpftool prog`).
+ */
 static __noinline void exec_match(struct task_struct *p, struct linux_binprm *bprm)
 {
 	struct task_ctx *t = task_ctx(p);
 	const struct spec *spec;
 	u32 kind = 0;
 
+	if (t && t->exec_id == (u32)p->self_exec_id)
+		return; /* on_exec did it */
 	spec = match_program(p, bprm->file, true, &kind);
 	if (!t) {
-		if (!spec)
-			return; /* the plain case: no spec, no interactive parent */
+		if (!spec) { /* the plain case: no spec, no interactive parent */
+			cpu_ctx(bpf_get_smp_processor_id())->exec_seen = p->pid;
+			return;
+		}
 		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (!t)
 			return;
 	}
+	cpu_ctx(bpf_get_smp_processor_id())->exec_seen = p->pid;
+	t->exec_id = (u32)p->self_exec_id;
 	task_apply(p, t, spec, kind, true);
 	t->launched = 0; /* that the parent was interactive counts for the first exec only */
 }
@@ -209,25 +219,27 @@ static __noinline void exec_match(struct task_struct *p, struct linux_binprm *bp
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
 {
+	bpf_preempt_disable();
 	exec_match(p, bprm);
-	cpu_ctx(bpf_get_smp_processor_id())->exec_seen = p->pid;
+	bpf_preempt_enable();
 	return 0;
 }
 
 /*
- * Attached after on_exec, to the same point. Since 7.0 a task can be preempted in the middle of a tracing
- * program, and the kernel leaves the same program out for whoever execs on that CPU meanwhile (the
- * recursion misses of `bpftool prog`). It is another program, so it is not left out too. To match twice,
- * after a migration between the two, does no harm.
+ * Attached after on_exec, to the same point, for whoever preempted another between the kernel's check and the first
+ * line above, or got no memory there. It is another program, so it is not left out too.
  */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec_again, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
 {
-	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
+	struct cpu_ctx *c;
 
+	bpf_preempt_disable();
+	c = cpu_ctx(bpf_get_smp_processor_id());
 	if (c->exec_seen != p->pid)
 		exec_match(p, bprm);
 	c->exec_seen = 0;
+	bpf_preempt_enable();
 	return 0;
 }
 
@@ -235,10 +247,13 @@ int BPF_PROG(on_exec_again, struct task_struct *p, s32 old_pid, struct linux_bin
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *p)
 {
-	struct task_ctx *t = task_ctx(p);
+	struct task_ctx *t;
 
+	bpf_preempt_disable();
+	t = task_ctx(p);
 	if (t)
 		task_leave(t);
+	bpf_preempt_enable();
 	return 0;
 }
 

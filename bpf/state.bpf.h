@@ -111,7 +111,7 @@ struct task_ctx {
 	u32 by_right;   /* enum right: queued, or running, as a reserved task */
 	u32 launched;   /* an interactive task started it (flag P) */
 	u32 awake;      /* counted in its server's `awake` */
-	u32 pad;
+	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
 };
 
 struct {
@@ -176,7 +176,7 @@ struct cpu_ctx {
 	u32 generation; /* of that slot */
 	u32 by_right;   /* enum right: it runs by right of that server */
 	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
-	s32 exec_seen;  /* thread whose exec on_exec has just looked at here */
+	s32 exec_seen;  /* thread whose exec has just been looked at here */
 	u32 chosen;     /* dispatch has just sent a best-effort task: nothing reserved was waiting */
 	u32 yielded;    /* the last task here was told to yield to an earlier deadline */
 	u32 turn;    /* dispatch has just sent best-effort work although reserved tasks wait (background.h) */

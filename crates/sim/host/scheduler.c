@@ -391,6 +391,7 @@ const size_t host_layout[] = {
 	__builtin_offsetof(struct task_struct, se),
 	__builtin_offsetof(struct task_struct, scx),
 	__builtin_offsetof(struct task_struct, bpf_storage),
+	__builtin_offsetof(struct task_struct, self_exec_id),
 	__builtin_offsetof(struct task_struct, comm),
 	sizeof(struct server_info),
 	__builtin_offsetof(struct server_info, served_ns),

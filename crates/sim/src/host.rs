@@ -164,7 +164,7 @@ extern "C" {
     fn host_take_away(pid: i32) -> i32;
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
     static host_cgroup_ops: CgroupOps;
-    static host_layout: [usize; 25];
+    static host_layout: [usize; 26];
 }
 
 /// Which of the callbacks that not every scheduler has this one has.
@@ -291,8 +291,8 @@ pub(crate) fn server(p: *mut TaskStruct) -> Option<(u32, u64)> {
     unsafe {
         let info = host_server(p).cast::<u8>();
         (!info.is_null()).then(|| {
-            let served = info.add(host_layout[12]).cast::<u64>().read_unaligned();
-            let state = info.add(host_layout[13]).cast::<u32>().read_unaligned();
+            let served = info.add(host_layout[13]).cast::<u64>().read_unaligned();
+            let state = info.add(host_layout[14]).cast::<u32>().read_unaligned();
             (state, served)
         })
     }
@@ -324,6 +324,7 @@ mod tests {
             offset_of!(TaskStruct, sum_exec_runtime),
             offset_of!(TaskStruct, scx),
             offset_of!(TaskStruct, bpf_storage),
+            offset_of!(TaskStruct, self_exec_id),
             offset_of!(TaskStruct, comm),
         ];
         assert_eq!(theirs[..ours.len()], ours);

@@ -205,6 +205,12 @@ extern "C" fn bpf_cpumask_test_cpu(cpu: u32, mask: *const CpuMask) -> bool {
 }
 
 #[no_mangle]
+extern "C" fn bpf_preempt_disable() {}
+
+#[no_mangle]
+extern "C" fn bpf_preempt_enable() {}
+
+#[no_mangle]
 extern "C" fn bpf_rcu_read_lock() {}
 
 #[no_mangle]

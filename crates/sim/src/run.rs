@@ -286,6 +286,8 @@ impl State {
                 Step::Exec(ino) => {
                     let execs = &self.cpus[cpu].execs;
                     execs.set(execs.get().wrapping_add(1));
+                    let id = &t.kernel.self_exec_id;
+                    id.set(id.get() + 1);
                     let mut file = ProgramFile::new(ino);
                     let mut binprm = Binprm::new(&mut file);
                     // SAFETY: the task is the current one, the file lives for the call

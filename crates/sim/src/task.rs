@@ -112,6 +112,7 @@ pub(crate) struct TaskStruct {
     pub sum_exec_runtime: Cell<u64>,
     pub scx: Entity,
     pub bpf_storage: Cell<*mut c_void>,
+    pub self_exec_id: Cell<u64>,
     pub comm: [u8; 16],
 }
 
@@ -132,6 +133,7 @@ impl TaskStruct {
             sum_exec_runtime: Cell::new(0),
             scx: Entity::default(),
             bpf_storage: Cell::new(ptr::null_mut()),
+            self_exec_id: Cell::new(0),
             comm: [0; 16],
         }
     }
