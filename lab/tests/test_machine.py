@@ -75,7 +75,7 @@ class MachineTest(unittest.TestCase):
             touch /usr/bin/root-is-writable
             modprobe overlay
             ip addr show lo | grep -q 127.0.0.1
-            for program in mplayer ffmpeg gcc make stress-ng cyclictest hackbench bpftool setsid taskset tc \\
+            for program in mplayer ffmpeg gcc make stress-ng cyclictest hackbench bpftool setsid taskset tc nginx ab \\
                            /lab/bin/hog /lab/bin/wakebench /lab/compile; do
                 command -v $program
             done

@@ -55,6 +55,7 @@ class JobTest(unittest.TestCase):
     kernel = "7.3"
     memory = 2048
     env: dict[str, str] = {}
+    append = ""           # more kernel parameters
     inputs: list[tuple[Path, str]] = []  # more files of the repository that the job needs, and their names there
     may_end = ""          # pattern of the reasons for which the kernel may end the scheduler in this job
     result: RunResult
@@ -78,7 +79,7 @@ class JobTest(unittest.TestCase):
     @classmethod
     def boot(cls) -> RunResult:
         return run(["bash", f"guest/{cls.job}.sh"], out=RESULTS / cls.__name__, machine=cls.machine, kernel=cls.kernel,
-                   memory=cls.memory, limit=LIMIT, env=cls.env,
+                   memory=cls.memory, limit=LIMIT, env=cls.env, append=cls.append,
                    inputs=[(binary(), "aplomb"), (PROGRAMS, "guest-programs"), (HERE / "guest", "guest"), *cls.inputs])
 
     def test_checks(self) -> None:

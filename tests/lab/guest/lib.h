@@ -80,10 +80,13 @@ static inline pid_t fork_or_die(void)
 /* A child that ends with its parent. */
 static inline pid_t fork_bound(void)
 {
-	pid_t pid = fork_or_die();
+	pid_t parent = getpid(), pid = fork_or_die();
 
-	if (!pid)
+	if (!pid) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent) /* it ended before */
+			_exit(1);
+	}
 	return pid;
 }
 

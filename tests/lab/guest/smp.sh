@@ -6,10 +6,12 @@ for name in one two walker; do program stay $name; done
 program storm storm
 program storm bequeath
 program spin pinned
+program spin burst
 spec movie 6ms/30ms
 spec one 15ms/25ms
 spec two 15ms/25ms
 spec walker 5ms/50ms
+spec burst 1ms/100ms 'revocable = true'
 spec storm 3ms/30ms 'revocable = true'
 spec bequeath 1ms/30ms 'inherit = true' 'revocable = true'
 start_daemon || { finish; exit; }
@@ -133,6 +135,22 @@ only_one() { [ "$(nr_admitted)" = 1 ]; }
 check a-cpu-fewer-one-promise "$(nr_admitted) of 3" until_true 5 only_one
 echo 1 > /sys/devices/system/cpu/cpu1/online
 check promised-again "" until_true 30 all_promised
+end_all
+
+say "many execs at once"
+# Whoever execs preempts others in the middle of theirs: none is left out, and none is matched twice.
+bg /job/guest-programs/hogs 4 0 1
+before=$(counter matched)
+for i in $(seq 40); do
+	burst=
+	for j in 1 2 3 4 5 6 7 8; do
+		chrt -o 0 $bin/burst 30 > /dev/null &
+		burst="$burst $!"
+	done
+	wait $burst
+done
+execs=$(($(counter matched) - before))
+check each-exec-is-matched-once "$execs matched, of 320" [ $execs = 320 ]
 end_all
 
 say "storms"

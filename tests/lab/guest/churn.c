@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * churn DIRECTORY MS SEED [PAUSE_US] - for that long, changes the domains in a directory of the cgroup tree at random:
+ * makes and removes them, up to four levels of three; gives and takes the CPU controller; sets weights, limits,
+ * policies and reservations; moves the processes of one into another. They begin in DIRECTORY/home, and are brought back
+ * there at the end, when all other domains are removed. Prints how often what was done.
+ */
+#define _GNU_SOURCE
+#include "lib.h"
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+enum { DEPTH = 4, WIDTH = 3 };
+
+static const char *top;
+static char home[PATH_MAX];
+
+static int say_to(const char *dir, const char *file, const char *text)
+{
+	char path[PATH_MAX];
+	int fd, done;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, file);
+	fd = open(path, O_WRONLY);
+	if (fd < 0)
+		return 0;
+	done = write(fd, text, strlen(text)) > 0;
+	close(fd);
+	return done;
+}
+
+/* A domain that may be there, at least one level below the top. */
+static const char *somewhere(void)
+{
+	static char place[2][PATH_MAX];
+	static int turn;
+	char *at = place[turn ^= 1];
+	int n = snprintf(at, PATH_MAX, "%s", top);
+
+	for (int level = 0; level < DEPTH && (!level || rand() % 2); level++) /* most are not deep: those are there */
+		n += snprintf(at + n, PATH_MAX - n, "/%c", 'a' + rand() % WIDTH);
+	return rand() % 6 ? at : home;
+}
+
+/* All processes of @from, or one, go to @to. */
+static int move(const char *from, const char *to, int all)
+{
+	char path[PATH_MAX], pid[32];
+	int moved = 0;
+	FILE *procs;
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", from);
+	procs = fopen(path, "r");
+	while (procs && fgets(pid, sizeof(pid), procs))
+		if ((all || rand() % 3 == 0) && say_to(to, "cgroup.procs", pid))
+			moved++;
+	if (procs)
+		fclose(procs);
+	return moved;
+}
+
+static int attribute(const char *at)
+{
+	static const char *const policies[] = { "sfq", "mtr", "wrr", "fair", "fifo" };
+	char text[64];
+
+	switch (rand() % 4) {
+	case 0:
+		snprintf(text, sizeof(text), "%d%%", 1 + rand() % 30);
+		return !setxattr(at, "trusted.aplomb.cpu", text, strlen(text), 0);
+	case 1:
+		snprintf(text, sizeof(text), "%dms/100ms", 1 + rand() % 30);
+		return !setxattr(at, "trusted.aplomb.cpu", text, strlen(text), 0);
+	case 2:
+		return !removexattr(at, "trusted.aplomb.cpu");
+	}
+	snprintf(text, sizeof(text), "%s", policies[rand() % 5]);
+	return !setxattr(at, "trusted.aplomb.policy", text, strlen(text), 0);
+}
+
+static const char *const actions[] = { "make",  "remove", "controller", "weight", "max",  "unlimited",
+				       "idle",  "some",   "all",        "attribute", "empty" };
+enum { NR_ACTIONS = sizeof(actions) / sizeof(*actions) };
+
+static int act(int action)
+{
+	const char *at = somewhere();
+	char text[64];
+
+	switch (action) {
+	case 0:
+		return !mkdir(at, 0755);
+	case 1:
+		return at != home && !rmdir(at);
+	case 2:
+		return say_to(at, "cgroup.subtree_control", rand() % 4 ? "+cpu" : "-cpu");
+	case 3:
+		snprintf(text, sizeof(text), "%d", rand() % 4 ? 1 + rand() % 300 : 1 + rand() % 10000);
+		return say_to(at, "cpu.weight", text);
+	case 4: /* at least 1 %, or nobody would be seen to go on */
+		snprintf(text, sizeof(text), "%d000 %d000", 2 + rand() % 50, 10 + rand() % 190);
+		return say_to(at, "cpu.max", text);
+	case 5:
+		return say_to(at, "cpu.max", "max");
+	case 6:
+		return say_to(at, "cpu.idle", rand() % 3 ? "0" : "1");
+	case 7:
+		return move(at, somewhere(), 0);
+	case 8:
+		return move(at, somewhere(), 1);
+	case 9:
+		return attribute(at);
+	case 10: /* empty it, and remove it at once */
+		return at != home && move(at, home, 1) && !rmdir(at);
+	}
+	return 0;
+}
+
+static int clear(const char *path, const struct stat *stat, int type, struct FTW *ftw)
+{
+	if (type == FTW_DP && strcmp(path, top) && strcmp(path, home)) {
+		do
+			move(path, home, 1);
+		while (rmdir(path) && errno == EBUSY);
+	}
+	return 0;
+}
+
+int main(int count, char **words)
+{
+	int64_t end = now() + number(count, words, 2, 1000) * MS, pause = number(count, words, 4, 1000);
+	long done[NR_ACTIONS] = {}, changes = 0;
+
+	if (count < 4)
+		return 2;
+	top = words[1];
+	snprintf(home, sizeof(home), "%s/home", top);
+	srand(atoi(words[3]));
+	while (now() < end) {
+		int action = rand() % NR_ACTIONS, success = act(action) > 0;
+
+		done[action] += success;
+		changes += success;
+		usleep(pause);
+	}
+	say_to(home, "cpu.max", "max");
+	say_to(home, "cpu.idle", "0");
+	say_to(home, "cpu.weight", "100");
+	removexattr(home, "trusted.aplomb.cpu");
+	removexattr(home, "trusted.aplomb.policy");
+	nftw(top, clear, 16, FTW_DEPTH | FTW_PHYS);
+	printf("changes=%ld", changes);
+	for (int i = 0; i < NR_ACTIONS; i++)
+		printf(" %s=%ld", actions[i], done[i]);
+	putchar('\n');
+	return 0;
+}

@@ -1,0 +1,56 @@
+# Part of domain_faults.sh: as many domains as there are places, and one more.
+least=${DOMAINS:-4094} # that many below the root, at least
+most=4096
+
+groups=64
+fill() { # makes domains until one finds no place: count of those that did, below the root
+	local i n=$groups before
+	before=$(counter limit)
+	for ((i = 0; i < groups; i++)); do mkdir $cg/m$i; echo +cpu > $cg/m$i/cgroup.subtree_control; done
+	for ((i = 0; i < least - groups; i++)); do echo $cg/m$((i % groups))/$i; done | chrt -o 0 xargs -n 64 mkdir
+	n=$least
+	[ "$(counter limit)" = "$before" ] || n="fewer than $least"
+	while [ "$(counter limit)" = "$before" ] && [ $n -le $((most + 1)) ]; do
+		more=m$((n % (groups - 2) + 2))/more$n
+		mkdir $cg/$more
+		n=$((n + 1))
+	done
+	echo "$((n - 1)) $more"
+}
+clear_all() { find $cg -mindepth 1 -depth -path "$cg/m*" -type d | chrt -o 0 xargs -n 64 rmdir; }
+
+say "as many as there are, and one more"
+from=$(now_ms)
+read -r count more <<< "$(fill)"
+check as-many-as-told "$count, in $(($(now_ms) - from)) ms; one more: $more" within "$least" "$count" $most
+check all-are-seen "$(domains) with those before, $alone" until_true 20 are_domains $((alone + count))
+check settled "$(($(now_ms) - from)) ms after the first" true
+a log --since 60s > $out/log.txt 2>&1
+check limit-is-told "$(grep 'all places' $out/log.txt | tail -n 1)" grep -q 'all places are taken' $out/log.txt
+a domain show "$more" > $out/show.txt 2>&1
+check one-more-is-none "$(cat $out/show.txt)" grep -q 'beyond a limit' $out/show.txt
+above=${more%/*}
+first=$(find $cg/$above -mindepth 1 -maxdepth 1 -name '[0-9]*' | head -n 1)
+first=${first#"$cg/"}
+weigh m1 300
+in_domain "$more" $hogs 1
+in_domain "$first" $hogs 1
+in_domain m1/1 $hogs 1
+ppm=$(share m1 "$above" 2)
+check full-shares "$ppm of m1 beside $above, 750000 due" within 735000 "$ppm" 765000
+ppm=$(share "$more" "$first" 2)
+check one-more-is-its-ancestors "$ppm of $more beside $first, 500000 due" within 480000 "$ppm" 520000
+a domain set /m7 cpu=20% > $out/set.txt 2>&1
+check full-reserves "$(cat $out/set.txt)" reserves m7 20
+end_all
+until_true 5 empty "$more"
+from=$(now_ms)
+clear_all
+check all-are-free "$(domains); removed in $(($(now_ms) - from)) ms" until_true 20 are_domains "$alone"
+from=$(now_ms)
+read -r again more <<< "$(fill)"
+check all-again "$again, were $count; in $(($(now_ms) - from)) ms" [ "$again" = "$count" ]
+check full-attached "$(state)" attached
+check full-daemon-goes-on "$(tail -n 1 $daemon_log)" daemon_goes_on
+clear_all
+check free-again "$(domains)" until_true 20 are_domains "$alone"

@@ -1,0 +1,116 @@
+# Issue 4, sections 1, 2 and 4: shares, cpu.max, cpu.idle, policies, reservations, the CLI. One CPU, exact time.
+. /job/guest/lib.sh
+. /job/guest/tree.sh
+
+say "domains that were there before"
+domain_of before
+weigh before 300
+start_daemon || { finish; exit; }
+in_domain before $hogs 1
+
+say "shares"
+domain_of a
+in_domain a $hogs 1
+ppm=$(share a before 4)
+check shares-one-to-three "$ppm, 250000 due" within 245000 "$ppm" 255000
+weigh a 900
+ppm=$(share a before 4)
+check weights-change "$ppm, 750000 due" within 745000 "$ppm" 755000
+a domain ls > $out/ls.txt 2>&1
+check ls-tells-weights "$(tr '\n' '|' < $out/ls.txt | head -c 300)" grep -Eq 'before.* 300' $out/ls.txt
+end_all
+gone a before
+
+say "depth"
+path=d1
+for level in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+	domain_of "$path"
+	path=$path/d
+done
+mkdir -p "$cg/$path"
+domain_of shallow
+in_domain "$path" $hogs 1
+in_domain shallow $hogs 3
+ppm=$(share shallow d1 8)
+check depth-16 "$ppm, 500000 due" within 495000 "$ppm" 505000
+end_all
+gone shallow
+while [ "$path" != . ]; do gone "$path"; path=$(dirname "$path"); done
+
+say "cpu.max"
+domain_of top; domain_of top/inner; domain_of other
+echo "20000 100000" > $cg/top/cpu.max
+in_domain top/inner $hogs 3
+in_domain other $hogs 1
+sleep 1
+ppm=$(had top 10) # a window that begins anywhere sees a burst more or less: 2 % of 10 s
+check quota "$ppm, 200000 due" within 196000 "$ppm" 204000
+echo "max 100000" > $cg/top/cpu.max
+ppm=$(share top other 3)
+check quota-is-lifted "$ppm, 500000 due" within 490000 "$ppm" 510000
+end_all
+say "system calls under a quota"
+echo "10000 100000" > $cg/top/cpu.max
+in_domain top/inner dd if=/dev/zero of=/dev/null bs=64k
+in_domain top/inner dd if=/dev/zero of=/dev/null bs=1
+in_domain other $hogs 1
+sleep 1
+ppm=$(had top 10)
+check quota-of-system-calls "$ppm, 100000 due" within 97000 "$ppm" 103000
+end_all
+gone top/inner top other
+
+say "cpu.idle"
+domain_of idle; domain_of busy
+echo 1 > $cg/idle/cpu.idle
+in_domain idle $hogs 3
+in_domain busy $hogs 1
+ppm=$(had idle 4)
+check idle-gets-little "$ppm" within 500 "$ppm" 10000
+end_all
+gone idle busy
+
+say "a bomb in one domain"
+domain_of calm; domain_of bomb
+in_domain calm $hogs 1
+in_domain bomb $hogs 100 0 1
+sleep 1
+ppm=$(share calm bomb 4)
+check bomb-stays-inside "$ppm, 500000 due" within 490000 "$ppm" 510000
+end_all
+
+say "policies and reservations, by the CLI"
+nobody_left() { ! grep -q . $cg/bomb/cgroup.procs; }
+until_true 5 nobody_left
+a domain set /calm cpu=60% > $out/set.txt 2>&1
+status=$?
+check set-fraction "$(cat $out/set.txt)" [ $status = 0 ]
+in_domain calm $hogs 1
+in_domain bomb $hogs 3
+ppm=$(share calm bomb 4)
+check reserved-fraction "$ppm, 800000 due" within 790000 "$ppm" 810000
+a domain set /bomb cpu=50% > $out/set.txt 2>&1
+status=$?
+check too-much-is-refused "$(cat $out/set.txt)" [ $status != 0 ]
+for policy in mtr wrr sfq; do
+	a domain set / policy=$policy > $out/set.txt 2>&1
+	ppm=$(share calm bomb 4)
+	# round-robin's quantum of 20 ms ends at a tick of 4
+	low=780000
+	[ $policy = wrr ] && low=650000
+	check "reserved-under-$policy" "$ppm, 800000 due; $(cat $out/set.txt)" within $low "$ppm" 820000
+done
+end_all
+gone calm bomb
+
+say "ephemeral"
+a domain create /short --ephemeral > $out/create.txt 2>&1
+a domain run /short -- true > $out/run.txt 2>&1
+short_gone() { [ ! -d $cg/short ]; }
+check ephemeral-goes "$(cat $out/create.txt $out/run.txt)" until_true 10 short_gone
+
+check still-attached "$(state)" attached
+a domain ls --json > $out/ls.json
+stop_daemon
+check stock-again "" until_true 5 stock
+finish

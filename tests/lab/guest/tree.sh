@@ -1,0 +1,38 @@
+# tree.sh - domains by their directories. Sourced by bash, after lib.sh.
+cg=/sys/fs/cgroup
+domain_of() { mkdir -p "$cg/$1"; echo +cpu > "$cg/$(dirname "$1")/cgroup.subtree_control" 2> /dev/null; } # PATH
+weigh() { echo "$2" > "$cg/$1/cpu.weight"; }
+in_domain() { # PATH WORD…: in the background
+	local path=$1
+	shift
+	chrt -o 0 sh -c 'echo $$ > "$0/cgroup.procs"; exec "$@"' "$cg/$path" "$@" > /dev/null 2>&1 < /dev/null &
+	pids+=($!)
+}
+used() { sed -n 's/^usage_usec //p' "$cg/$1/cpu.stat"; } # PATH: us
+gone() { # PATH…: empty and removed
+	local path
+	for path; do until_true 5 rmdir "$cg/$path"; done
+}
+# PATH SECONDS: ppm of the CPU that it has from now on, by the machine's clock
+had() {
+	local u0 u1 t0 t1
+	t0=$(date +%s%N) u0=$(used "$1")
+	sleep "$2"
+	t1=$(date +%s%N) u1=$(used "$1")
+	echo $(((u1 - u0) * 1000000000 / (t1 - t0)))
+}
+# PATH OTHER SECONDS: ppm of what both have from now on (the job itself takes a percent)
+share() {
+	local u0 u1 o0 o1
+	u0=$(used "$1") o0=$(used "$2")
+	sleep "$3"
+	u1=$(used "$1") o1=$(used "$2")
+	echo $(((u1 - u0) * 1000000 / (u1 - u0 + o1 - o0)))
+}
+# What the daemon says of a domain
+shown() { a domain show "$1" --over 100ms --json | sed -n "s/^  \"$2\": \"*\([^\",]*\)\"*,*\$/\1/p"; } # DOMAIN FIELD
+field_is() { [ "$(shown "$1" "$2")" = "$3" ]; }
+reserves() { a domain show "$1" --over 100ms --json | grep -q "\"fraction\": ${2}0000,*$"; } # DOMAIN PERCENT
+
+echo +cpu > $cg/cgroup.subtree_control
+hogs=/job/guest-programs/hogs
