@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).resolve().parents[1]
-PAPERS = ("redline", "eclipse", "qlinux", "kato")
+PAPERS = ("redline", "eclipse", "qlinux", "kato", "tree")  # tree: of no paper, the domain tree as systemd makes it
 
 # samples[scheduler][step] is what the experiment's `read` made of that step: plain data, as it is in the JSON.
 Samples = Mapping[str, Mapping[str, Mapping[str, Any]]]

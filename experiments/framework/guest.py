@@ -137,7 +137,7 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
         folder = Path(name)
         plan = [shlex.join(["step", step.name, step.profile, *step.words]) for step in boot.steps]
         (folder / "plan").write_text("\n".join(plan) + "\n")
-        inputs: list[Path | tuple[Path, str]] = [GUEST / "job", GUEST / "harness.sh", folder / "plan"]
+        inputs: list[Path | tuple[Path, str]] = [GUEST / "job", GUEST / "harness.sh", GUEST / "domains.sh", folder / "plan"]
         inputs += experiment.inputs
         inputs += sorted(path for path in WORKLOADS.iterdir() if os.access(path, os.X_OK) and path.is_file())
         command = ["/job/job"]

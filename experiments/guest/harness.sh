@@ -297,6 +297,7 @@ daemon_switches() { # context switches of all threads of the daemon so far; 0 if
 	cat /proc/$scheduler_pid/task/*/status | awk '/ctxt_switches/ { n += $2 } END { print n + 0 }'
 }
 
+. /job/domains.sh
 ulimit -l unlimited
 ulimit -n 65536
 trap stop_scheduler EXIT

@@ -1,0 +1,180 @@
+# domains.sh - domains (cgroups) in the guest: making them, running programs in them, sampling what they get.
+#
+# The same under every scheduler: weights and limits are the kernel's own files (cpu.weight, cpu.max). What only aplomb
+# has, policies and reservations, goes through domain_set, the one place that knows aplomb's command; elsewhere it does nothing,
+# and an experiment gives weights instead. harness.sh sources this.
+cgroups=/sys/fs/cgroup
+made=()    # folders, in the order in which they were made
+started=() # processes in them that the harness started
+reserved=() # those that have a reservation
+
+# domain_set PATH KEY=VALUE…: policy= and cpu= (a reservation) of a domain; PATH as in cgroup files, from the root (/media)
+domain_set() {
+	[ "$SCHEDULER" = aplomb ] || return 0
+	timeout 10 /job/aplomb domain set "$@" > "$out/domain-set" 2>&1 || fail "$name: aplomb domain set $*: $(tail -n 2 "$out/domain-set")"
+}
+
+# domain PATH[,KEY=VALUE…]: make it, with what is above it. Keys: weight, max (as cpu.max: quota/period, with a slash), idle;
+# policy and cpu, for aplomb only. Others are not for here. PATH without a slash in front.
+domain() {
+	local path=${1%%,*} rest=${1#"${1%%,*}"} above=$cgroups step key
+	local IFS=/
+	for step in $path; do
+		[ "$above" = "$cgroups" ] || [[ " $(< "$above/cgroup.subtree_control") " = *" cpu "* ]] ||
+			echo +cpu > "$above/cgroup.subtree_control" || fail "$name: $above: no cpu controller below"
+		above=$above/$step
+		[ -d "$above" ] && continue
+		mkdir "$above" || fail "$name: $above cannot be made"
+		made+=("$above")
+	done
+	IFS=,
+	for key in $rest; do
+		case $key in
+		weight=*) echo "${key#*=}" > "$above/cpu.weight" || fail "$name: $above: $key" ;;
+		max=*) key=${key#*=}; echo "${key/\// }" > "$above/cpu.max" || fail "$name: $above: cpu.max $key" ;;
+		idle=*) echo "${key#*=}" > "$above/cpu.idle" || fail "$name: $above: $key" ;;
+		policy=* | cpu=*)
+			domain_set "/$path" "$key"
+			[[ $key != cpu=* ]] || reserved+=("/$path")
+			;;
+		esac
+	done
+}
+
+# in_domain PATH WORD…: become a program in that domain, an ordinary task. It enters before it leaves real-time
+# priority: as an ordinary task it might wait long to get there.
+in_domain() {
+	echo $BASHPID > "$cgroups/$1/cgroup.procs" || exit 125
+	shift
+	exec chrt -o 0 "$@"
+}
+
+end_domains() { # end what runs in them and remove them, the last one first
+	local i tries
+	for ((i = 0; i < ${#made[@]}; i++)); do
+		[ "${made[i]%/*}" = "$cgroups" ] && echo 1 > "${made[i]}/cgroup.kill"
+	done
+	# given back by hand: the daemon hears of a folder's end later than the next step may ask for its own
+	for ((i = ${#reserved[@]} - 1; i >= 0; i--)); do domain_set "${reserved[i]}" cpu=none; done
+	reserved=()
+	for ((i = ${#made[@]} - 1; i >= 0; i--)); do
+		for tries in $(seq 100); do rmdir "${made[i]}" 2> /dev/null && break; sleep 0.05; done
+		[ -d "${made[i]}" ] && fail "$name: ${made[i]} cannot be removed"
+	done
+	made=()
+	[ ${#started[@]} = 0 ] || wait "${started[@]}" 2> /dev/null # not for all: the scheduler's daemon is a child, too
+	started=()
+}
+
+# domains SETTLE INTERVAL_MS COUNT EVENTS -- DOMAIN[,KEY=VALUE…] [WORD…] -- …: domains with a program each; after SETTLE seconds
+# sample what they use of the CPU (sampler.c) into samples.json. All domains are made before the first program starts.
+# Keys beside those of `domain`: progress=FILE (inf's counters), wait=1 (end when this program has ended, whatever it
+# prints is in PATH.out, / as -), late=1 (starts when the others have run for SETTLE).
+# EVENTS: - or SECONDS:SIGNAL:PATH,… from the first sample on: the signal goes to all processes of the domain.
+domains() {
+	local settle=$1 interval=$2 count=$3 events=$4 group words=() all=() late=() waits=() samplers=() n=0 i one
+	shift 4
+	while [ $# -gt 0 ]; do # groups, as "FIRST LAST" in the words
+		shift
+		all+=(${#words[@]})
+		while [ $# -gt 0 ] && [ "$1" != -- ]; do words+=("$1"); shift; done
+	done
+	all+=(${#words[@]})
+	n=$((${#all[@]} - 1))
+	for ((i = 0; i < n; i++)); do domain "${words[all[i]]}"; done
+	for ((i = 0; i < n; i++)); do
+		group=${words[all[i]]}
+		[ $((all[i + 1] - all[i])) -gt 1 ] || continue
+		one=${group#*,progress=}
+		if [ "$one" = "$group" ]; then samplers+=("$cgroups/${group%%,*}"); else samplers+=("$cgroups/${group%%,*}=${one%%,*}"); fi
+		if [[ $group, = *,late=1,* ]]; then late+=($i); else start_group $i; fi
+	done
+	sleep "$settle"
+	for i in "${late[@]}"; do start_group $i; done
+	[ ${#late[@]} = 0 ] || sleep 0.1 # until they are where they belong
+	if [ "$count" != 0 ]; then
+		/job/sampler "$interval" "$count" "${samplers[@]}" > "$out/samples.json" 2> "$out/sampler.err" &
+		one=$!
+		[ "$events" = - ] || signal_domains "$events"
+		wait $one || fail "$name: sampler: $(cat "$out/sampler.err")"
+	fi
+	for i in "${waits[@]}"; do wait $i || fail "$name: a program failed: $(cat "$out"/*.err | head -c 300)"; done
+	for ((i = 0; i < n; i++)); do
+		group=${words[all[i]]%%,*}
+		cat "$cgroups/$group/cpu.stat" > "$out/${group//\//-}.stat"
+	done
+	end_domains
+}
+start_group() { # INDEX: the program of a group, from the variables of `domains`
+	local group=${words[all[$1]]} file
+	file=${group%%,*}
+	file=$out/${file//\//-}
+	( in_domain "${group%%,*}" "${words[@]:all[$1]+1:all[$1 + 1]-all[$1]-1}" > "$file.out" 2> "$file.err" < /dev/null ) &
+	started+=($!)
+	[[ $group, != *,wait=1,* ]] || waits+=($!)
+}
+signal_domains() { # EVENTS
+	local event at=0 seconds rest pid IFS=,
+	for event in $1; do
+		seconds=${event%%:*}
+		rest=${event#*:}
+		sleep $((seconds - at))
+		at=$seconds
+		while read -r pid; do kill -"${rest%%:*}" "$pid"; done < "$cgroups/${rest#*:}/cgroup.procs"
+	done
+}
+
+# disk LATENCY_US: /dev/nullb0, a disk of the kernel's own (null_blk: blocks of zeros) that serves one request at a time, each in
+# LATENCY_US by a timer of the guest. A disk of the emulator would take the host's time, which passes differently.
+disk() {
+	[ -b /dev/nullb0 ] && { [ "$disk_now" = "$1" ] && return; modprobe -r null_blk; }
+	modprobe null_blk nr_devices=1 queue_mode=2 submit_queues=1 hw_queue_depth=1 irqmode=2 completion_nsec=$(($1 * 1000)) \
+		gb=1 bs=4096 || fail "$name: no null_blk"
+	disk_now=$1
+}
+disk_now=
+
+# on_disk LATENCY_US WORD…: `domains` with that disk
+on_disk() {
+	disk "$1"
+	shift
+	domains "$@"
+}
+
+# web SETTLE INTERVAL_MS COUNT SECONDS CLIENTS WEIGHT WEIGHT: two web servers (nginx), each in a domain of that weight, overloaded by
+# so many clients each (ab) from a third domain. Each server is one process and compresses a page for each request, so it
+# is the CPU that it needs. What ab says is in clients-0.out and clients-1.out.
+web() {
+	local settle=$1 interval=$2 count=$3 seconds=$4 clients=$5 number port words=()
+	shift 5
+	mkdir -p /tmp/web /var/log/nginx
+	seq 1 4000 > /tmp/web/page.txt
+	for number in 0 1; do
+		port=$((8001 + number))
+		cat > /tmp/web/$number.conf <<-END
+			daemon off;
+			master_process off;
+			user root;
+			pid /tmp/web/$number.pid;
+			error_log /tmp/web/$number.log;
+			events { worker_connections 256; }
+			http {
+				access_log off;
+				gzip on;
+				gzip_comp_level 6;
+				gzip_http_version 1.0; # which ab speaks
+				gzip_types text/plain;
+				types { text/plain txt; }
+				server { listen 127.0.0.1:$port; root /tmp/web; }
+			}
+		END
+		words+=(-- "web$number,weight=$1" nginx -c "/tmp/web/$number.conf")
+		shift
+	done
+	for number in 0 1; do # the clients need little, and must not be what is short
+		words+=(-- "clients/c$number,late=1,wait=1" ab -q -r -c "$clients" -t "$seconds" -n 10000000 -H "Accept-Encoding: gzip" \
+			"http://127.0.0.1:$((8001 + number))/page.txt")
+	done
+	domains "$settle" "$interval" "$count" - -- clients,weight=1000 "${words[@]}"
+	cp /tmp/web/*.log "$out"
+}
