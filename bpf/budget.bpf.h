@@ -115,7 +115,9 @@ static __noinline bool reserved_running(struct task_ctx *t, struct server *s, u3
 	yield_to_earlier(cpu, deadline);
 	if (nr_cpus > 1) {
 		help_first(DSQ_EDF(cpu));
-		help_first(DSQ_FAIR);
+		help_first(tree_on ? DSQ_DOMAIN(0) : DSQ_FAIR);
+		if (tree_on && tree_waiting)
+			wake_idle();
 	}
 	return true;
 }
@@ -219,7 +221,7 @@ static __noinline void reserved_settle(struct task_struct *prev, u32 cpu)
 	struct server *s = server_at(c->slot);
 	struct task_ctx *t = task_ctx(prev);
 
-	fair_charge(prev, cpu, c, ran);
+	fair_charge(prev, cpu, c, ran, false);
 	if (s && s->info.generation == c->generation)
 		reserved_stopping(s, t, cpu, ran, true);
 	if (!c->by_right)

@@ -60,6 +60,23 @@ static __always_inline void emit_task(u32 type, struct task_struct *p, u32 spec_
 	bpf_ringbuf_submit(e, 0);
 }
 
+/* A decision about no task. */
+static __always_inline void emit_plain(u32 type, u64 a, u64 b, u64 c)
+{
+	struct event *e = event_begin(type);
+
+	if (!e)
+		return;
+	e->cpu = -1;
+	e->pid = 0;
+	e->spec_id = 0;
+	e->a = a;
+	e->b = b;
+	e->c = c;
+	__builtin_memset(e->comm, 0, COMM_LEN);
+	bpf_ringbuf_submit(e, 0);
+}
+
 /* What Listing 1 did to @s: count it, and tell it if it is news in this second. */
 static __noinline void emit_change(struct server *s, u32 change, u64 now)
 {

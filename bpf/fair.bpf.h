@@ -1,69 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * fair.bpf.h - the fair layer: all that runs by no reservation. Theory: policy/fair.h.
- *
- * One queue for the machine, by virtual time, so that no CPU idles while a task waits and shares hold for
- * the machine; and one per CPU for tasks that may run nowhere else. A task's virtual time is its
- * scx.dsq_vtime, so best-effort tasks need no context of ours.
+ * fair.bpf.h - the fair layer: all that runs by no reservation. Theory: policy/fair.h, and tree.bpf.h with domains.
  */
 #ifndef APLOMB_FAIR_BPF_H
 #define APLOMB_FAIR_BPF_H
 
-#include "state.bpf.h"
-
-/* CPUs that have gone off line and are passed over in one search for an idle one. */
-#define MAX_GONE 8
-
-/* Tied to one CPU of several? (With one CPU the machine's queue is that CPU's.) */
-static __always_inline bool pinned(const struct task_struct *p)
-{
-	return nr_cpus > 1 && p->nr_cpus_allowed == 1;
-}
-
-/* The virtual time of the queue that @p belongs to. */
-static __always_inline u64 *fair_clock(const struct task_struct *p, struct cpu_ctx *c)
-{
-	return pinned(p) ? &c->pinned_now : &fair_now;
-}
-
-static __always_inline bool fair_waiting(u32 cpu)
-{
-	return scx_bpf_dsq_nr_queued(DSQ_FAIR) || (nr_cpus > 1 && scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu)));
-}
-
-/* Where @p joins @dsq, whose virtual time is @now. */
-static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
-{
-	u64 v = fair_place(p->scx.dsq_vtime, now);
-
-	if (time_before(now + FAIR_SLICE_NS, v)) { /* in debt; how far that may go depends on the queue */
-		u64 latest = now + fair_debt(scx_bpf_dsq_nr_queued(dsq));
-
-		if (time_before(latest, v))
-			v = latest;
-	}
-	return v;
-}
-
-/*
- * @p waits for a CPU that is busy with other things: an idle one may help. A CPU that is off line may count
- * as idle still; once picked it does no more.
- */
-static __noinline void ask_idle(struct task_struct *p)
-{
-	u32 i;
-
-	bpf_for(i, 0, MAX_GONE) {
-		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-
-		if (idle < 0)
-			return;
-		if (cpu_ctx(idle)->online) {
-			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-			return;
-		}
-	}
-}
+#include "members.bpf.h"
 
 /*
  * Put @p, which waits nowhere, into its fair queue; wake a CPU for it if one is idle, unless somebody has
@@ -77,12 +19,18 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 {
 	s32 cpu = task_cpu(p);
 
+	if (tree_on && tree_enqueue(p, enq_flags, looked))
+		return;
 	if ((enq_flags & SCX_ENQ_WAKEUP) && (nr_cpus == 1 || pinned(p)) && !fair_waiting(cpu)) {
 		p->scx.dsq_vtime = fair_place(p->scx.dsq_vtime, *fair_clock(p, cpu_ctx(cpu)));
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
 		return;
 	}
 	if (pinned(p)) {
+		if (!cpu_ctx(cpu)->online) { /* from its local queue the kernel takes it elsewhere */
+			dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
+			return;
+		}
 		dsq_insert_vtime(p, DSQ_PINNED(cpu), FAIR_SLICE_NS,
 				 fair_vtime(p, DSQ_PINNED(cpu), cpu_ctx(cpu)->pinned_now), enq_flags);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -114,51 +62,44 @@ static __always_inline u32 fair_weight(const struct task_struct *p)
 }
 
 /* @p ran for @ran ns on @cpu, by right or not: all of it counts against its share. */
-static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran)
+static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
+					bool sleeps)
 {
 	u32 waiting;
 
-	p->scx.dsq_vtime += fair_cost(ran, fair_weight(p));
+	if (!tree_on || branch(c->leaf)->policy != DOMAIN_FIFO)
+		p->scx.dsq_vtime += fair_cost(ran, fair_weight(p));
+	if (tree_on)
+		tree_charge(cpu, ran, sleeps);
 	if (nr_cpus == 1)
 		return;
 	waiting = scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu));
 	if (pinned(p))
 		fair_pair_charge(&c->pair, 1, ran, waiting + 1);
 	else if (waiting)
-		fair_pair_charge(&c->pair, 0, ran, scx_bpf_dsq_nr_queued(DSQ_FAIR) / nr_cpus + 1);
+		fair_pair_charge(&c->pair, 0, ran,
+				 (tree_on ? tree_waiting : scx_bpf_dsq_nr_queued(DSQ_FAIR)) / nr_cpus + 1);
 }
 
-/* What became of the CPU when the fair layer was asked for work. */
-enum fair_choice {
-	FAIR_NONE = 0,
-	FAIR_TAKEN = 1, /* a task from a queue is sent */
-	FAIR_KEPT = 2   /* the one that runs goes on */
-};
-
-/*
- * @prev used up its slice and is in no queue while dispatch chooses. If it is still furthest behind it
- * goes on; otherwise two tasks would take turns whatever their weights are. Not for one with a server,
- * whose accounts are settled when it stops; nor between the two queues, where fair_pair decides.
- */
-static __noinline bool fair_keeps(struct task_struct *prev, u32 cpu)
+/* Does @prev go on? Not one with a server, whose accounts are settled when it stops; nor between the two queues,
+ * where fair_pair decides. */
+static __always_inline bool fair_keeps(struct task_struct *prev, u32 cpu)
 {
-	u64 dsq = pinned(prev) ? DSQ_PINNED(cpu) : DSQ_FAIR;
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *head = NULL;
-	bool keep;
-
 	if (nr_cpus > 1 && scx_bpf_dsq_nr_queued(pinned(prev) ? DSQ_FAIR : DSQ_PINNED(cpu)))
 		return false;
-	if (!bpf_iter_scx_dsq_new(&it, dsq, 0))
-		head = bpf_iter_scx_dsq_next(&it);
-	keep = !head || time_before(prev->scx.dsq_vtime, head->scx.dsq_vtime);
-	bpf_iter_scx_dsq_destroy(&it);
-	return keep;
+	return still_first(prev, pinned(prev) ? DSQ_PINNED(cpu) : DSQ_FAIR);
 }
 
 /* Choose the next task for @cpu; @prev runs still, and could go on, or is NULL. */
 static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev)
 {
+	if (tree_on) {
+		u32 choice = domains_dispatch(cpu, c, prev);
+
+		if (choice == FAIR_KEPT)
+			fair_running(prev, c);
+		return choice;
+	}
 	if (prev && fair_keeps(prev, cpu)) {
 		prev->scx.slice = FAIR_SLICE_NS;
 		fair_running(prev, c);

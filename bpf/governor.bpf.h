@@ -13,7 +13,8 @@
  * Where we differ: placement takes the CPU with the least max(R_load, S_load), since several programs
  * launched within a second would all see the same R_load. What is guaranteed there (guarantee.bpf.h) is
  * added to both. Rejected tasks may be reactivated like revoked ones, or a program that was started at a bad
- * moment would stay second class for life.
+ * moment would stay second class for life. Those who wait for a promise are tried one a second, in the seconds
+ * that end no window.
  */
 #ifndef APLOMB_GOVERNOR_BPF_H
 #define APLOMB_GOVERNOR_BPF_H
@@ -351,6 +352,7 @@ static __noinline void rescue(u32 cpu)
 			if (t)
 				t->by_right = RIGHT_NONE;
 			moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_FAIR, 0);
+			tree_legacy = 1;
 			ask_idle(p);
 		}
 		bpf_iter_scx_dsq_destroy(&it);

@@ -76,6 +76,7 @@ void OPS(aplomb_cpu_offline, s32 cpu)
 	u32 slot;
 
 	cpu_ctx(cpu)->online = 0;
+	nr_online--;
 	bpf_for(slot, 1, nr_slots) {
 		struct server *s = server_at(slot);
 		struct task_struct *p;
@@ -98,6 +99,7 @@ void OPS(aplomb_cpu_offline, s32 cpu)
 void OPS(aplomb_cpu_online, s32 cpu)
 {
 	cpu_ctx(cpu)->online = 1;
+	nr_online++;
 	cpu_ctx(cpu)->deadline = TIME_NEVER;
 }
 

@@ -16,13 +16,16 @@
 #include "policy/wmr.h"
 
 enum limits {
-	MAX_CPUS = 1024,      /* possible CPUs; attach is refused above */
-	MAX_SPECS = 8192,     /* matchers; user space refuses the spec that does not fit */
-	MAX_SERVERS = 4096,   /* interactive tasks at a time; one more stays best-effort (EV_LIMIT) */
-	COMM_LEN = 16,        /* TASK_COMM_LEN */
-	ARGS_SCANNED = 8,     /* arguments after argv[0] that a matcher may name */
-	ARG_BYTES = 256,      /* bytes of the argument area that are looked at */
-	CGROUP_BYTES = 128,   /* bytes of the leaf cgroup's name that are looked at */
+	MAX_CPUS = 1024,    /* possible CPUs; attach is refused above */
+	MAX_SPECS = 8192,   /* matchers; user space refuses the spec that does not fit */
+	MAX_SERVERS = 4096, /* interactive tasks at a time; one more stays best-effort (EV_LIMIT) */
+	COMM_LEN = 16,      /* TASK_COMM_LEN */
+	ARGS_SCANNED = 8,   /* arguments after argv[0] that a matcher may name */
+	ARG_BYTES = 256,    /* bytes of the argument area that are looked at */
+	CGROUP_BYTES = 128, /* bytes of the leaf cgroup's name that are looked at */
+	MAX_DOMAINS =
+		4096, /* slots, with the root's and PASSING's; tasks of one more are an ancestor's (EV_LIMIT) */
+	MAX_DEPTH = 16,       /* levels below the root; tasks deeper are those of the ancestor there */
 	EVENT_BYTES = 1 << 20 /* ring buffer; when full, events are dropped and counted (EV_LOST) */
 };
 
@@ -100,7 +103,74 @@ enum event_type {
 	EV_LIMIT = 11,      /* a: enum limits value reached: MAX_SERVERS; task stays best-effort */
 	EV_LOST = 12,       /* counter only: events dropped because the ring buffer was full */
 	EV_GUARANTEED = 13, /* a: CPUs it is spread over, b: promised on .cpu before, c: B_i; ppm */
-	NR_EVENTS = 14
+	EV_DOMAIN = 14,     /* a domain was changed: a: cgroup id, b: enum domain_change, c: its new value */
+	NR_EVENTS = 15
+};
+
+/*
+ * Which policy orders the members of a domain: its child domains, and its own threads as one more. DEFAULT is
+ * SFQ among domains and FAIR among threads. FAIR and FIFO are for threads; a domain with children that is
+ * set to one of them still orders the children by SFQ.
+ */
+enum domain_policy {
+	DOMAIN_DEFAULT = 0,
+	DOMAIN_SFQ = 1,  /* policy/sfq.h */
+	DOMAIN_MTR = 2,  /* policy/mtr.h */
+	DOMAIN_WRR = 3,  /* policy/wrr.h */
+	DOMAIN_FAIR = 4, /* policy/fair.h */
+	DOMAIN_FIFO = 5,
+	NR_DOMAIN_POLICIES = 6
+};
+
+enum domain_state {
+	DOMAIN_FREE = 0,
+	DOMAIN_LIVE = 1,
+	DOMAIN_GONE = 2 /* its cgroup has gone, tasks of it have not */
+};
+
+/* What user space sees of a domain: the first member of the values of map `domains`. Slot 0 is the root. */
+struct domain_info {
+	u64 cgid;         /* the cgroup's id: the inode number of its directory */
+	u64 ran_ns;       /* CPU time of all tasks in it and below, since it came */
+	u64 throttled_ns; /* time it had to wait for the next period of cpu.max, in all */
+	u64 throttled;    /* times */
+	u64 quota_ns;     /* cpu.max, of each period, over all CPUs; 0: no limit */
+	u64 period_ns;    /* cpu.max */
+	u64 burst_ns;     /* cpu.max.burst */
+	u64 runtime_ns;   /* reservation C every T of one CPU; */
+	u64 interval_ns;  /* T, 0: none */
+	u32 reserved_ppm; /* reservation: fraction of the machine; 0: none */
+	u32 share_ppm;    /* of the machine, that it is due while everybody else wants his too */
+	u32 weight;       /* cpu.weight, 1 to 10,000 */
+	u32 idle;         /* cpu.idle */
+	u32 policy;       /* enum domain_policy, as set */
+	u32 state;        /* enum domain_state */
+	u32 slot;         /* its index in `domains` */
+	u32 parent;       /* slot */
+	u32 depth;        /* 0: the root */
+	u32 children;     /* domains right below */
+	u32 waiting;      /* its own tasks that wait for a CPU */
+	u32 is_throttled; /* has used up cpu.max */
+};
+
+/* Bits of domain_args.change */
+enum domain_change {
+	SET_POLICY = 1,
+	SET_FRACTION = 2,   /* reserved_ppm */
+	SET_RESERVATION = 4 /* runtime_ns, interval_ns */
+};
+
+/* Argument and answer of the syscall program `domain_set` */
+struct domain_args {
+	u64 cgid;
+	u64 runtime_ns; /* 0 with interval_ns 0: none */
+	u64 interval_ns;
+	u32 change;       /* enum domain_change, one of them */
+	u32 policy;       /* enum domain_policy */
+	u32 reserved_ppm; /* 0: none */
+	s32 result;       /* 0; -ENOENT: no such domain; -EINVAL; -ENOSPC: see below */
+	u32 taken_ppm;    /* answer: reserved by others beside it */
+	u32 limit_ppm;    /* answer: the most that may be reserved there */
 };
 
 /* What user space sees of a server: the first member of the values of map `servers`. */

@@ -40,6 +40,10 @@ struct bpf_timer {
 	u64 __opaque[2];
 } __attribute__((aligned(8)));
 
+struct bpf_task_work {
+	u64 __opaque;
+} __attribute__((aligned(8)));
+
 #ifdef APLOMB_HOST /* the simulator: crates/sim */
 #include "host.h"
 #define CPUMASK_WORDS 16
@@ -49,6 +53,8 @@ struct bpf_timer {
 #include <bpf/bpf_core_read.h>
 #define CPUMASK_WORDS 1 /* only passed on, never looked into */
 #define SETTING const volatile
+/* A function that the verifier looks at once, by itself, not anew at each call: for what is long and called often. */
+#define VERIFIED_ONCE __attribute__((noinline))
 #define OPS(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
 #endif
@@ -70,9 +76,11 @@ enum {
 };
 
 enum {
+	ENOENT = 2,
 	ESRCH = 3,
 	EINVAL = 22,
 	ENOSPC = 28,
+	PF_EXITING = 0x00000004,
 	PF_KTHREAD = 0x00200000,
 	TASK_COMM_LEN = 16,
 };
@@ -242,6 +250,14 @@ struct sched_ext_ops {
 	void (*cpu_offline)(s32 cpu);
 	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
+	void (*disable)(struct task_struct *p);
+	s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
+	void (*cgroup_exit)(struct cgroup *cgrp);
+	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
+	void (*cgroup_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us,
+				     u64 burst_us);              /* 6.17 */
+	void (*cgroup_set_idle)(struct cgroup *cgrp, bool idle); /* 6.19 */
 	s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *info);
 	u64 flags;
@@ -292,6 +308,14 @@ extern void scx_bpf_dsq_insert_vtime___v1(struct task_struct *p, u64 dsq, u64 sl
 					  u64 enq_flags) __ksym __weak;
 extern bool scx_bpf_dsq_move_to_local___v2___k(u64 dsq, u64 enq_flags) __ksym __weak;
 extern bool scx_bpf_dsq_move_to_local___v1(u64 dsq) __ksym __weak;
+
+#ifndef APLOMB_HOST
+/* 7.0 (6.18 has it by another name, with one argument more: it counts as lacking it) */
+extern int bpf_task_work_schedule_resume(struct task_struct *p, struct bpf_task_work *work, void *map__map,
+					 int (*callback)(void *map, void *key, void *value)) __ksym __weak;
+#define task_work_exists() bpf_ksym_exists(bpf_task_work_schedule_resume)
+#define task_work_resume(p, work, map, callback) bpf_task_work_schedule_resume(p, work, map, callback)
+#endif
 
 static __always_inline void dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags)
 {

@@ -18,6 +18,8 @@
 #include "budget.bpf.h"
 #include "hotplug.bpf.h"
 #include "reserve.bpf.h"
+#include "domain.bpf.h"
+#include "rescue.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -28,6 +30,11 @@ s32 OPS(aplomb_init_task, struct task_struct *p, struct scx_init_task_args *args
 	struct task_ctx *pt, *t;
 	struct server *s;
 
+	if (tree_on && args->cgroup) {
+		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (t)
+			t->domain = slot_of(args->cgroup);
+	}
 	if (!args->fork || !reserved_on)
 		return 0;
 	parent = bpf_get_current_task_btf();
@@ -59,16 +66,27 @@ s32 OPS(aplomb_init_task, struct task_struct *p, struct scx_init_task_args *args
  */
 void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
-	struct task_ctx *t = task_ctx_if_any(p);
+	struct task_ctx *t = task_ctx(p);
 
 	if (t && t->slot)
 		task_leave(t);
+	if (t && t->queued)
+		tree_leave(t);
 }
 
 void OPS(aplomb_enable, struct task_struct *p)
 {
 	look_at_callback();
-	p->scx.dsq_vtime = fair_start(fair_now);
+	p->scx.dsq_vtime = fair_start(tree_on ? branch(domain_of_task(p))->now : fair_now);
+}
+
+/* It goes to another class of the kernel's. */
+void OPS(aplomb_disable, struct task_struct *p)
+{
+	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
+
+	if (t && t->queued)
+		tree_leave(t);
 }
 
 s32 OPS(aplomb_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -86,7 +104,7 @@ s32 OPS(aplomb_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 			return s->info.cpu;
 	}
 	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
-	if (idle)
+	if (idle && !(tree_on && branch(domain_of_task(p))->limited))
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, 0);
 	return cpu;
 }
@@ -97,7 +115,8 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (t && reserved_enqueue(p, t, enq_flags))
 		return;
-	if (enq_flags & SCX_ENQ_LAST) { /* nobody else is there, and dispatch did not let it go on */
+	if ((enq_flags & SCX_ENQ_LAST) &&
+	    !tree_on) { /* nobody else is there, and dispatch did not let it go on */
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
 		return;
 	}
@@ -119,7 +138,7 @@ static __always_inline void settle(struct task_struct *prev, u32 cpu, struct cpu
 	u64 ran = prev->se.sum_exec_runtime - c->exec_start;
 
 	c->exec_start += ran;
-	fair_charge(prev, cpu, c, ran);
+	fair_charge(prev, cpu, c, ran, false);
 	if (reserved_on)
 		background_ran(c, ran);
 }
@@ -145,6 +164,9 @@ static __always_inline bool turn_dispatch(u32 cpu, struct cpu_ctx *c, struct tas
 	switch (fair_dispatch(cpu, c, plain)) {
 	case FAIR_TAKEN:
 		return true;
+	case FAIR_HELD:
+		c->turn = 0;
+		return false;
 	case FAIR_KEPT:
 		c->turn = 0;
 		if (!c->in_turn)
@@ -168,6 +190,8 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	struct task_struct *plain = NULL; /* prev, if it is best-effort and could go on */
 	u64 deadline = TIME_NEVER;        /* prev's, if it could go on by right */
 
+	if (c->left_out)
+		look_at_left_out(c);
 	if (prev && !(prev->scx.flags & SCX_TASK_QUEUED))
 		prev = NULL;
 	if (prev && !c->slot) {
@@ -203,6 +227,9 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	case FAIR_KEPT:
 		return;
+	case FAIR_HELD:
+		prev = NULL;
+		break;
 	default:
 		break;
 	}
@@ -225,6 +252,8 @@ void OPS(aplomb_running, struct task_struct *p)
 	c->by_right = 0;
 	c->in_turn = c->turn;
 	c->turn = 0;
+	if (tree_on)
+		tree_running(p, cpu, c);
 	if (t) {
 		struct server *s = server_of(t);
 
@@ -257,7 +286,7 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 ran = p->se.sum_exec_runtime - c->exec_start;
 
-	fair_charge(p, cpu, c, ran);
+	fair_charge(p, cpu, c, ran, !runnable);
 	if (c->slot) {
 		struct server *s = server_at(c->slot);
 		struct task_ctx *t = task_ctx(p);
@@ -273,10 +302,12 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	}
 	if (reserved_on && !c->by_right)
 		background_ran(c, ran);
-	if (c->in_turn) {
+	if (c->in_turn || c->limited) {
 		c->in_turn = 0;
+		c->limited = 0;
 		cpu_timer_cancel(cpu);
 	}
+	c->leaf = NO_LEAF;
 	c->deadline = TIME_NEVER;
 	c->slot = 0;
 	c->by_right = 0;
@@ -286,6 +317,10 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 /* While a task of ours runs: what is due before the next tick? */
 void OPS(aplomb_tick, struct task_struct *p)
 {
+	struct cpu_ctx *c = cpu_ctx(task_cpu(p));
+
+	if (c->left_out)
+		look_at_left_out(c);
 	if (reserved_on)
 		cpu_timer_tick(task_cpu(p));
 }
@@ -312,7 +347,7 @@ void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 s32 OPS_SLEEPABLE(aplomb_init)
 {
 	const struct cpumask *online;
-	struct timer_slot *g;
+	struct timer_slot *g, *e;
 	u32 i, zero = 0;
 	s32 err;
 
@@ -321,6 +356,8 @@ s32 OPS_SLEEPABLE(aplomb_init)
 		return -EINVAL;
 	nr_slots = 1;
 	err = scx_bpf_create_dsq(DSQ_FAIR, -1);
+	if (!err)
+		err = domains_init();
 	if (err)
 		return err;
 	online = scx_bpf_get_online_cpumask();
@@ -330,7 +367,10 @@ s32 OPS_SLEEPABLE(aplomb_init)
 
 		cpu_ctx(cpu)->deadline = TIME_NEVER;
 		cpu_ctx(cpu)->timer_due = TIME_NEVER;
+		cpu_ctx(cpu)->leaf = NO_LEAF;
+		cpu_ctx(cpu)->next_leaf = NO_LEAF;
 		cpu_ctx(cpu)->online = bpf_cpumask_test_cpu(cpu, online);
+		nr_online += cpu_ctx(cpu)->online;
 		err = scx_bpf_create_dsq(DSQ_EDF(cpu), -1);
 		if (!err)
 			err = scx_bpf_create_dsq(DSQ_PINNED(cpu), -1);
@@ -361,6 +401,16 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	if (g) {
 		bpf_timer_init(&g->timer, &governor_timer, CLOCK_MONOTONIC);
 		bpf_timer_set_callback(&g->timer, governor_tick);
+	}
+	e = bpf_map_lookup_elem(&rescue_timer, &zero);
+	if (e) {
+		bpf_timer_init(&e->timer, &rescue_timer, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&e->timer, rescue_tick);
+	}
+	e = bpf_map_lookup_elem(&exec_timer, &zero);
+	if (e) {
+		bpf_timer_init(&e->timer, &exec_timer, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&e->timer, exec_timer_fired);
 	}
 	return 0;
 }
@@ -395,6 +445,13 @@ struct sched_ext_ops aplomb_ops = {
 	.cpu_offline = (void *)aplomb_cpu_offline,
 	.init_task = (void *)aplomb_init_task,
 	.exit_task = (void *)aplomb_exit_task,
+	.disable = (void *)aplomb_disable,
+	.cgroup_init = (void *)aplomb_cgroup_init,
+	.cgroup_exit = (void *)aplomb_cgroup_exit,
+	.cgroup_move = (void *)aplomb_cgroup_move,
+	.cgroup_set_weight = (void *)aplomb_cgroup_set_weight,
+	.cgroup_set_bandwidth = (void *)aplomb_cgroup_set_bandwidth,
+	.cgroup_set_idle = (void *)aplomb_cgroup_set_idle,
 	.init = (void *)aplomb_init,
 	.exit = (void *)aplomb_exit,
 	.flags = SCX_OPS_ENQ_LAST, /* cbs-hard: a CPU may idle though a task of it would like to run */

@@ -188,72 +188,106 @@ static __noinline void task_apply(struct task_struct *p, struct task_ctx *t, con
 		server_launch(s, p, launch);
 }
 
-/*
- * With preemption disabled: since 7.0 a task can be preempted in the middle of a tracing program, and the kernel
- * leaves the same program out for whoever execs on that CPU meanwhile (the recursion misses of `bpftool prog`).
- */
-static __noinline void exec_match(struct task_struct *p, struct linux_binprm *bprm)
+/* What the exec of @p, which runs @file, decides. False: there was no memory to remember it. */
+static __noinline bool exec_match(struct task_struct *p, struct file *file)
 {
+	bool current = p == bpf_get_current_task_btf(); /* else its arguments cannot be read */
 	struct task_ctx *t = task_ctx(p);
 	const struct spec *spec;
 	u32 kind = 0;
 
 	if (t && t->exec_id == (u32)p->self_exec_id)
-		return; /* on_exec did it */
-	spec = match_program(p, bprm->file, true, &kind);
+		return true; /* on_exec did it */
+	spec = match_program(p, file, current, &kind);
 	if (!t) {
-		if (!spec) { /* the plain case: no spec, no interactive parent */
-			cpu_ctx(bpf_get_smp_processor_id())->exec_seen = p->pid;
-			return;
-		}
+		if (!spec)
+			return true; /* the plain case: no spec, no interactive parent */
 		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 		if (!t)
-			return;
+			return false;
 	}
-	cpu_ctx(bpf_get_smp_processor_id())->exec_seen = p->pid;
 	t->exec_id = (u32)p->self_exec_id;
 	task_apply(p, t, spec, kind, true);
 	t->launched = 0; /* that the parent was interactive counts for the first exec only */
+	return true;
 }
 
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
 {
-	bpf_preempt_disable();
-	exec_match(p, bprm);
-	bpf_preempt_enable();
+	if (exec_match(p, bprm->file))
+		cpu_ctx(bpf_get_smp_processor_id())->exec_seen = p->pid;
 	return 0;
 }
 
 /*
- * Attached after on_exec, to the same point, for whoever preempted another between the kernel's check and the first
- * line above, or got no memory there. It is another program, so it is not left out too.
+ * Since 7.0 a task can be preempted in the middle of a tracing program, and the kernel leaves the same program out for
+ * whoever execs on that CPU meanwhile (the recursion misses of `bpftool prog`): one in ten, of eight started at a
+ * time. bpf_preempt_disable is no help: the preemption then comes with bpf_preempt_enable, which is still in the
+ * program. But perf's handlers, at the same point and after on_exec, run with preemption disabled. A program of that
+ * kind may not lock or set a timer; so it leaves word, and dispatch or a tick, whichever comes first on this CPU,
+ * has a timer look at whoever on_exec did not.
  */
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(on_exec_again, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
+SEC("tp/sched/sched_process_exec")
+int on_exec_left_out(void *args)
 {
-	struct cpu_ctx *c;
+	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
+	s32 pid = bpf_get_current_task_btf()->pid;
 
-	bpf_preempt_disable();
-	c = cpu_ctx(bpf_get_smp_processor_id());
-	if (c->exec_seen != p->pid)
-		exec_match(p, bprm);
+	if (c->exec_seen != pid && !bpf_map_push_elem(&left_out, &pid, 0))
+		c->left_out = 1;
 	c->exec_seen = 0;
-	bpf_preempt_enable();
 	return 0;
 }
 
-/* What it leaves out in the same way, aplomb_exit_task finds. */
+/* on_exec_left_out has left word on this CPU. */
+static __noinline void look_at_left_out(struct cpu_ctx *c)
+{
+	struct timer_slot *slot;
+	u32 zero = 0;
+
+	c->left_out = 0;
+	slot = bpf_map_lookup_elem(&exec_timer, &zero);
+	if (slot)
+		bpf_timer_start(&slot->timer, 0, 0);
+}
+
+/* From no memory to the next try, ns. */
+#define LEFT_OUT_AGAIN_NS (10 * NSEC_PER_MSEC)
+
+/* One of those that were left out; the timer is started again until there is none. */
+static int exec_timer_fired(void *map, u32 *key, struct timer_slot *slot)
+{
+	struct task_struct *p;
+	struct file *file;
+	u64 again = 0;
+	s32 pid;
+
+	if (bpf_map_pop_elem(&left_out, &pid))
+		return 0;
+	p = bpf_task_from_pid(pid);
+	if (p) {
+		bpf_rcu_read_lock(); /* see reactivate_one */
+		file = p->mm ? p->mm->exe_file : NULL;
+		if (file && !exec_match(p, file)) {
+			bpf_map_push_elem(&left_out, &pid, 0);
+			again = LEFT_OUT_AGAIN_NS;
+		}
+		bpf_rcu_read_unlock();
+		bpf_task_release(p);
+	}
+	bpf_timer_start(&slot->timer, again, 0);
+	return 0;
+}
+
+/* Whoever it leaves out in the same way aplomb_exit_task finds. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *p)
 {
-	struct task_ctx *t;
+	struct task_ctx *t = task_ctx(p);
 
-	bpf_preempt_disable();
-	t = task_ctx(p);
 	if (t)
 		task_leave(t);
-	bpf_preempt_enable();
 	return 0;
 }
 

@@ -260,10 +260,13 @@ static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 fr
 	u32 before = t->by_right;
 	u64 vtime = t->fair_vtime;
 	struct bpf_iter_scx_dsq it;
+	u32 queued = t->queued;
 	bool moved = false;
 
+	/* before the move: the task may run the moment it is made */
+	if (queued)
+		tree_leave(t);
 	if (!bpf_iter_scx_dsq_new(&it, from, 0)) {
-		/* before the move: the task may run the moment it is made */
 		if (!before)
 			t->fair_vtime = p->scx.dsq_vtime;
 		t->by_right = at->right;
@@ -276,6 +279,8 @@ static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 fr
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	if (queued && !moved && !t->queued) /* to count it once too often does no harm (tree.bpf.h 5) */
+		tree_enter(t, queued - 1, false, NO_LEAF);
 	return moved;
 }
 
@@ -284,17 +289,23 @@ static __always_inline u64 queue_of(const struct task_struct *p, const struct ta
 {
 	if (t->by_right)
 		return DSQ_EDF(cpu);
+	if (t->queued)
+		return DSQ_DOMAIN(t->queued - 1);
 	return pinned(p) ? DSQ_PINNED(task_cpu(p)) : DSQ_FAIR;
 }
 
-/* Thread @pid of @s, which was on @before until now, may run by right of @at. */
-static __noinline void promote_thread(struct server *s, s32 pid, u32 before, const struct standing *at)
+/* Thread @pid of the server in @slot, which was on @before until now, may run by right of @at. */
+VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before, const struct standing *at __arg_nonnull)
 {
-	struct task_struct *p = bpf_task_from_pid(pid);
+	struct server *s = server_at(slot);
+	struct task_struct *p;
 	struct task_ctx *t;
 
+	if (!s)
+		return 0;
+	p = bpf_task_from_pid(pid);
 	if (!p)
-		return;
+		return 0;
 	bpf_rcu_read_lock(); /* see reactivate_one */
 	t = task_ctx(p);
 	if (t && server_of(t) == s && bpf_cpumask_test_cpu(at->cpu, p->cpus_ptr) &&
@@ -308,6 +319,7 @@ static __noinline void promote_thread(struct server *s, s32 pid, u32 before, con
 	}
 	bpf_rcu_read_unlock();
 	bpf_task_release(p);
+	return 0;
 }
 
 /* Throttled tasks of @cpu whose next period has started, or that need not wait any more, go on. */
@@ -394,7 +406,7 @@ static int server_timer(void *map, u32 *slot, struct server *s)
 		return 0;
 	for (i = 0; i < WAITERS; i++)
 		if (waiter[i])
-			promote_thread(s, waiter[i], before, &at);
+			promote_thread(*slot, waiter[i], before, &at);
 	return 0;
 }
 
@@ -409,8 +421,19 @@ static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_stru
 	} else {
 		t->by_right = RIGHT_NONE;
 		scx_bpf_dsq_move_set_slice(it, FAIR_SLICE_NS);
-		scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, fair_now));
-		scx_bpf_dsq_move_vtime(it, p, pinned(p) ? DSQ_PINNED(cpu) : DSQ_FAIR, 0);
+		if (tree_on && !pinned(p)) {
+			u32 leaf = t->domain & (MAX_DOMAINS - 1);
+
+			tree_enter(t, leaf, false, NO_LEAF);
+			scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, branch(leaf)->now));
+			scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0);
+		} else {
+			scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, fair_now));
+			if (pinned(p) && !cpu_ctx(cpu)->online) /* from there the kernel takes it elsewhere */
+				scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
+			else
+				scx_bpf_dsq_move_vtime(it, p, pinned(p) ? DSQ_PINNED(cpu) : DSQ_FAIR, 0);
+		}
 		ask_idle(p);
 	}
 	if (s)

@@ -38,6 +38,7 @@ SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 
 /* Dispatch queues */
 #define DSQ_FAIR 1ULL                           /* the machine's: by virtual time */
+#define DSQ_RESCUE 2ULL                         /* those that have waited too long in a domain's */
 #define DSQ_EDF(cpu) (0x10000ULL + (cpu))       /* reserved tasks of one CPU: by deadline */
 #define DSQ_PINNED(cpu) (0x20000ULL + (cpu))    /* tasks that may run on this CPU only: by virtual time */
 #define DSQ_THROTTLED(cpu) (0x30000ULL + (cpu)) /* cbs-hard without budget: by start of the next period */
@@ -81,6 +82,9 @@ struct {
 /* Overrunning servers that a CPU remembers; of two with the same rest the later one counts. */
 #define OVERRUNNERS 8
 
+/* Execs that wait for a look, which begins at once: one for each CPU is usual. One more than this stays unmatched. */
+#define MAX_LEFT_OUT 1024
+
 /* What is left over on a CPU (policy/fcbs.h), and who could use it. */
 struct cpu_bank {
 	struct bpf_spin_lock lock;
@@ -104,14 +108,18 @@ enum right {
 };
 
 struct task_ctx {
-	u32 slot;       /* server, 0: none */
-	u32 generation; /* of that slot when the task joined */
-	u64 window_ns;  /* > 0: a forked child that may still exec; slot is its parent's */
-	u64 fair_vtime; /* while by_right: dsq_vtime holds the deadline then */
-	u32 by_right;   /* enum right: queued, or running, as a reserved task */
-	u32 launched;   /* an interactive task started it (flag P) */
-	u32 awake;      /* counted in its server's `awake` */
-	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
+	u32 slot;        /* server, 0: none */
+	u32 generation;  /* of that slot when the task joined */
+	u64 window_ns;   /* > 0: a forked child that may still exec; slot is its parent's */
+	u64 fair_vtime;  /* while by_right: dsq_vtime holds the deadline then */
+	u32 by_right;    /* enum right: queued, or running, as a reserved task */
+	u32 launched;    /* an interactive task started it (flag P) */
+	u32 awake;       /* counted in its server's `awake` */
+	u32 exec_id;     /* of the exec that was matched last (self_exec_id) */
+	u32 domain;      /* slot of the domain it belongs to; 0: the root */
+	u32 queued;      /* it waits in the queue of this domain - 1; 0: in none. Under tree_lock */
+	u64 waits_since; /* ns, since it last ran or woke up, in a domain's queue; 0: it does not wait there */
+	u32 parked;      /* it holds nothing of the kernel's: cpu.max may keep it off the CPU (limit.bpf.h) */
 };
 
 struct {
@@ -151,6 +159,28 @@ struct {
 	__type(value, struct timer_slot);
 } governor_timer SEC(".maps");
 
+/* Threads whose exec on_exec was left out for, and the timer that looks at them (match.bpf.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, MAX_LEFT_OUT);
+	__type(value, s32);
+} left_out SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} exec_timer SEC(".maps");
+
+/* Once a second while tasks wait in domains' queues (rescue.bpf.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} rescue_timer SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, EVENT_BYTES);
@@ -162,6 +192,9 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } stats SEC(".maps");
+
+/* Choices of one dispatch that find nothing: between an enqueue's count and its task, or past a throttled domain. */
+#define TREE_TRIES 8
 
 struct cpu_ctx {
 	u64 deadline;    /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
@@ -176,9 +209,20 @@ struct cpu_ctx {
 	u32 generation; /* of that slot */
 	u32 by_right;   /* enum right: it runs by right of that server */
 	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
-	s32 exec_seen;  /* thread whose exec has just been looked at here */
-	u32 chosen;     /* dispatch has just sent a best-effort task: nothing reserved was waiting */
-	u32 yielded;    /* the last task here was told to yield to an earlier deadline */
+	s32 exec_seen;  /* thread whose exec on_exec has just looked at here */
+	u32 leaf;       /* domain of the running task */
+	u32 limited;    /* it runs on time that its domain's cpu.max granted: */
+	u64 granted;    /* so much, ns */
+	u32 passing;    /* it waited in PASSING's queue */
+	u32 rescued;    /* dispatch has just sent one from DSQ_RESCUE */
+	u32 next_leaf;  /* for what dispatch has just sent: the same */
+	u64 next_granted;
+	u64 claimed;            /* by the last choice of the tree */
+	u32 failed[TREE_TRIES]; /* domains in which a dispatch has found nothing */
+	u32 nr_failed;
+	u32 left_out; /* it was left out for another's (match.bpf.h) */
+	u32 chosen;   /* dispatch has just sent a best-effort task: nothing reserved was waiting */
+	u32 yielded;  /* the last task here was told to yield to an earlier deadline */
 	u32 turn;    /* dispatch has just sent best-effort work although reserved tasks wait (background.h) */
 	u32 in_turn; /* what runs was sent so; not the same: dispatch comes before stopping of the task before */
 	u32 timer_set; /* for timer_due, and not left to a tick */
@@ -192,6 +236,7 @@ struct wmr_roster rosters[MAX_CPUS];
 u32 promises; /* changes with each change of a roster */
 
 u32 nr_cpus;    /* possible CPUs */
+u32 nr_online;  /* of them */
 u32 nr_slots;   /* highest slot ever used + 1: user space reads servers[1 .. nr_slots - 1] */
 u32 nr_servers; /* slots in use */
 /*
@@ -265,10 +310,11 @@ static __always_inline struct server *server_of(const struct task_ctx *t)
 
 /*
  * How often the kernel has disabled migration of the current task for the callback itself (__bpf_prog_enter): once, on
- * all kernels before 6.18; since then with preemptible RCU only. A current task that shows 0 is proof of the latter.
+ * all kernels before 6.18; since then with preemptible RCU only. A current task that shows 0 proves that it does not.
  */
 u32 disabled_by_callback = 1; /* not static: clang makes a bool of it, and its BTF says u32 */
 
+/* In ops.enable, which comes before all others. */
 static __always_inline void look_at_callback(void)
 {
 	if (!bpf_get_current_task_btf()->migration_disabled)

@@ -1,4 +1,4 @@
-//! Compiles the policy headers, through src/shim.c, with the host's C compiler.
+//! Compiles the policy headers, through src/shim.c and src/shim_tree.c, with the host's C compiler.
 //!
 //! The undefined-behaviour sanitizer traps, so that an overflow in a header ends the test that found it.
 
@@ -6,8 +6,10 @@ fn main() {
     let headers = "../../bpf/policy";
     println!("cargo::rerun-if-changed={headers}");
     println!("cargo::rerun-if-changed=src/shim.c");
+    println!("cargo::rerun-if-changed=src/shim_tree.c");
     cc::Build::new()
         .file("src/shim.c")
+        .file("src/shim_tree.c")
         .include(headers)
         .std("gnu11")
         .warnings(true)

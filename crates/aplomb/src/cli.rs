@@ -9,8 +9,11 @@ use aplomb_sim::machine::Scheduler;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+pub use self::domain::{DomainCommand, DomainRun};
 use crate::exit::{code_of, Exit, HELP};
 use crate::{commands, daemon};
+
+mod domain;
 
 /// Keeps interactive applications responsive, whatever else the machine is doing.
 ///
@@ -49,6 +52,9 @@ pub enum Command {
     /// List, show, check, add and remove specifications
     #[command(subcommand)]
     Spec(SpecCommand),
+    /// The domain tree: shares, reservations, limits and policies of cgroups
+    #[command(subcommand)]
+    Domain(DomainCommand),
     /// Show what the scheduler decided, and why
     #[command(
         after_help = "Examples:\n  aplomb log --since 10min\n  aplomb log --follow\n  aplomb log --why 812        the story of process 812, in words"

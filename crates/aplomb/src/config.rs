@@ -11,6 +11,10 @@ use aplomb_spec::limits::MAX_GUARANTEED_PPM;
 use serde::Deserialize;
 use toml::Spanned;
 
+mod domains;
+
+pub use domains::WantedDomain;
+
 /// Where it is read from unless `--config` says otherwise.
 pub const PATH: &str = "/etc/aplomb/aplomb.toml";
 /// Bytes of a configuration file.
@@ -32,6 +36,8 @@ pub struct UserLimit {
 pub struct Config {
     pub kernel: Settings,
     pub user: UserLimit,
+    /// The tree to be made at start, in the order of the file.
+    pub domains: Vec<WantedDomain>,
 }
 
 impl Default for Config {
@@ -43,6 +49,7 @@ impl Default for Config {
                 reservations: 8,
                 min_period_ns: 10_000_000,
             },
+            domains: Vec::new(),
         }
     }
 }
@@ -77,6 +84,8 @@ struct File {
     user_limit: Option<Spanned<String>>,
     user_reservations: Option<Spanned<i64>>,
     user_min_period: Option<Spanned<String>>,
+    #[serde(default)]
+    domain: Vec<Spanned<domains::File>>,
 }
 
 impl Config {
@@ -184,6 +193,10 @@ impl Config {
                     )
                 })?;
         }
+        config.domains = domains::read(file.domain, |field, span, message| {
+            let line = line_of(text, Some(span.clone()));
+            (line, at(field, span, message))
+        })?;
         // r_max leaves best-effort work at least 5 %; the order keeps load control from oscillating.
         if !(kernel.r_lo_ppm < kernel.r_hi_ppm
             && kernel.r_hi_ppm < kernel.r_max_ppm

@@ -1,6 +1,6 @@
 //! Decisions in words: what each event says, and for `log --why` what led to it.
 
-use aplomb_kernel::EventKind;
+use aplomb_kernel::{DomainPolicy, DomainSetting, EventKind};
 use aplomb_spec::format_duration;
 use serde_json::{json, Value};
 
@@ -23,6 +23,7 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
         EventKind::Limit => ["limit", "unused", "unused"],
         EventKind::Lost => ["unused", "unused", "unused"],
         EventKind::Guaranteed => ["cpus", "promised_ppm", "bandwidth_ppm"],
+        EventKind::Domain => ["cgroup_id", "setting", "value"],
     }
 }
 
@@ -68,6 +69,15 @@ pub fn to_json(e: &LogEvent) -> Value {
         }
     }
     object
+}
+
+/// Why a cgroup has no domain: which of `enum limits` was reached.
+fn full(limit: u64) -> &'static str {
+    if limit == u64::from(aplomb_kernel::limits::MAX_DEPTH) {
+        "it is too deep"
+    } else {
+        "all places are taken"
+    }
 }
 
 /// What happened, for one line of the log.
@@ -144,6 +154,9 @@ pub fn short(e: &LogEvent) -> String {
             )
         }
         EventKind::Moved => format!("{}, where it may run", moved(a, b)),
+        EventKind::Limit if e.pid <= 0 => {
+            format!("cgroup {b} is no domain of its own, but part of {c}: {}", full(a))
+        }
         EventKind::Limit => {
             format!("stays best-effort: all {a} places for interactive tasks are taken")
         }
@@ -154,7 +167,29 @@ pub fn short(e: &LogEvent) -> String {
             places(a, e.cpu),
             percent(b)
         ),
+        EventKind::Domain => domain_change(a, b, c),
     }
+}
+
+/// What was changed about the domain of the cgroup with id `cgid`.
+fn domain_change(cgid: u64, setting: u64, value: u64) -> String {
+    let what = match DomainSetting::numbered(setting) {
+        Some(DomainSetting::Policy) => {
+            let policy = u32::try_from(value).ok().and_then(DomainPolicy::numbered);
+            policy.map_or("an unknown policy".into(), |p| format!("policy {p}"))
+        }
+        Some(DomainSetting::Fraction | DomainSetting::Reservation) if value == 0 => {
+            "no reservation".into()
+        }
+        Some(DomainSetting::Fraction) => {
+            format!("a reservation of {} of the machine", percent(value))
+        }
+        Some(DomainSetting::Reservation) => {
+            format!("a reservation of {} in each period", rough(value))
+        }
+        None => format!("setting {setting}, of a newer kernel side"),
+    };
+    format!("domain of cgroup {cgid}: {what}")
 }
 
 /// Tells the story of one process: feed it its events in order, and it says each in a sentence, with what
@@ -270,6 +305,7 @@ impl Story {
                     b => format!("what was promised on CPU {} before, {}, left room for it", e.cpu, percent(b)),
                 }
             ),
+            EventKind::Domain => return format!("at {at} {}", domain_change(a, b, c)),
             EventKind::Lost => return format!("at {at} events were lost: the buffer was full"),
         };
         if e.event == EventKind::Revoked {
@@ -336,136 +372,4 @@ pub fn rough(ns: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(event: EventKind, time_ms: u64, numbers: [u64; 3]) -> LogEvent {
-        LogEvent {
-            time_ns: time_ms * 1_000_000,
-            event,
-            cpu: 1,
-            pid: 812,
-            comm: "mplayer".into(),
-            spec: "mplayer".into(),
-            numbers,
-        }
-    }
-
-    #[test]
-    fn a_revocation_is_explained_by_what_led_to_it() {
-        let mut story = Story::default();
-        let tell = |story: &mut Story, e| story.tell("12:03:11", &e);
-        let first = tell(
-            &mut story,
-            event(EventKind::Matched, 0, [2, 5_000_000, 30_000_000]),
-        );
-        assert!(
-            first.contains(
-                "its program file as \"mplayer\", which asks for 5ms/30ms (16.7 % of a CPU)"
-            ),
-            "{first}"
-        );
-        tell(
-            &mut story,
-            event(EventKind::Exhausted, 1000, [7, 5_000_000, 1]),
-        );
-        tell(
-            &mut story,
-            event(EventKind::Exhausted, 6000, [16, 5_000_000, 1]),
-        );
-        tell(
-            &mut story,
-            event(EventKind::Exhausted, 7000, [15, 5_000_000, 1]),
-        );
-        let last = tell(
-            &mut story,
-            event(EventKind::Revoked, 8000, [930_000, 900_000, 160_000]),
-        );
-        assert_eq!(
-            last,
-            "at 12:03:11 mplayer (pid 812) was revoked: interactive tasks had used 93 % of CPU 1 over the last 4 s \
-             (limit 90 %), and it had exhausted its reservation of 5ms/30ms (16.7 % of a CPU) 31 times"
-        );
-        // a later one is not blamed on the same exhaustions
-        let again = tell(
-            &mut story,
-            event(EventKind::Revoked, 8500, [930_000, 900_000, 160_000]),
-        );
-        assert!(again.ends_with("it used the most of it, 16 %"), "{again}");
-    }
-
-    #[test]
-    fn a_promise_is_told_with_its_places() {
-        let mut story = Story::default();
-        let mut tell = |kind, numbers| story.tell("12:03:11", &event(kind, 0, numbers));
-        tell(EventKind::Matched, [2, 25_000_000, 41_000_000]);
-        assert_eq!(
-            tell(EventKind::Guaranteed, [1, 0, 609_756]),
-            "at 12:03:11 mplayer (pid 812) was guaranteed its reservation of 25ms/41ms (61 % of a CPU) on CPU 1: \
-             nothing was promised there before; it will not be revoked"
-        );
-        let split = tell(EventKind::Guaranteed, [2, 609_757, 609_756]);
-        assert!(
-            split.ends_with(
-                "in turn on 2 CPUs, from CPU 1 on: what was promised on CPU 1 before, 61 %, left room for it; it \
-                 will not be revoked"
-            ),
-            "{split}"
-        );
-        let numbers = [100_000, 900_000, 609_756];
-        let refused = tell(EventKind::Rejected, numbers);
-        assert!(
-            refused.contains("61 % can be guaranteed neither on one CPU nor on several in turn"),
-            "{refused}"
-        );
-        let line = short(&event(EventKind::Rejected, 0, numbers));
-        assert!(line.contains("cannot be guaranteed"), "{line}");
-        let by_load = short(&event(EventKind::Rejected, 0, [700_000, 800_000, 166_666]));
-        assert_eq!(by_load, "rejected: load 70 % + 16.7 % is not below 80 %");
-        let line = short(&event(EventKind::Guaranteed, 0, [2, 609_757, 609_756]));
-        assert_eq!(
-            line,
-            "guaranteed 61 % in turn on 2 CPUs, from CPU 1 on (promised there before: 61 %)"
-        );
-    }
-
-    #[test]
-    fn moves_and_soft_servers_make_sense() {
-        let line = |kind, numbers| short(&event(kind, 0, numbers));
-        let at_once = line(EventKind::Exhausted, [3, 5_000_000, 0]);
-        assert!(at_once.ends_with("next period at once"), "{at_once}");
-        assert_eq!(
-            line(EventKind::Moved, [0, 1, 0]),
-            "moved from CPU 0 to CPU 1, where it may run"
-        );
-        let same = line(EventKind::Moved, [0, 0, 0]);
-        assert!(
-            same.starts_with("was given other CPUs, from CPU 0 on"),
-            "{same}"
-        );
-    }
-
-    #[test]
-    fn every_event_has_words_and_names() {
-        for kind in EventKind::ALL {
-            let e = event(kind, 0, [1, 2, 3]);
-            assert!(!short(&e).is_empty());
-            assert!(Story::default()
-                .tell("12:00:00", &e)
-                .starts_with("at 12:00:00 "));
-            let json = to_json(&e);
-            assert_eq!(json["event"], kind.name());
-            assert!(json.get("unused").is_none());
-        }
-        assert_eq!(
-            to_json(&event(EventKind::Revoked, 0, [930_000, 0, 0]))["r_load_ppm"],
-            930_000
-        );
-    }
-
-    #[test]
-    fn durations_have_three_digits() {
-        let all = [999, 4_973, 12_345_678, 999_000_000, 61_500_000_000].map(rough);
-        assert_eq!(all, ["999 ns", "4.97 us", "12.3 ms", "999 ms", "61.5 s"]);
-    }
-}
+mod tests;

@@ -7,6 +7,7 @@ mod client;
 mod commands;
 pub mod config;
 pub mod daemon;
+mod domains;
 pub mod exit;
 mod explain;
 mod say;

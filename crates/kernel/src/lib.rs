@@ -11,6 +11,7 @@
 
 use std::os::fd::BorrowedFd;
 
+mod domain;
 pub mod facts;
 #[cfg(target_feature = "crt-static")]
 mod libelf;
@@ -29,7 +30,10 @@ mod layout {
     include!(concat!(env!("OUT_DIR"), "/layout.skel.rs"));
 }
 
-pub use aplomb_protocol::{Cpu, EventKind, Part, ServerPolicy, ServerState};
+pub use aplomb_protocol::{
+    Cpu, DomainPolicy, EventKind, Max, Part, Reservation, ServerPolicy, ServerState,
+};
+pub use domain::{Domain, DomainChange, DomainSetting};
 pub use scheduler::Scheduler;
 pub use types::{
     comm_text, flags, limits, Event, ExitInfo, Matcher, Reserved, Server, Settings, SpecRow,
@@ -85,6 +89,13 @@ pub enum KernelError {
     /// A reservation out of range.
     #[error("the kernel side refused the reservation's values")]
     Invalid,
+    /// A cgroup that the kernel side does not know as a domain: it has gone, it has no CPU controller, or it is
+    /// beyond a limit.
+    #[error("the cgroup with id {0} is no domain of the kernel side")]
+    NoDomain(u64),
+    /// Reservations of domains add up to no more than a limit; ppm of the machine.
+    #[error("{} are reserved there already, of at most {}", aplomb_domain::percent(*.taken_ppm), aplomb_domain::percent(*.limit_ppm))]
+    DomainFull { taken_ppm: u32, limit_ppm: u32 },
 }
 
 /// What the daemon asks of the scheduler. [`Scheduler`] does it; tests have a stand-in.
@@ -122,6 +133,19 @@ pub trait Kernel {
     /// # Errors
     /// Failed system calls.
     fn servers(&self) -> Result<Vec<Server>, KernelError>;
+
+    /// All domains now, in the order of their slots (so a parent's does not say where its children's are); those
+    /// too whose cgroup has gone while tasks of it have not.
+    ///
+    /// # Errors
+    /// Failed system calls.
+    fn domains(&self) -> Result<Vec<Domain>, KernelError>;
+
+    /// Change one thing about the domain of the cgroup with id `cgid` (the inode number of its directory).
+    ///
+    /// # Errors
+    /// No such domain, values out of range, no room for the reservation.
+    fn set_domain(&mut self, cgid: u64, change: DomainChange) -> Result<(), KernelError>;
 
     /// The CPUs on line, and their loads.
     fn cpus(&self) -> Vec<Cpu>;

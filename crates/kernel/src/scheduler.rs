@@ -10,16 +10,19 @@ use std::sync::Mutex;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{
-    Iter, Link, MapCore, MapFlags, PrintLevel, ProgramInput, RingBuffer, RingBufferBuilder,
+    Iter, Link, MapCore, MapFlags, PrintLevel, ProgramInput, ProgramMut, RingBuffer,
+    RingBufferBuilder,
 };
 
 use crate::facts::Machine;
 use crate::layout::types as raw;
 use crate::types::{comm_text, event_number, policy_number, server_state};
 use crate::{
-    limits, Cpu, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError, Matcher, Reserved,
-    Server, Settings, SpecRow,
+    limits, Cpu, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError,
+    Matcher, Reserved, Server, Settings, SpecRow,
 };
+
+mod domains;
 
 /// The skeleton of bpf/main.bpf.c, written by libbpf-cargo at build time.
 #[allow(
@@ -76,6 +79,51 @@ fn quietly<T>(f: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, LoadError> 
     })
 }
 
+/// Run a syscall program on its arguments, which hold its answer then. `T`: a struct of bpf/intf.h (integers only).
+fn call<T>(program: &ProgramMut, args: &mut T, doing: &'static str) -> Result<(), KernelError> {
+    // SAFETY: `args` outlives the call, is that long, and any bytes are valid in it.
+    let context = unsafe {
+        std::slice::from_raw_parts_mut(std::ptr::from_mut(args).cast::<u8>(), size_of::<T>())
+    };
+    let input = ProgramInput {
+        context_in: Some(context),
+        ..Default::default()
+    };
+    match program.test_run(input) {
+        Ok(_) => Ok(()),
+        Err(source) => Err(KernelError::Call { doing, source }),
+    }
+}
+
+/// Callbacks that came to sched_ext after the oldest kernel that we support: not asked for where they are unknown, or the
+/// whole scheduler would be refused. (6.17: cpu.max; 6.19: cpu.idle; the others need CONFIG_EXT_GROUP_SCHED.)
+fn leave_out_unknown(open: &mut main_skel::OpenMainSkel) {
+    let btf = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+    // A kernel without sched_ext's part of the name has it in no string of its types.
+    let names: HashSet<&[u8]> = btf
+        .split(|&b| b == 0)
+        .filter(|n| n.starts_with(b"cgroup_"))
+        .collect();
+    let known = |member: &str| names.contains(member.as_bytes());
+    let ops = open.struct_ops.aplomb_ops_mut();
+    macro_rules! unless_known {
+        ($($member:ident: $program:ident),*) => {$(
+            if !known(stringify!($member)) {
+                ops.$member = std::ptr::null_mut();
+                open.progs.$program.set_autoload(false);
+            }
+        )*};
+    }
+    unless_known!(
+        cgroup_init: aplomb_cgroup_init,
+        cgroup_exit: aplomb_cgroup_exit,
+        cgroup_move: aplomb_cgroup_move,
+        cgroup_set_weight: aplomb_cgroup_set_weight,
+        cgroup_set_bandwidth: aplomb_cgroup_set_bandwidth,
+        cgroup_set_idle: aplomb_cgroup_set_idle
+    );
+}
+
 impl Scheduler {
     /// Compile-time programs into the kernel, maps made, nothing attached.
     ///
@@ -100,6 +148,7 @@ impl Scheduler {
                 rodata.tick_ns = tick_ns();
                 rodata.server_policy = policy_number(Some(settings.server_policy));
             }
+            leave_out_unknown(&mut open);
             let skel = open.load()?;
             skel.progs.find_symbols.test_run(ProgramInput::default())?;
             Ok(skel)
@@ -144,13 +193,15 @@ impl Kernel for Scheduler {
             return Ok(());
         }
         // Tracing first: a program executed between the two is then seen by at least one of them.
-        let tracing = quietly(|| {
+        let mut tracing = quietly(|| {
             Ok(vec![
                 self.skel.progs.on_exec.attach()?,
-                self.skel.progs.on_exec_again.attach()?, // in this order
                 self.skel.progs.on_exit.attach()?,
             ])
         })?;
+        // After on_exec. It needs tracefs; where that is not mounted, programs that are started many at a time
+        // on 7.0 or later may go unmatched, which is no reason to do without all the rest.
+        tracing.extend(quietly(|| self.skel.progs.on_exec_left_out.attach()).ok());
         let link = quietly(|| self.skel.maps.aplomb_ops.attach_struct_ops()).map_err(|e| {
             match Machine::here().running() {
                 Some(other) => LoadError::Busy(other),
@@ -247,24 +298,11 @@ impl Kernel for Scheduler {
             spec: spec.map(SpecRow::to_raw).unwrap_or_default(),
             ..Default::default()
         };
-        // SAFETY: `args` outlives the call, is that long, and any bytes are valid in it.
-        let context = unsafe {
-            std::slice::from_raw_parts_mut(
-                std::ptr::from_mut(&mut args).cast::<u8>(),
-                size_of_val(&args),
-            )
-        };
-        self.skel
-            .progs
-            .reserve
-            .test_run(ProgramInput {
-                context_in: Some(context),
-                ..Default::default()
-            })
-            .map_err(|source| KernelError::Call {
-                doing: "asking for a reservation",
-                source,
-            })?;
+        call(
+            &self.skel.progs.reserve,
+            &mut args,
+            "asking for a reservation",
+        )?;
         match -args.result {
             0 => Ok(Reserved {
                 state: server_state(args.state),
@@ -308,6 +346,14 @@ impl Kernel for Scheduler {
             servers.extend(Server::from_raw(&info, u64::from(sample_no)));
         }
         Ok(servers)
+    }
+
+    fn domains(&self) -> Result<Vec<Domain>, KernelError> {
+        self.read_domains()
+    }
+
+    fn set_domain(&mut self, cgid: u64, change: DomainChange) -> Result<(), KernelError> {
+        self.change_domain(cgid, change)
     }
 
     fn cpus(&self) -> Vec<Cpu> {

@@ -19,6 +19,10 @@ pub mod limits {
     pub const MAX_SPECS: u32 = l::MAX_SPECS.0;
     /// Interactive tasks at a time.
     pub const MAX_SERVERS: u32 = l::MAX_SERVERS.0;
+    /// Domains at a time, the root too.
+    pub const MAX_DOMAINS: u32 = l::MAX_DOMAINS.0;
+    /// Levels of domains below the root.
+    pub const MAX_DEPTH: u32 = l::MAX_DEPTH.0;
 }
 
 /// Bits of [`SpecRow::flags`] (`enum spec_flags`).
@@ -251,6 +255,7 @@ pub(crate) fn event_number(kind: EventKind) -> u32 {
         EventKind::Limit => e::EV_LIMIT,
         EventKind::Lost => e::EV_LOST,
         EventKind::Guaranteed => e::EV_GUARANTEED,
+        EventKind::Domain => e::EV_DOMAIN,
     }
     .0
 }

@@ -13,6 +13,12 @@
 //! | [`wmr`] | wmr.h | admitted task sets miss no deadline on several CPUs, nobody is at two places at once, the demand bound |
 //! | [`load`] | load.h | R_load and S_load, admission, the usage window |
 //! | [`fair`] | fair.h | proportional shares, no starvation, bounded credit and debt, the pair of queues |
+//! | [`heap`] | heap.h | the least key is on top, the shape is leftist, no operation takes more than O(log n) |
+//! | [`sfq`] | sfq.h | the fairness bound, the delay of who wakes up |
+//! | [`mtr`] | mtr.h | cumulative service, fairness, delay |
+//! | [`wrr`] | wrr.h | shares of those who never sleep; what it lacks beside `mtr` |
+//! | [`share`] | share.h | reservations and weights add up to the whole, nobody has less than he reserved |
+//! | [`quota`] | quota.h | no period has more than its quota, debts are repaid, no time is lost, also along a path |
 //! | [`background`] | background.h | best-effort work keeps its share; precedence until zero laxity |
 //!
 //! The crate is for tests and the simulator; it is no part of the program.
@@ -21,8 +27,17 @@ pub mod background;
 pub mod edf;
 pub mod fair;
 pub mod fcbs;
+pub mod heap;
 pub mod load;
+pub mod mtr;
+pub mod quota;
+pub mod sfq;
+pub mod share;
 pub mod wmr;
+pub mod wrr;
+
+#[cfg(test)]
+mod node;
 
 /// Nanoseconds in a microsecond, a millisecond, a second.
 pub const US: u64 = 1_000;

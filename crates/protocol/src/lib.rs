@@ -6,9 +6,12 @@
 
 use serde::{Deserialize, Serialize};
 
+mod domain;
 mod words;
 
+pub use aplomb_domain::{DomainPath, DomainPolicy, Max, Reservation};
 pub use aplomb_spec::ServerPolicy;
+pub use domain::{DomainLine, DomainTable};
 pub use words::{Cpu, EventKind, Part, ServerState};
 
 /// Version of the protocol; a request of another version is refused.
@@ -52,6 +55,11 @@ pub enum Ask {
     Reserve(Wanted),
     /// Take a process's reservation away (own processes; root: any).
     Release { pid: i32 },
+    /// The domains, with what each has used so far (anybody).
+    Domains {},
+    /// Look at the attributes of a domain now and say whether they are in force (root). There is no question that
+    /// changes a domain: whoever may change it writes its cgroup's files and attributes, by his own rights.
+    Look { domain: DomainPath },
     /// Read configuration of specs again (root).
     Reload {},
     /// End the daemon (root).
@@ -90,6 +98,7 @@ pub struct Wanted {
 pub enum Answer {
     Status(Box<Status>),
     Specs(Vec<SpecLine>),
+    Domains(DomainTable),
     Event(LogEvent),
     /// Something about the log itself: events that were dropped.
     Notice(String),
@@ -317,6 +326,10 @@ mod tests {
                 server: Some(ServerPolicy::CbsHard),
             }),
             Ask::Release { pid: 1 },
+            Ask::Domains {},
+            Ask::Look {
+                domain: "user.slice/media".parse().unwrap(),
+            },
             Ask::Stop {},
         ] {
             let line = to_line(&Request {
@@ -359,6 +372,8 @@ mod tests {
         assert!(refused(r#"{"v":2,"ask":{"status":{}}}"#).contains("version 2"));
         assert!(refused(r#"{"ask":{"status":{}}}"#).contains('v'));
         assert!(refused(r#"{"v":1,"ask":{"release":{"pid":99999999999}}}"#).contains("99999999999"));
+        assert!(refused(r#"{"v":1,"ask":{"look":{"domain":"a/../b"}}}"#).contains("\"..\""));
+        assert!(refused(r#"{"v":1,"ask":{"look":{"domain":"a","weight":9}}}"#).contains("weight"));
         let reserve = |more: &str| {
             format!(r#"{{"v":1,"ask":{{"reserve":{{"runtime_ns":1,"period_ns":1,{more}}}}}}}"#)
         };

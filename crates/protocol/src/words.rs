@@ -64,11 +64,12 @@ pub enum EventKind {
     Limit,
     Lost,
     Guaranteed,
+    Domain,
 }
 
 impl EventKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Matched,
         Self::Inherited,
         Self::Admitted,
@@ -82,6 +83,7 @@ impl EventKind {
         Self::Limit,
         Self::Lost,
         Self::Guaranteed,
+        Self::Domain,
     ];
 
     /// The word for it, as in JSON.
@@ -100,6 +102,7 @@ impl EventKind {
             Self::Limit => "limit",
             Self::Lost => "lost",
             Self::Guaranteed => "guaranteed",
+            Self::Domain => "domain",
         }
     }
 }

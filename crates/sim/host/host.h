@@ -16,6 +16,8 @@ typedef unsigned long size_t;
 #define __ksym
 #define __weak __attribute__((weak))
 #define __hidden
+#define __arg_nonnull
+#define VERIFIED_ONCE
 #define __noinline
 #define __always_inline inline
 #define __uint(name, val) int(*name)[val]
@@ -24,6 +26,7 @@ typedef unsigned long size_t;
 #define OPS(name, args...) name(args)
 #define OPS_SLEEPABLE(name, args...) name(args)
 #define bpf_ksym_exists(sym) 1
+#define bpf_core_field_exists(field) 1
 #define bpf_for(i, from, to) for ((i) = (from); (i) < (to); (i)++)
 #define BPF_CORE_READ(p, a, b, c, d) ((p)->a->b->c->d)
 #define NULL ((void *)0)
@@ -68,6 +71,7 @@ struct host_map {
 struct host_map *host_map_of(struct host_shape shape);
 void *host_find(struct host_shape shape, const void *key); /* in a hash map */
 int host_update(struct host_shape shape, const void *key, const void *value);
+long host_delete(struct host_shape shape, const void *key);
 long host_push(struct host_shape shape, const void *value);
 long host_pop(struct host_shape shape, void *value);
 void *host_task_storage(struct task_struct *p, size_t size, u64 flags);
@@ -88,6 +92,8 @@ static inline void *host_row(struct host_map **home, struct host_shape shape, co
 		HOST_LENGTH(map, type) == BPF_MAP_TYPE_HASH ? host_find(HOST_SHAPE(map), (key))              \
 							    : host_row(&home_, HOST_SHAPE(map), (key));      \
 	}))
+#define bpf_map_update_elem(map, key, val, flags) host_update(HOST_SHAPE(map), (key), (val))
+#define bpf_map_delete_elem(map, key) host_delete(HOST_SHAPE(map), (key))
 #define bpf_map_push_elem(map, val, flags) host_push(HOST_STACK(map), (val))
 #define bpf_map_pop_elem(map, val) host_pop(HOST_STACK(map), (val))
 #define bpf_task_storage_get(map, p, init, flags)                                                            \
@@ -104,6 +110,10 @@ long host_timer_cancel(struct bpf_timer *timer);
 long host_timer_refuse(void);
 #define bpf_timer_cancel(timer) ((void)(timer), host_timer_refuse())
 #define bpf_timer_cancel_async(timer) host_timer_cancel(timer)
+
+/* Tasks of the simulator are in user mode whenever they run, so that they may be stopped where they are. */
+#define task_work_exists() 0
+#define task_work_resume(p, work, map, callback) ((void)(callback))
 
 /* --- memory, events --------------------------------------------------------------------------------------- */
 long host_copy(void *to, u32 size, const void *from);

@@ -33,9 +33,9 @@ void aplomb_cgroup_set_idle(struct cgroup *cgrp, _Bool idle) OPTIONAL;
 #include "main.bpf.c"
 
 /* --- maps: values in one pool; hash maps are looked through (specs are few in a simulation) -------------- */
-#define HOST_MAPS 16
-#define HOST_POOL (4 << 20)
-#define HOST_HASH_USED 256 /* rows of one hash map that a simulation may fill */
+#define HOST_MAPS 24
+#define HOST_POOL (8 << 20)
+#define HOST_HASH_USED 4200 /* rows of one hash map that a simulation may fill */
 
 static struct host_map host_maps[HOST_MAPS];
 static u8 host_pool[HOST_POOL] __attribute__((aligned(64)));
@@ -95,6 +95,22 @@ int host_update(struct host_shape shape, const void *key, const void *value)
 		at = m->values + (size_t)m->used++ * shape.value_size;
 	}
 	__builtin_memcpy(at, value, shape.value_size);
+	return 0;
+}
+
+long host_delete(struct host_shape shape, const void *key)
+{
+	struct host_map *m = host_map_of(shape);
+	u8 *at = host_find(shape, key), *last;
+	size_t row;
+
+	if (!at)
+		return -ENOENT;
+	row = (at - m->values) / shape.value_size;
+	last = m->values + (size_t)--m->used * shape.value_size;
+	__builtin_memmove(at, last, shape.value_size);
+	__builtin_memmove(m->keys + row * shape.key_size, m->keys + (size_t)m->used * shape.key_size,
+			  shape.key_size);
 	return 0;
 }
 
@@ -264,7 +280,7 @@ int host_spec(u64 ino, const struct spec *spec)
 void host_exec(struct task_struct *p, struct linux_binprm *bprm)
 {
 	on_exec(p, 0, bprm);
-	on_exec_again(p, 0, bprm);
+	on_exec_left_out(NULL);
 }
 
 void host_exit(struct task_struct *p)

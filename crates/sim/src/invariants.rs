@@ -209,7 +209,8 @@ fn who_has_gone_has_nothing(s: &State, cpu: usize, c: &Cpu) {
             let waits = now - s.tasks[id].waits_since.get();
             assert!(
                 waits < crate::IDLE_BOUND_NS,
-                "{now} ns: CPU {cpu} has gone, and task {id} waits in its queue {queue:#x}"
+                "{now} ns: CPU {cpu} has gone, and task {id} of CPU {} waits in its queue {queue:#x} since {} (allowed {:?}, {})",
+                s.tasks[id].kernel.cpu.get(), s.tasks[id].waits_since.get(), s.tasks[id].allowed(), s.tasks[id].kernel.nr_cpus_allowed.get()
             );
         }
     }

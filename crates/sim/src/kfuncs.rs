@@ -397,6 +397,7 @@ fn dsq_move(it: *mut Iter, p: *mut TaskStruct, queue: u64, flags: u64, ordered: 
             ordered,
         };
         s.deliver(id, t.kernel.cpu.get() as usize, sent);
+        s.moved.set(s.moved.get() + 1);
         true
     })
 }

@@ -159,6 +159,7 @@ fn the_same_workload_gives_the_same_trace() {
 
 mod cgroups;
 mod chaos;
+mod domains;
 mod kernel;
 mod moves;
 pub(crate) mod probe;

@@ -196,6 +196,39 @@ pub fn check_kernel_thread(name: &str) -> Result<(), Problem> {
     }
 }
 
+/// Checks a domain: a cgroup's path below the cgroup root, such as "media" or "user.slice/media". It becomes a
+/// path of directories, so nothing of it may lead elsewhere.
+///
+/// # Errors
+/// What is wrong, and what was probably meant.
+pub fn check_domain(domain: &str) -> Result<(), Problem> {
+    check_text(domain, "a domain", MAX_DOMAIN_BYTES)?;
+    let parts: Vec<&str> = domain.split('/').collect();
+    if parts.iter().any(|p| matches!(*p, "" | "." | "..")) {
+        let clean: Vec<&str> = parts
+            .into_iter()
+            .filter(|p| !matches!(*p, "" | "." | ".."))
+            .collect();
+        let message = "a domain is a path without empty parts, \".\" and \"..\"";
+        return Err(match clean.as_slice() {
+            [] => problem(message),
+            _ => suggesting(message, clean.join("/")),
+        });
+    }
+    if parts.len() > MAX_DOMAIN_DEPTH {
+        return Err(problem(format!(
+            "a domain has at most {MAX_DOMAIN_DEPTH} levels"
+        )));
+    }
+    if let Some(long) = parts.iter().find(|p| p.len() > MAX_DOMAIN_PART_BYTES) {
+        return Err(problem(format!(
+            "\"{}\" has more than {MAX_DOMAIN_PART_BYTES} bytes",
+            crate::diag::shorten(long)
+        )));
+    }
+    Ok(())
+}
+
 /// Checks a description.
 pub fn check_description(text: &str) -> Result<(), Problem> {
     if text.is_empty() {
@@ -323,6 +356,20 @@ mod tests {
         );
         assert!(check_argument("*.exe").is_err());
         assert_eq!(hint(check_name("my player")).as_deref(), Some("my_player"));
+    }
+
+    #[test]
+    fn domains() {
+        for good in ["media", "user.slice/user-1000.slice", "a b/\\x2d@:c", "_x"] {
+            assert_eq!(check_domain(good), Ok(()), "{good}");
+        }
+        assert_eq!(check_domain(&["d"; 16].join("/")), Ok(()));
+        for bad in ["", "..", "a/../b", "/a/", "a\nb", "a\0", "a\u{202e}b"] {
+            assert!(check_domain(bad).is_err(), "{bad:?}");
+        }
+        assert!(check_domain(&["d"; 17].join("/")).is_err());
+        assert!(check_domain(&"x".repeat(256)).is_err());
+        assert_eq!(hint(check_domain("/media//x/")).as_deref(), Some("media/x"));
     }
 
     #[test]

@@ -43,9 +43,10 @@ mod toml_print;
 
 pub use check::{check_file, check_files, lint, Checked};
 pub use device::{Device, DeviceOf, FileId, MountTable, StatDevice};
-pub use diag::{Diagnostic, Place, Severity};
+pub use diag::{shorten, Diagnostic, Place, Severity};
 pub use dirs::{load, Dirs, LoadOptions, SpecSet, Trust};
 pub use duration::{format_duration, parse_duration};
+pub use fields::{check_domain, Problem};
 pub use key::{escape_app, name_hash, Key, MatchKind};
 pub use model::{flags, Class, Launch, Matcher, ServerPolicy, Spec, IO_AUTO};
 pub use resolve::{
@@ -91,6 +92,13 @@ pub mod limits {
     pub const MAX_ARGUMENT_BYTES: usize = 255;
     /// Bytes of an application id after escaping (`CGROUP_BYTES` = 128 with the NUL).
     pub const MAX_APP_BYTES: usize = 127;
+    /// Levels of a domain below the root (`MAX_DEPTH` in bpf/intf.h), and bytes of its path: those of a path below
+    /// the cgroup file system's.
+    pub const MAX_DOMAIN_DEPTH: usize = 16;
+    /// See [`MAX_DOMAIN_DEPTH`].
+    pub const MAX_DOMAIN_BYTES: usize = 3072;
+    /// Bytes of one part of a domain's path (NAME_MAX).
+    pub const MAX_DOMAIN_PART_BYTES: usize = 255;
     /// Diagnostics of one file; the rest is counted only.
     pub const MAX_DIAGNOSTICS: usize = 100;
 }

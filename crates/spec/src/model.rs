@@ -149,6 +149,8 @@ pub struct Spec {
     pub protect_s: Option<u32>,
     /// I/O priority, 0 (most urgent) .. 7; None: chosen by aplomb.
     pub io: Option<u8>,
+    /// The domain that a process of the program is moved into when it starts: a cgroup's path.
+    pub domain: Option<String>,
     /// At least one; sorted and without repetition.
     pub matchers: Vec<Matcher>,
     /// Where it was written.
@@ -197,11 +199,11 @@ impl Spec {
             .unwrap_or(0)
     }
 
-    /// True if it gives what no program of anybody's may have: a promise that is never revoked, or
-    /// precedence over best-effort work beyond its budget. No matcher by name goes with it, and rows that
+    /// True if it gives what no program of anybody's may have: a promise that is never revoked, a place in a domain
+    /// with a share of its own, or precedence over best-effort work beyond its budget. No matcher by name goes with it, and rows that
     /// anybody's program can match do without.
     pub fn strong(&self) -> bool {
-        self.guaranteed || self.server == Some(ServerPolicy::CbsSoft)
+        self.guaranteed || self.server == Some(ServerPolicy::CbsSoft) || self.domain.is_some()
     }
 
     /// True if the other spec differs in its name, description and matchers at most.
@@ -214,6 +216,7 @@ impl Spec {
                 s.server,
                 s.protect_s,
                 s.io,
+                s.domain.clone(),
             )
         };
         what(self) == what(other)

@@ -40,6 +40,7 @@ pub struct Raw {
     pub launch: Option<Field<Launch>>,
     pub protect: Option<Field<Option<u32>>>,
     pub io: Option<Field<Option<u8>>>,
+    pub domain: Option<Field<String>>,
     pub path: Option<Field<Vec<String>>>,
     pub argument: Option<Field<Vec<RawArgument>>>,
     pub app: Option<Field<Vec<String>>>,
@@ -65,6 +66,7 @@ impl Raw {
         put(&mut self.launch, over.launch);
         put(&mut self.protect, over.protect);
         put(&mut self.io, over.io);
+        put(&mut self.domain, over.domain);
         put(&mut self.path, over.path);
         put(&mut self.argument, over.argument);
         put(&mut self.app, over.app);
@@ -150,6 +152,7 @@ impl Raw {
             launch: self.launch.map_or(Launch::Any, |f| f.value),
             protect_s: self.protect.and_then(|f| f.value),
             io: self.io.and_then(|f| f.value),
+            domain: self.domain.map(|f| f.value),
             matchers,
             origin: self.place,
         };
@@ -166,6 +169,25 @@ impl Raw {
                     format!("any program can take a name, so {matcher} cannot have this server");
                 let d = Diagnostic::error(&server.place, what).field("server");
                 bad.push(d.suggest(Some(ServerPolicy::Fcbs.name())));
+            }
+        }
+        if let Some(domain) = &self.domain {
+            let mut refuse = |what: String| {
+                bad.push(Diagnostic::error(&domain.place, what).field("domain"));
+            };
+            if let Some(matcher) = named {
+                refuse(format!(
+                    "any program can take a name, so {matcher} cannot lead into a domain"
+                ));
+            }
+            if matchers
+                .iter()
+                .any(|m| matches!(m, Matcher::KernelThread(_)))
+            {
+                refuse("kernel threads stay in the root".into());
+            }
+            if class == Class::BestEffort {
+                refuse("only interactive programs are seen when they start; start this one with: aplomb domain run".into());
             }
         }
         let Some(place) = self

@@ -46,6 +46,8 @@ pub struct Gives {
     pub flags: u32,
     /// None: the machine's.
     pub server: Option<ServerPolicy>,
+    /// It is moved into the spec's domain.
+    pub domain: bool,
 }
 
 impl Gives {
@@ -54,6 +56,7 @@ impl Gives {
         Gives {
             flags: spec.flags(),
             server: spec.server,
+            domain: spec.domain.is_some(),
         }
     }
 
@@ -63,6 +66,7 @@ impl Gives {
         Gives {
             flags: (self.flags | flags::REVOCABLE) & !flags::GUARANTEED,
             server: self.server.filter(|s| *s != ServerPolicy::CbsSoft),
+            domain: false,
         }
     }
 }
@@ -368,11 +372,13 @@ fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
             _ => "inode numbers are not unique on its file system".to_string(),
         };
         let what = format!(
-            "anybody's program can pass for {} of \"{}\" ({how}): so it is revocable, neither guaranteed nor cbs-soft",
+            "anybody's program can pass for {} of \"{}\" ({how}): so it is revocable, neither guaranteed nor cbs-soft, and in no domain",
             r.matcher, spec.name
         );
         let field = if spec.guaranteed {
             "guaranteed"
+        } else if spec.domain.is_some() {
+            "domain"
         } else {
             "server"
         };

@@ -65,7 +65,7 @@ pub fn parse(file: &Path, text: &[u8]) -> Parsed {
 /// Writes a spec as lines, one for each matcher, each ending in a newline.
 ///
 /// # Errors
-/// It has a matcher by argument, app or command, or a server, for which the format has no place.
+/// It has a matcher by argument, app or command, a server or a domain, for which the format has no place.
 pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     let (class, cpu) = match spec.class {
         Class::Interactive => (
@@ -80,6 +80,10 @@ pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     };
     if let Some(server) = spec.server {
         let what = format!("spec.tab has no place for server \"{server}\"");
+        return Err(NotExpressible(what));
+    }
+    if let Some(domain) = &spec.domain {
+        let what = format!("spec.tab has no place for domain \"{domain}\"");
         return Err(NotExpressible(what));
     }
     let mut flags = String::new();

@@ -14,6 +14,7 @@
 //! launch = "any"                  # default; "interactive" is flag P
 //! protect = "30min"               # pi; default "auto"
 //! io = 0                          # 0..7; default "auto"
+//! domain = "media"                # moved into this cgroup when it starts; only with path, default none
 //! ```
 //!
 //! Other ways to say which program is meant, each a string or a list: `app`, `command`, `kernel-thread`, and
@@ -35,7 +36,7 @@ use toml::Spanned;
 
 pub use crate::toml_print::print;
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "name",
     "description",
     "path",
@@ -52,6 +53,7 @@ const KEYS: [&str; 16] = [
     "launch",
     "protect",
     "io",
+    "domain",
 ];
 
 /// Parses a file of `[[spec]]` tables; `file` is only named in origins and diagnostics.
@@ -192,6 +194,7 @@ impl Reader<'_> {
                 "launch" => raw.launch = self.launch(value),
                 "protect" => raw.protect = self.protect(value),
                 "io" => raw.io = self.io(value),
+                "domain" => raw.domain = self.text(value, k, fields::check_domain),
                 other => {
                     let place = self.lines.place(key.span().start);
                     let d = Diagnostic::error(&place, "unknown key").field(other);
@@ -469,6 +472,7 @@ fn known_as(key: &str) -> Option<&'static str> {
         "type" => Some("class"),
         "runtime" | "period" | "reservation" => Some("cpu"),
         "pi" => Some("protect"),
+        "cgroup" | "slice" => Some("domain"),
         "guarantee" | "promised" => Some("guaranteed"),
         "policy" | "server-policy" => Some("server"),
         other => nearest(other, KEYS),

@@ -97,6 +97,9 @@ pub fn print(spec: &Spec) -> String {
     if let Some(io) = spec.io {
         put("io", io.to_string());
     }
+    if let Some(domain) = &spec.domain {
+        put("domain", quote(domain));
+    }
     out
 }
 

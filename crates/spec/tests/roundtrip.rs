@@ -55,6 +55,7 @@ fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = 
     let extra = (
         proptest::option::of(1u32..=604_800),
         proptest::option::of(0u8..=7),
+        proptest::option::of("[a-z][a-z .@-]{0,9}(/[a-z]{1,9}){0,3}"),
     );
     let names = (
         "[A-Za-z0-9._+@-]{1,64}",
@@ -64,7 +65,7 @@ fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = 
         |(
             (c, t),
             ([be, inherit, revocable, parent, guaranteed], server),
-            (protect_s, io),
+            (protect_s, io, domain),
             (name, description),
             mut matchers,
         )| {
@@ -74,6 +75,10 @@ fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = 
             let named = matchers.iter().any(Matcher::is_by_name);
             let fits = runtime_ns * 1_000_000 <= period_ns * limits::MAX_GUARANTEED_PPM;
             let guaranteed = guaranteed && !be && !named && fits;
+            let kernel = matchers
+                .iter()
+                .any(|m| matches!(m, Matcher::KernelThread(_)));
+            let domain = domain.filter(|_| !be && !named && !kernel);
             let server = server.filter(|s| !named || *s != ServerPolicy::CbsSoft);
             Spec {
                 name,
@@ -96,6 +101,7 @@ fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = 
                 },
                 protect_s,
                 io,
+                domain,
                 matchers,
                 origin: Place::default(),
             }
@@ -119,7 +125,7 @@ proptest! {
 
     #[test]
     fn tab_reads_back_and_means_the_same(s in spec(proptest::collection::vec(tab_matcher(), 1..2))) {
-        let s = Spec { server: None, ..s }; // the form has no place for it
+        let s = Spec { server: None, domain: None, ..s }; // the form has no place for it
         let line = tab::print(&s).unwrap();
         let from_tab = only(tab::parse(Path::new("x"), line.as_bytes()));
         prop_assert_eq!(tab::print(&from_tab).unwrap(), line.clone());
@@ -132,7 +138,7 @@ proptest! {
 
     #[test]
     fn lists_of_lines_keep_every_path(s in spec(proptest::collection::vec(tab_matcher(), 1..6))) {
-        let s = Spec { server: None, ..s };
+        let s = Spec { server: None, domain: None, ..s };
         let (specs, diags) = tab::parse(Path::new("x"), tab::print(&s).unwrap().as_bytes());
         prop_assert_eq!(diags, vec![]);
         let all: Vec<_> = specs.iter().flat_map(|s| s.matchers.clone()).collect();

@@ -80,6 +80,38 @@ fn guaranteed_and_soft_programs_are_found_by_file_or_kernel_thread() {
 }
 
 #[test]
+fn domains_are_for_programs_found_by_their_file() {
+    let body = |who: &str, domain: &str| {
+        format!("name = 'x'\n{who}\ncpu = '5ms/41ms'\nrevocable = true\ndomain = '{domain}'")
+    };
+    let s = one(&body("path = '/x'", "user.slice/media")).unwrap();
+    assert_eq!(s.domain.as_deref(), Some("user.slice/media"));
+    assert!(s.strong());
+    for (who, domain, words) in [
+        ("command = 'x'", "media", "any program can take a name"),
+        (
+            "path = '/x'\nargument = 'y'",
+            "media",
+            "any program can take a name",
+        ),
+        ("kernel-thread = 'k'", "media", "stay in the root"),
+        (
+            "path = '/x'\nclass = 'best-effort'",
+            "media",
+            "aplomb domain run",
+        ),
+        ("path = '/x'", "../media", "\"..\""),
+        ("path = '/x'", "", "1 to 3072 bytes"),
+    ] {
+        let said = one(&body(who, domain)).unwrap_err();
+        assert!(
+            said.contains("field \"domain\": ") && said.contains(words),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn arguments_belong_to_every_path() {
     let s = one(
         "name = 'x'\npath = ['/a', '/b']\nargument = ['p', 'q']\ncpu = '1ms/9ms'\nrevocable = true",

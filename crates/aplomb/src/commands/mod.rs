@@ -15,6 +15,7 @@ use crate::protocol::{Answer, Ask};
 
 mod docs;
 mod doctor;
+mod domain;
 mod log;
 mod run;
 mod sim;
@@ -38,6 +39,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Spec(SpecCommand::Check { files, json }) => spec::check(&files, json),
         Command::Spec(SpecCommand::Add { file, runtime }) => spec::add(socket, &file, runtime),
         Command::Spec(SpecCommand::Remove { name }) => spec::remove(socket, &name),
+        Command::Domain(command) => domain::domain(socket, &command),
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),
         Command::Sim(args) => sim::sim(&args),

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
+use aplomb_domain::{is_booted, Tree};
 use aplomb_kernel::ServerState;
 
 use super::{cpus, line, unexpected};
 use crate::cli::{Cpu, How, RunArgs, SetArgs};
 use crate::client::Client;
 use crate::config::percent;
+use crate::domains::with_manager;
 use crate::exit::{Exit, Failure};
 use crate::protocol::{Answer, Ask, Code, Refusal, ReservedLine, Wanted};
 use crate::say;
@@ -28,12 +30,25 @@ pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
         None => require_spec(&mut client, program)?,
     }
     drop(client);
+    own_scope();
     let error = Command::new(program).args(rest).exec(); // returns only on failure
     let exit = match error.kind() {
         std::io::ErrorKind::NotFound => Exit::NotFound,
         _ => Exit::CannotExecute,
     };
     Err(Failure::new(exit, format!("{}: {error}", program.to_string_lossy())).into())
+}
+
+/// Where systemd runs, root's commands get a scope of their own, so that they have a share, and are seen and ended, by
+/// themselves. A user's stay in his session: the system's manager takes no scopes from users.
+fn own_scope() {
+    if !rustix::process::getuid().is_root() || !is_booted() {
+        return;
+    }
+    let scoped = Tree::system().and_then(|tree| with_manager(&tree, |m| m.scope()));
+    if let Err(e) = scoped {
+        say::warning(format!("the command has no scope of its own: {e}"));
+    }
 }
 
 pub fn set(socket: &Path, args: &SetArgs) -> Result<Exit> {

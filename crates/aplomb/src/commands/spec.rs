@@ -177,6 +177,7 @@ pub fn remove(socket: &Path, name: &str) -> Result<Exit> {
         launch: Launch::Any,
         protect_s: None,
         io: None,
+        domain: None,
         ..spec.clone()
     };
     let text = format!("# \"{name}\" was taken out of force by aplomb spec remove; delete this file to have it back\n{}", toml_format::print(&off));

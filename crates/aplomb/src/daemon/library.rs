@@ -150,6 +150,16 @@ impl Library {
             .map_or("", String::as_str)
     }
 
+    /// The domain that a process of the spec with this number is moved into. None too if anybody's program can pass
+    /// for it: a domain's share is not for everybody to take.
+    pub fn domain_of(&self, id: u32) -> Option<&str> {
+        let name = self.name(id);
+        let index = self.specs.iter().position(|s| s.name == name)?;
+        let mut rows = self.resolution.rows.iter().filter(|r| r.spec == index);
+        let domain = self.specs[index].domain.as_deref();
+        domain.filter(|_| rows.all(|r| r.gives.domain))
+    }
+
     /// Says which specs are guaranteed more than `r_max_ppm`, what each CPU may promise: they never get it.
     pub fn warn_of_vain_promises(&self, r_max_ppm: u64) {
         for spec in &self.specs {

@@ -7,11 +7,12 @@
 use std::collections::VecDeque;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use aplomb_kernel::{EventKind, ExitInfo, Kernel, LoadError, Settings};
+use aplomb_domain::Tree;
+use aplomb_kernel::{Event, EventKind, ExitInfo, Kernel, LoadError, Settings};
 
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
@@ -20,6 +21,7 @@ use crate::{say, systemd};
 
 mod boost;
 mod clients;
+mod domains;
 mod history;
 mod library;
 pub mod lock;
@@ -36,6 +38,7 @@ pub use library::Sources;
 
 use boost::Boost;
 use clients::{Clients, Wish};
+use domains::Domains;
 use library::Library;
 use poll::{Interest, Poll, Source};
 use state::State;
@@ -73,7 +76,10 @@ pub type Loader = Box<dyn FnMut(&Settings) -> Result<Box<dyn Kernel>, LoadError>
 /// It could not start, or the kernel ended the scheduler. [`crate::exit::code_of`] tells the exit code.
 /// The stock scheduler runs then.
 pub fn run(options: &Options, load: Loader) -> Result<()> {
-    Daemon::start(options, load)?.serve()
+    let tree = Tree::system()
+        .inspect_err(|e| say::warning(format!("no domains: {e}")))
+        .ok();
+    Daemon::start(options, load, tree)?.serve()
 }
 
 struct Daemon {
@@ -102,7 +108,7 @@ enum Turn {
 }
 
 impl Daemon {
-    fn start(options: &Options, mut load: Loader) -> Result<Self> {
+    fn start(options: &Options, mut load: Loader, tree: Option<Tree>) -> Result<Self> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         let config = Config::load(options.config.as_deref()).map_err(|e| usage(e.to_string()))?;
         let lock = lock::take(&options.socket)?;
@@ -112,21 +118,29 @@ impl Daemon {
         let socket = lock::listen(&options.socket, &lock)?;
         let boost = Boost::new();
         let kernel = load_patiently(&mut load, &config.kernel)?;
-        let state = State {
+        let mut state = State {
             config,
             library,
             kernel,
             history: history::History::default(),
             reservations: reservations::Reservations::default(),
+            domains: Domains::new(tree).context("inotify")?,
             attached: None,
             restarts: 0,
             release: aplomb_kernel::facts::Machine::here().release(),
         };
+        let file = options.config.as_deref();
+        let file = file.unwrap_or(Path::new(crate::config::PATH)).display();
+        let tables = &state.config.domains;
+        state.domains.make(tables, &file.to_string());
         poll.add(&signals.stop, Source::StopSignal, Interest::Read)?;
         poll.add(&signals.reload, Source::ReloadSignal, Interest::Read)?;
         poll.add(&socket.listener, Source::Listener, Interest::Read)?;
         let watch = watch::Watch::new().context("inotify")?;
         poll.add(&watch, Source::Files, Interest::Read)?;
+        if let Some(fd) = state.domains.watch_fd() {
+            poll.add(fd, Source::Cgroups, Interest::Read)?;
+        }
         let mut daemon = Self {
             poll,
             socket,
@@ -169,6 +183,7 @@ impl Daemon {
         // programs that were running before
         state.kernel.rematch()?;
         state.attached = Some(Instant::now());
+        state.domains.loaded_again(&mut *state.kernel);
         if let Some(fd) = state.kernel.event_fd() {
             self.poll.add(fd, Source::Events, Interest::Read)?;
         }
@@ -178,7 +193,8 @@ impl Daemon {
     fn serve(mut self) -> Result<()> {
         loop {
             let settle = self.settle.map(|(at, _)| at);
-            let deadline = [self.clients.deadline(), settle]
+            let domains = self.state.domains.deadline();
+            let deadline = [self.clients.deadline(), settle, domains, self.restart_at]
                 .into_iter()
                 .flatten()
                 .min();
@@ -194,6 +210,8 @@ impl Daemon {
             }
             let now = Instant::now();
             self.clients.expire(now);
+            let state = &mut self.state;
+            state.domains.tick(now, &mut *state.kernel);
             if self.restart_at.is_some_and(|at| at <= now) {
                 self.restart()?;
             }
@@ -204,6 +222,7 @@ impl Daemon {
         notify("STOPPING=1");
         self.state.kernel.detach();
         self.clients.close(&mut self.state);
+        self.state.domains.end();
         say::info("detached: the kernel's own scheduler runs");
         Ok(())
     }
@@ -222,6 +241,10 @@ impl Daemon {
                 all.specs |= new.specs;
                 all.programs |= new.programs;
                 self.settle = (all.specs || all.programs).then_some((at, all));
+            }
+            Source::Cgroups => {
+                let state = &mut self.state;
+                state.domains.changed(&mut *state.kernel);
             }
             Source::Events => return self.events().map(|()| Turn::On),
             Source::Client(id) => match self.clients.ready(id, &self.poll, &mut self.state) {
@@ -279,11 +302,12 @@ impl Daemon {
         let events = self.state.kernel.take_events(EVENTS_A_TURN);
         for event in &events {
             if event.kind == EventKind::Limit {
-                say::warning(format!(
-                    "all {} places for interactive tasks are taken: process {} stays best-effort",
-                    aplomb_kernel::limits::MAX_SERVERS,
-                    event.pid
-                ));
+                say::warning(limit_reached(event));
+            }
+            if event.kind == EventKind::Matched {
+                if let Some(domain) = self.state.library.domain_of(event.spec_id) {
+                    self.state.domains.recognised(event, domain);
+                }
             }
             self.state.history.push(*event);
         }
@@ -402,6 +426,21 @@ impl Daemon {
             say::warning(problem);
         }
     }
+}
+
+/// Which limit of the kernel side an event of that kind is about: processes have one, cgroups have two.
+fn limit_reached(event: &Event) -> String {
+    use aplomb_kernel::limits::{MAX_DEPTH, MAX_DOMAINS, MAX_SERVERS};
+    if event.a == u64::from(MAX_DEPTH) {
+        return format!("a cgroup more than {MAX_DEPTH} levels below the root is no domain of its own: its tasks are its ancestor's");
+    }
+    if event.pid <= 0 {
+        return format!("all {MAX_DOMAINS} places for domains are taken: the tasks of one more are its ancestor's");
+    }
+    let pid = event.pid;
+    format!(
+        "all {MAX_SERVERS} places for interactive tasks are taken: process {pid} stays best-effort"
+    )
 }
 
 /// Load the kernel side. The kernel may still be taking an earlier aplomb off, one that was killed just

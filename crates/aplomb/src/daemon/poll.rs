@@ -15,6 +15,8 @@ pub enum Source {
     ReloadSignal,
     Listener,
     Files,
+    /// The cgroup tree changed.
+    Cgroups,
     Events,
     /// A connection, by its number.
     Client(u32),
@@ -29,6 +31,7 @@ impl Source {
             Self::ReloadSignal => (6, 0),
             Self::Listener => (1, 0),
             Self::Files => (2, 0),
+            Self::Cgroups => (7, 0),
             Self::Events => (3, 0),
             Self::Client(n) => (4, n),
             Self::Process(pid) => (5, pid as u32),
@@ -43,6 +46,7 @@ impl Source {
             6 => Self::ReloadSignal,
             1 => Self::Listener,
             2 => Self::Files,
+            7 => Self::Cgroups,
             3 => Self::Events,
             4 => Self::Client(number),
             5 => Self::Process(number as i32),
@@ -155,6 +159,7 @@ mod tests {
             Source::ReloadSignal,
             Source::Listener,
             Source::Files,
+            Source::Cgroups,
             Source::Events,
             Source::Client(u32::MAX),
             Source::Process(812),

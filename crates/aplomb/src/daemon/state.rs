@@ -7,6 +7,7 @@ use aplomb_kernel::{
 };
 use aplomb_spec::limits;
 
+use super::domains::Domains;
 use super::history::History;
 use super::library::{Library, RUN_ID};
 use super::reservations::{find_process, is_alive, Reservation, Reservations};
@@ -53,6 +54,7 @@ pub struct State {
     pub kernel: Box<dyn Kernel>,
     pub history: History,
     pub reservations: Reservations,
+    pub domains: Domains,
     /// When the scheduler was attached; None while it is not.
     pub attached: Option<Instant>,
     pub restarts: u32,
@@ -79,6 +81,14 @@ impl State {
             }
             Ask::Reserve(wanted) => self.reserve(peer, &wanted),
             Ask::Release { pid } => self.release(peer, pid),
+            Ask::Domains {} => {
+                let table = self.domains.table(&*self.kernel).map_err(failed);
+                table.map(|t| Outcome::Answer(Answer::Domains(t)))
+            }
+            Ask::Look { domain } => root(peer, "tell").and_then(|()| {
+                self.domains.look(&domain, &mut *self.kernel)?;
+                Ok(Outcome::Answer(Answer::Done(String::new())))
+            }),
             Ask::Reload {} => root(peer, "reload").map(|()| Outcome::Reload),
             Ask::Stop {} => {
                 root(peer, "stop").map(|()| Outcome::Stop(Answer::Done("aplomb stops".into())))
@@ -366,7 +376,7 @@ fn root(peer: Peer, what: &str) -> Result<(), Refusal> {
 
 fn failed(error: KernelError) -> Refusal {
     let code = match error {
-        KernelError::Full(_) => Code::Limit,
+        KernelError::Full(_) | KernelError::DomainFull { .. } => Code::Limit,
         KernelError::Invalid => Code::Invalid,
         _ => Code::Failed,
     };

@@ -11,11 +11,12 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use aplomb_kernel::{
-    flags, Cpu, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError, Matcher, Part,
-    Reserved, Server, ServerPolicy, ServerState, SpecRow,
+    flags, Cpu, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError,
+    Matcher, Part, Reserved, Server, ServerPolicy, ServerState, SpecRow,
 };
 use aplomb_spec::{Dirs, LoadOptions, Trust};
 
+use super::domains::Domains;
 use super::history::History;
 use super::library::{Library, Sources};
 use super::reservations::Reservations;
@@ -33,6 +34,10 @@ pub struct Seen {
     pub exit: Option<ExitInfo>,
     pub servers: Vec<Server>,
     pub full: bool,
+    pub domains: Vec<Domain>,
+    pub domain_changes: Vec<(u64, DomainChange)>,
+    /// A fraction above this is refused.
+    pub room_ppm: Option<u32>,
 }
 
 /// A kernel side that only notes what is asked of it.
@@ -103,6 +108,27 @@ impl Kernel for Fake {
 
     fn servers(&self) -> Result<Vec<Server>, KernelError> {
         Ok(self.seen.borrow().servers.clone())
+    }
+
+    fn domains(&self) -> Result<Vec<Domain>, KernelError> {
+        Ok(self.seen.borrow().domains.clone())
+    }
+
+    fn set_domain(&mut self, cgid: u64, change: DomainChange) -> Result<(), KernelError> {
+        let mut seen = self.seen.borrow_mut();
+        if !seen.domains.iter().any(|d| d.cgid == cgid) {
+            return Err(KernelError::NoDomain(cgid));
+        }
+        if let (DomainChange::Fraction(ppm), Some(limit_ppm)) = (change, seen.room_ppm) {
+            if ppm > limit_ppm {
+                return Err(KernelError::DomainFull {
+                    taken_ppm: 0,
+                    limit_ppm,
+                });
+            }
+        }
+        seen.domain_changes.push((cgid, change));
+        Ok(())
     }
 
     fn cpus(&self) -> Vec<Cpu> {
@@ -238,6 +264,7 @@ impl Root {
             kernel: Box::new(fake.clone()),
             history: History::default(),
             reservations: Reservations::default(),
+            domains: Domains::new(None).unwrap(),
             attached: Some(Instant::now()),
             restarts: 0,
             release: "7.3.4".into(),

@@ -2,6 +2,22 @@
 
 use super::super::testing::server;
 use super::*;
+
+#[test]
+fn domains_are_everybodys_to_see_and_roots_to_tell() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let mut state = root.state(&fake);
+    let Answer::Domains(table) = ask(&mut state, USER, Ask::Domains {}) else {
+        panic!()
+    };
+    assert_eq!((table.cpus, table.domains.len()), (1, 0));
+    let look = || Ask::Look {
+        domain: "media".parse().unwrap(),
+    };
+    assert_eq!(refusal(ask(&mut state, USER, look())), Code::Permission);
+    // there is no tree in this test
+    assert_eq!(refusal(ask(&mut state, ROOT, look())), Code::Failed);
+}
 use aplomb_kernel::{Part, ServerPolicy};
 
 #[test]

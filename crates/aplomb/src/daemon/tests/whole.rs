@@ -3,6 +3,14 @@
 use super::*;
 
 fn start(root: &Root, fakes: Vec<Fake>) -> anyhow::Result<Daemon> {
+    start_with(root, fakes, None)
+}
+
+fn start_with(
+    root: &Root,
+    fakes: Vec<Fake>,
+    tree: Option<aplomb_domain::Tree>,
+) -> anyhow::Result<Daemon> {
     let mut fakes = fakes.into_iter();
     let load: Loader =
         Box::new(move |_| Ok(Box::new(fakes.next().expect("no more loads")) as Box<dyn Kernel>));
@@ -14,7 +22,36 @@ fn start(root: &Root, fakes: Vec<Fake>) -> anyhow::Result<Daemon> {
     if !root.path("aplomb.toml").exists() {
         root.write("aplomb.toml", "");
     }
-    Daemon::start(&options, load)
+    Daemon::start(&options, load, tree)
+}
+
+#[test]
+fn a_program_goes_into_the_domain_of_its_spec() {
+    use aplomb_domain::testing::{tree, InFiles};
+    let (root, fake) = (Root::new(), Fake::new());
+    let spec = |domain: &str| {
+        let text = "[[spec]]\nname = \"mplayer\"\ncpu = \"5ms/30ms\"\nrevocable = true\npath = \"/usr/bin/mplayer\"\n";
+        let text = format!("{text}domain = \"{domain}\"\n");
+        root.write("usr/lib/aplomb/specs.d/mplayer.toml", &text);
+    };
+    spec("media");
+    let groups = root.path("cgroup");
+    std::fs::create_dir(&groups).unwrap();
+    let domains = tree(&groups, &["media"], InFiles::default());
+    let mut daemon = start_with(&root, vec![fake.clone()], Some(domains)).unwrap();
+    let me = std::process::id() as i32;
+    let now = super::super::state::monotonic_ns();
+    fake.happen(event(now, me)); // of spec 2, the first one
+    turn(&mut daemon);
+    let procs = || std::fs::read_to_string(groups.join("media/cgroup.procs")).unwrap();
+    assert_eq!(procs(), me.to_string());
+    // what only says that a program inherits moves nothing
+    std::fs::write(groups.join("media/cgroup.procs"), "").unwrap();
+    let mut inherited = event(now, me);
+    inherited.kind = EventKind::Inherited;
+    fake.happen(inherited);
+    turn(&mut daemon);
+    assert_eq!(procs(), "");
 }
 
 /// The inode that the kernel side has a matcher for.

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * domain.bpf.h - the tree follows the cgroups: those with the CPU controller come, go, and change their settings.
+ *
+ * design.md, idea 2: a domain is a cgroup v2 directory, and nobody keeps a second tree. cpu.weight, cpu.max and
+ * cpu.idle reach us from the kernel as they are written; the policy and the reservation of a domain from the daemon,
+ * which reads them from the directory's extended attributes (domain_set).
+ *
+ * Limits: beyond MAX_DOMAINS cgroups, or deeper than MAX_DEPTH, a cgroup has no domain of its own; its tasks are
+ * members of the nearest ancestor's that has one (EV_LIMIT).
+ */
+#ifndef APLOMB_DOMAIN_BPF_H
+#define APLOMB_DOMAIN_BPF_H
+
+#include "fair.bpf.h"
+#include "events.bpf.h"
+
+/*
+ * Which domain a cgroup is: cgroup id to slot. Beyond the limits several cgroups are one; with four times as many as there
+ * are slots the map is full, and the next are the root's.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4 * MAX_DOMAINS);
+	__type(key, u64);
+	__type(value, u32);
+} domain_of SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, MAX_DOMAINS);
+	__type(value, u32);
+} free_domains SEC(".maps");
+
+static __always_inline u32 slot_of(struct cgroup *cgrp)
+{
+	u64 id = cgrp->kn->id;
+	u32 *slot = bpf_map_lookup_elem(&domain_of, &id);
+
+	return slot ? *slot : 0;
+}
+
+static __always_inline u32 scaled_weight(u32 weight, bool idle)
+{
+	return idle ? WEIGHT_IDLE : weight * WEIGHT_UNIT;
+}
+
+/* A cgroup's limit is another. Looks at all domains: limits change seldom. */
+static __noinline void domain_limit(u32 slot, u64 now, u64 period_us, u64 quota_us, u64 burst_us)
+{
+	struct branch *b = branch(slot);
+	u64 quota = quota_us >= ~0ULL / NSEC_PER_USEC ? 0 : quota_us * NSEC_PER_USEC;
+	u32 i, used = nr_domain_slots;
+	bool release;
+
+	bpf_spin_lock(&tree_lock);
+	quota_set(&b->quota, now, quota, period_us * NSEC_PER_USEC, burst_us * NSEC_PER_USEC);
+	release = b->throttled && !quota_throttled(&b->quota);
+	if (release)
+		unthrottle(slot, now);
+	bpf_spin_unlock(&tree_lock);
+	/* who is below it has a limit too now, or none any more */
+	bpf_for(i, 0, used) {
+		struct branch *d = branch(i);
+		u32 k, at = i, limited = 0;
+
+		bpf_for(k, 0, MAX_DEPTH + 1) {
+			if (branch(at)->quota.quota_ns)
+				limited = 1;
+			if (!at)
+				break;
+			at = branch(at)->parent;
+		}
+		d->limited = limited;
+	}
+	if (release)
+		wake_idle();
+}
+
+/* A slot for a new cgroup below @parent; 0: none is left. */
+static __noinline u32 domain_create(u64 id, u32 parent, u32 weight)
+{
+	struct branch *b, *up = branch(parent);
+	u32 slot = 0;
+
+	if (up->depth >= MAX_DEPTH || bpf_map_pop_elem(&free_domains, &slot))
+		return 0;
+	slot &= MAX_DOMAINS - 1;
+	if (scx_bpf_dsq_nr_queued(DSQ_DOMAIN(slot)) < 0 && scx_bpf_create_dsq(DSQ_DOMAIN(slot), -1)) {
+		bpf_map_push_elem(&free_domains, &slot, 0);
+		return 0;
+	}
+	b = branch(slot);
+	bpf_spin_lock(&tree_lock);
+	__builtin_memset(b, 0, sizeof(*b));
+	__builtin_memset(member(MEMBER_OF(slot)), 0, sizeof(struct member));
+	__builtin_memset(member(MEMBER_OWN(slot)), 0, sizeof(struct member));
+	b->cgid = id;
+	b->slot = slot;
+	b->parent = parent;
+	b->depth = up->depth + 1;
+	b->state = DOMAIN_LIVE;
+	b->cpu_weight = weight;
+	b->limited = up->limited;
+	member(MEMBER_OWN(slot))->weight = WEIGHT_OWN;
+	member(MEMBER_OF(slot))->weight = scaled_weight(weight, false);
+	up->weight_sum += scaled_weight(weight, false);
+	up->children++;
+	if (nr_domain_slots <= slot)
+		nr_domain_slots = slot + 1;
+	bpf_spin_unlock(&tree_lock);
+	return slot;
+}
+
+/* The root and PASSING, when the scheduler is loaded. */
+static __always_inline s32 domains_init(void)
+{
+	u32 i, passing = PASSING;
+	s32 err = scx_bpf_create_dsq(DSQ_DOMAIN(0), -1);
+
+	if (!err)
+		err = scx_bpf_create_dsq(DSQ_DOMAIN(PASSING), -1);
+	if (!err)
+		err = scx_bpf_create_dsq(DSQ_RESCUE, -1);
+	if (err)
+		return err;
+	branches[0].state = DOMAIN_LIVE;
+	branches[0].cpu_weight = SHARE_WEIGHT;
+	members[1].weight = WEIGHT_OWN;
+	nr_domain_slots = 1;
+	bpf_for(i, 1, MAX_DOMAINS) {
+		u32 slot = PASSING - i; /* so that the lowest is taken first; the last is PASSING itself */
+		struct domain *d = bpf_map_lookup_elem(&domains, &slot);
+
+		if (!d || slot >= PASSING)
+			break;
+		bpf_timer_init(&d->timer, &domains, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&d->timer, limit_timer);
+		if (slot && bpf_map_push_elem(&free_domains, &slot, 0))
+			return -ENOSPC;
+	}
+	branch(passing)->slot = passing;
+	branch(passing)->depth = 1;
+	member(MEMBER_OF(passing))->weight = WEIGHT_OWN;
+	member(MEMBER_OWN(passing))->weight = WEIGHT_OWN;
+	return 0;
+}
+
+s32 OPS_SLEEPABLE(aplomb_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	u64 id = cgrp->kn->id, up_id;
+	u32 slot = 0, parent;
+	struct cgroup *up;
+
+	if (!cgrp->level) {
+		branches[0].cgid = id;
+		bpf_map_update_elem(&domain_of, &id, &slot, 0);
+		return 0;
+	}
+	up = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
+	if (!up)
+		return 0; /* it is the root's, for want of better knowledge */
+	parent = slot_of(up);
+	up_id = up->kn->id;
+	bpf_cgroup_release(up);
+	/*
+	 * Below a cgroup that has no domain itself there are none either: order and depth would be another. What is not
+	 * in the map counts as the root's: mkdir is never refused.
+	 */
+	if (!bpf_map_update_elem(&domain_of, &id, &parent, 0) && branch(parent)->cgid == up_id)
+		slot = domain_create(id, parent, args->weight);
+	if (!slot) {
+		emit_plain(EV_LIMIT, branch(parent)->depth >= MAX_DEPTH ? MAX_DEPTH : MAX_DOMAINS, id,
+			   branch(parent)->cgid);
+		return 0;
+	}
+	bpf_map_update_elem(&domain_of, &id, &slot, 0);
+	if (!tree_on) {
+		tree_legacy = 1;
+		tree_on = 1;
+	}
+	if (bpf_core_field_exists(args->bw_quota_us) && args->bw_quota_us != ~0ULL)
+		domain_limit(slot, bpf_ktime_get_ns(), args->bw_period_us, args->bw_quota_us,
+			     args->bw_burst_us);
+	return 0;
+}
+
+/* The slot of a domain whose cgroup has gone is free once none of its tasks waits any more. */
+static __noinline void domain_bury(u32 slot)
+{
+	struct branch *b = branch(slot);
+	bool free;
+
+	if (b->state != DOMAIN_GONE)
+		return;
+	bpf_spin_lock(&tree_lock);
+	free = b->state == DOMAIN_GONE && !b->waiting && !b->heap;
+	if (free)
+		b->state = DOMAIN_FREE;
+	bpf_spin_unlock(&tree_lock);
+	if (free)
+		bpf_map_push_elem(&free_domains, &slot, 0);
+}
+
+void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
+{
+	u64 id = cgrp->kn->id;
+	u32 slot = slot_of(cgrp);
+	struct branch *b = branch(slot), *up;
+
+	bpf_map_delete_elem(&domain_of, &id);
+	if (!slot || b->cgid != id)
+		return;
+	up = branch(b->parent);
+	bpf_spin_lock(&tree_lock);
+	up->children--;
+	up->weight_sum -= member(MEMBER_OF(slot))->weight;
+	up->reserved_sum -= member(MEMBER_OF(slot))->reserved_ppm;
+	b->state = DOMAIN_GONE;
+	b->cgid = 0;
+	bpf_spin_unlock(&tree_lock);
+	domain_bury(slot); /* or by rescue.bpf.h, later */
+}
+
+/* @p is in another cgroup, and will be enqueued there if it is runnable. */
+void OPS(aplomb_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct task_ctx *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (t)
+		domain_join(p, t, slot_of(to));
+}
+
+static __noinline void reweigh(u32 slot, u32 weight, bool idle)
+{
+	struct member *m = member(MEMBER_OF(slot));
+	struct branch *b = branch(slot), *up = branch(b->parent);
+
+	bpf_spin_lock(&tree_lock);
+	b->cpu_weight = weight;
+	b->idle = idle;
+	up->weight_sum -= m->weight;
+	m->weight = scaled_weight(weight, idle);
+	up->weight_sum += m->weight;
+	bpf_spin_unlock(&tree_lock);
+}
+
+void OPS(aplomb_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	u32 slot = slot_of(cgrp);
+
+	if (slot && branch(slot)->cgid == cgrp->kn->id)
+		reweigh(slot, weight, branch(slot)->idle);
+}
+
+void OPS(aplomb_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	u32 slot = slot_of(cgrp);
+
+	if (slot && branch(slot)->cgid == cgrp->kn->id)
+		reweigh(slot, branch(slot)->cpu_weight, idle);
+}
+
+void OPS(aplomb_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+{
+	u32 slot = slot_of(cgrp);
+
+	if (slot && branch(slot)->cgid == cgrp->kn->id)
+		domain_limit(slot, bpf_ktime_get_ns(), period_us, quota_us, burst_us);
+}
+
+/* --- what the daemon asks for ------------------------------------------------------------------------------ */
+
+/* Order the members of @slot by @policy from now on. */
+static __noinline void set_policy(u32 slot, u32 policy)
+{
+	struct branch *b = branch(slot);
+	u32 i, used = nr_domain_slots;
+
+	bpf_spin_lock(&tree_lock);
+	bpf_for(i, 0, used) {
+		u32 m = i == slot ? MEMBER_OWN(slot) : MEMBER_OF(i);
+
+		if (i != slot && (branch(i)->parent != slot || !i))
+			continue;
+		member(m)->mtr.token = 0; /* whoever was a member under MTR before joins anew */
+		if (in_heap(m)) {
+			member_remove(b, m);
+			member(m)->weight |= 1u << 31;
+		}
+	}
+	b->policy = policy;
+	bpf_for(i, 0, used) {
+		u32 m = i == slot ? MEMBER_OWN(slot) : MEMBER_OF(i);
+
+		if ((i != slot && (branch(i)->parent != slot || !i)) || !(member(m)->weight >> 31))
+			continue;
+		member(m)->weight &= ~(1u << 31);
+		member_wake(b, m, true);
+		member_insert(b, m);
+	}
+	bpf_spin_unlock(&tree_lock);
+}
+
+/* @told: what others have reserved beside it, and the most that may be, ppm. */
+static __noinline s32 set_fraction(u32 slot, u32 ppm, u32 told[2])
+{
+	struct member *m = member(MEMBER_OF(slot));
+	struct branch *b = branch(slot), *up = branch(b->parent);
+	u32 taken, limit;
+	s32 err = 0;
+
+	bpf_spin_lock(&tree_lock);
+	taken = up->reserved_sum - m->reserved_ppm;
+	limit = b->depth == 1 ? SHARE_LIMIT_PPM : member(MEMBER_OF(b->parent))->reserved_ppm;
+	if (ppm && !share_fits(taken, ppm, limit)) {
+		err = -ENOSPC;
+	} else if (ppm < b->reserved_sum) { /* what is below it has been promised more */
+		err = -EINVAL;
+	} else {
+		up->reserved_sum = taken + ppm;
+		m->reserved_ppm = ppm;
+	}
+	bpf_spin_unlock(&tree_lock);
+	told[0] = taken;
+	told[1] = limit;
+	return err;
+}
+
+SEC("syscall")
+int domain_set(struct domain_args *args)
+{
+	/* field by field: before 6.19 a context may only be read at fixed offsets, not through a pointer */
+	u64 id = args->cgid, runtime = args->runtime_ns, interval = args->interval_ns;
+	u32 change = args->change, policy = args->policy, ppm = args->reserved_ppm;
+	u32 *found = bpf_map_lookup_elem(&domain_of, &id), slot, told[2] = {};
+	u32 cpus = nr_online ? nr_online : 1;
+	s32 result = -EINVAL;
+
+	args->result = -ENOENT;
+	if (!found)
+		return 0;
+	slot = *found;
+	if (branch(slot)->cgid != id)
+		return 0;
+	if (change == SET_RESERVATION && runtime <= interval && interval <= 10 * NSEC_PER_SEC)
+		ppm = interval ? runtime * PPM / interval / cpus : 0;
+	else if (change == SET_RESERVATION)
+		ppm = ~0U;
+	if (change == SET_POLICY && policy < NR_DOMAIN_POLICIES) {
+		set_policy(slot, policy);
+		result = 0;
+	} else if (change != SET_POLICY && slot && ppm <= PPM) {
+		result = set_fraction(slot, ppm, told);
+		if (!result) {
+			branch(slot)->runtime_ns = change == SET_RESERVATION ? runtime : 0;
+			branch(slot)->interval_ns = change == SET_RESERVATION ? interval : 0;
+		}
+	}
+	args->result = result;
+	args->taken_ppm = told[0];
+	args->limit_ppm = told[1];
+	if (!result)
+		emit_plain(EV_DOMAIN, id, change, change == SET_POLICY ? policy : ppm);
+	return 0;
+}
+
+/* Bring what user space sees of all domains (map `domains`) up to date. */
+SEC("syscall")
+int domain_refresh(void *unused)
+{
+	u32 i, used = nr_domain_slots;
+
+	bpf_for(i, 0, used) {
+		u32 slot = i, k, at = i;
+		struct domain *d = bpf_map_lookup_elem(&domains, &slot);
+		struct branch *b = branch(slot);
+		u64 share = PPM;
+
+		if (!d)
+			break;
+		d->info.cgid = b->cgid;
+		d->info.ran_ns = b->ran_ns;
+		d->info.throttled_ns = b->throttled_ns;
+		d->info.throttled = b->throttled_times;
+		d->info.quota_ns = b->quota.quota_ns;
+		d->info.period_ns = b->quota.period_ns;
+		d->info.burst_ns = b->quota.burst_ns;
+		d->info.runtime_ns = b->runtime_ns;
+		d->info.interval_ns = b->interval_ns;
+		d->info.reserved_ppm = slot ? member(MEMBER_OF(slot))->reserved_ppm : 0;
+		d->info.weight = b->cpu_weight;
+		d->info.idle = b->idle;
+		d->info.policy = b->policy;
+		d->info.state = b->state;
+		d->info.slot = slot;
+		d->info.parent = b->parent;
+		d->info.depth = b->depth;
+		d->info.children = b->children;
+		d->info.waiting = b->waiting;
+		d->info.is_throttled = b->throttled;
+		bpf_for(k, 0, MAX_DEPTH + 1) {
+			struct branch *up = branch(branch(at)->parent);
+
+			if (!at)
+				break;
+			/* own tasks of a domain with children count as a member once there are any */
+			share = share * member_ppm(up, MEMBER_OF(at)) / PPM;
+			at = branch(at)->parent;
+		}
+		d->info.share_ppm = share;
+	}
+	return 0;
+}
+
+#endif /* APLOMB_DOMAIN_BPF_H */

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * limit.bpf.h - cpu.max: no more than a quota in each period, for a domain and all below it.
+ *
+ * Source: Documentation/scheduler/sched-bwc.rst (what cpu.max promises); policy/quota.h. sched_ext tells the limits to
+ * its scheduler and enforces none of them.
+ *
+ * 1. Model. A CPU that takes a task of a limited domain claims time of it and of each limited one above, at most a
+ *    slice, and a timer of the CPU ends it (timer.bpf.h). What was not used is given back. So all CPUs together
+ *    never have more than there is; what a late timer ran too much is a debt.
+ *
+ * 2. Control. Who has nothing left is throttled: it leaves its parent's heap, so nobody comes to it or to what is below
+ *    it, and a timer brings it back at the next period.
+ *
+ *        in the heap --- nothing is left ---> [throttled] --- period begins, or time is given back ---> in the heap
+ *
+ *    Tasks that may run on some CPUs only wait in those CPUs' queues and claim nothing: what they ran is a debt, and who is
+ *    there when their domain is throttled has one slice more.
+ *
+ * 3. Where a task may be stopped. One that was preempted in the kernel may hold a lock there that others need, so it
+ *    has to go on, at its domain's expense, until it returns to user mode. There a task work parks it: only
+ *    parked tasks wait in a throttled domain's queue. The others wait in that of a domain of their own, PASSING,
+ *    which has the weight of one plain domain below the root. Kernels without task work for BPF (before 7.0)
+ *    stop tasks where they are, as their own cpu.max did until then. Before 6.17 nobody tells us limits at all.
+ */
+#ifndef APLOMB_LIMIT_BPF_H
+#define APLOMB_LIMIT_BPF_H
+
+#include "timer.bpf.h"
+#include "tree.bpf.h"
+
+/* Those that pass through a throttled domain's limit up to user mode. The last slot, never a cgroup's. */
+#define PASSING (MAX_DOMAINS - 1)
+/* With less than this left, ns, a domain that was throttled stays so until its next period. */
+#define LEAST_GRANT_NS (20 * NSEC_PER_USEC)
+
+struct domain {
+	struct domain_info info; /* first: this is what user space reads, after domain_refresh */
+	struct bpf_timer timer;  /* end of its throttling */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_DOMAINS);
+	__type(key, u32);
+	__type(value, struct domain);
+} domains SEC(".maps");
+
+/* Task works under way, by thread id: of two with the same rest the later one is parked at its next turn. */
+#define PARKS 4096
+
+struct park {
+	struct bpf_task_work work;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, PARKS);
+	__type(key, u32);
+	__type(value, struct park);
+} parks SEC(".maps");
+
+/* The current task, at its return to user mode: it holds nothing, and gives up the CPU. */
+static int park_here(void *map, void *key, void *value)
+{
+	struct task_ctx *t = task_ctx(bpf_get_current_task_btf());
+
+	if (!t)
+		return 0;
+	t->parked = 1;
+	/* not preempted before the call is over: it holds RCU, which would be stalled for the whole park */
+	bpf_preempt_disable();
+	scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
+	bpf_preempt_enable();
+	return 0;
+}
+
+/* Have @p parked when it returns to user mode. False: this kernel cannot, or @p never returns there. */
+static __noinline bool park_later(struct task_struct *p)
+{
+	u32 i = p->pid & (PARKS - 1);
+	struct park *park = bpf_map_lookup_elem(&parks, &i);
+
+	if (!park || (p->flags & (PF_KTHREAD | PF_EXITING)) || !task_work_exists())
+		return false;
+	task_work_resume(p, &park->work, &parks, park_here); /* a failure is tried again at its next turn */
+	return true;
+}
+
+/* Is domain @slot, or one above it, throttled? Without the lock: a guess, for who will ask again. */
+VERIFIED_ONCE int path_throttled(u32 slot)
+{
+	u32 k, at = slot, found = 0;
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		found = branch(at)->throttled;
+		if (found || !at)
+			break;
+		at = branch(at)->parent;
+	}
+	return found;
+}
+
+/* Domain @slot has no time left: out of its parent's heap. With tree_lock held; then limit_timer_start(). Inline: see
+ * tree_dispatch. */
+static __always_inline void throttle(u32 slot, u64 now)
+{
+	struct branch *b = branch(slot);
+
+	if (b->throttled)
+		return;
+	b->throttled = 1;
+	b->throttled_since = now;
+	b->throttled_times++;
+	if (in_heap(MEMBER_OF(slot))) {
+		member_remove(branch(b->parent), MEMBER_OF(slot));
+		sink(b->parent);
+	}
+}
+
+/*
+ * Claim up to @want ns for a task of domain @slot. 0: the domain *@blocked has none, and is throttled now. Called
+ * with tree_lock held.
+ */
+static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
+{
+	u32 k, at = slot;
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct branch *b = branch(at);
+
+		quota_roll(&b->quota, now);
+		if (quota_throttled(&b->quota)) {
+			*blocked = at;
+			throttle(at, now);
+			return 0;
+		}
+		if (b->quota.quota_ns && b->quota.left < (s64)want)
+			want = b->quota.left;
+		if (!at)
+			break;
+		at = b->parent;
+	}
+	at = slot;
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		quota_claim(&branch(at)->quota, want);
+		if (!at)
+			break;
+		at = branch(at)->parent;
+	}
+	return want;
+}
+
+/* Domain @slot has time again. With tree_lock held. */
+static __always_inline void unthrottle(u32 slot, u64 now)
+{
+	struct branch *b = branch(slot);
+
+	b->throttled = 0;
+	b->throttled_ns += now - b->throttled_since;
+	if (b->heap)
+		climb(slot, false, NO_LEAF);
+}
+
+/*
+ * A task of domain @slot ran for @used ns of the @granted. With tree_lock held. The lowest domain on the way that has no
+ * time left is throttled and returned (one: each needs its timer; those above follow at their next claim); or NO_LEAF.
+ */
+static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
+{
+	u32 k, at = slot, blocked = NO_LEAF;
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct branch *b = branch(at);
+
+		if (b->quota.quota_ns) {
+			quota_roll(&b->quota, now);
+			quota_return(&b->quota, granted, used);
+			if (b->throttled && b->quota.left >= (s64)LEAST_GRANT_NS) {
+				unthrottle(at, now);
+			} else if (blocked == NO_LEAF && !b->throttled && used > granted &&
+				   quota_throttled(&b->quota)) {
+				throttle(at, now);
+				blocked = at;
+			}
+		}
+		if (!at)
+			break;
+		at = b->parent;
+	}
+	return blocked;
+}
+
+/* Wake idle CPUs, one for each task that waits in the tree, if there are. */
+static __noinline void wake_idle(void)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	u32 i, n = tree_waiting;
+
+	bpf_for(i, 0, nr_cpus) {
+		s32 cpu;
+
+		if (i >= n)
+			break;
+		cpu = scx_bpf_pick_idle_cpu(online, 0);
+		if (cpu < 0)
+			break;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
+	scx_bpf_put_cpumask(online);
+}
+
+/* The next period of a throttled domain begins, or it is no more limited. */
+static int limit_timer(void *map, u32 *slot, struct domain *d)
+{
+	struct branch *b = branch(*slot);
+	u64 now = bpf_ktime_get_ns(), again = 0;
+
+	bpf_spin_lock(&tree_lock);
+	quota_roll(&b->quota, now);
+	if (b->throttled) {
+		if (quota_throttled(&b->quota))
+			again = b->quota.refill;
+		else
+			unthrottle(*slot, now);
+	}
+	bpf_spin_unlock(&tree_lock);
+	if (again)
+		bpf_timer_start(&d->timer, again, BPF_F_TIMER_ABS);
+	else
+		wake_idle();
+	return 0;
+}
+
+/* Domain @slot is throttled: its timer goes off when it need not be. */
+static __noinline void limit_timer_start(u32 slot)
+{
+	struct domain *d = bpf_map_lookup_elem(&domains, &slot);
+
+	if (d)
+		bpf_timer_start(&d->timer, branch(slot)->quota.refill, BPF_F_TIMER_ABS);
+}
+
+#endif /* APLOMB_LIMIT_BPF_H */

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * members.bpf.h - tasks as members of their domains: how they wait, are chosen, run and are charged. Theory: tree.bpf.h.
+ *
+ *     enqueue ---> [queue of its domain] ---> choice by the tree ---> taken, with time by cpu.max ---> running
+ *        ^                                                                                               |
+ *        +-------- its domain's throttled: PASSING until it is parked (limit.bpf.h) ---------- charged <-+
+ */
+#ifndef APLOMB_MEMBERS_BPF_H
+#define APLOMB_MEMBERS_BPF_H
+
+#include "place.bpf.h"
+
+/* What who has waited too long (rescue.bpf.h) runs for. */
+#define RESCUE_SLICE_NS (200 * NSEC_PER_USEC)
+#define RESCUE_EVERY_NS NSEC_PER_SEC
+
+/* @p waits, or waited, in a domain's queue: it does no more. */
+VERIFIED_ONCE int tree_leave(struct task_ctx *t __arg_nonnull)
+{
+	bpf_spin_lock(&tree_lock);
+	if (t->queued)
+		leave(t->queued - 1);
+	t->queued = 0;
+	bpf_spin_unlock(&tree_lock);
+	return 0;
+}
+
+/* @t's thread waits in the queue of domain @leaf. @running: the domain of what runs there. True: it goes before that. */
+VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wake, u32 running)
+{
+	u64 now = bpf_ktime_get_ns();
+	bool before = false;
+
+	bpf_spin_lock(&tree_lock);
+	if (t->queued)
+		leave(t->queued - 1);
+	enter(leaf, wake, running);
+	t->queued = leaf + 1;
+	if (!t->waits_since)
+		t->waits_since = now | 1; /* 0 is none */
+	if (wake && running < MAX_DOMAINS)
+		before = goes_before(leaf, running);
+	bpf_spin_unlock(&tree_lock);
+	return before;
+}
+
+/* @p belongs to domain @slot from now on: its virtual time is that of a newcomer. */
+static __always_inline void domain_join(struct task_struct *p, struct task_ctx *t, u32 slot)
+{
+	if (t->domain == slot)
+		return;
+	t->domain = slot;
+	t->fair_vtime = fair_start(branch(slot)->now);
+	if (!t->by_right)
+		p->scx.dsq_vtime = t->fair_vtime;
+}
+
+/* In which domain's queue @p waits: its own, or PASSING while it may not be stopped (limit.bpf.h 3). */
+static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
+{
+	u32 slot = t->domain & (MAX_DOMAINS - 1);
+
+	if (branch(slot)->limited && !t->parked && path_throttled(slot) && park_later(p))
+		return PASSING;
+	return slot;
+}
+
+/* The virtual time with which @p joins the queue of domain @leaf. */
+static __always_inline u64 leaf_vtime(struct task_struct *p, u32 leaf, bool wake)
+{
+	struct branch *b = branch(leaf);
+
+	if (b->policy != DOMAIN_FIFO)
+		return fair_vtime(p, DSQ_DOMAIN(leaf), b->now);
+	return wake ? ++b->arrivals : p->scx.dsq_vtime;
+}
+
+/* Tasks wait in domains' queues: look after them. */
+static __noinline void rescue_arm(void)
+{
+	struct timer_slot *timer;
+	u32 zero = 0;
+
+	rescue_armed = 1;
+	timer = bpf_map_lookup_elem(&rescue_timer, &zero);
+	if (timer)
+		bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0);
+}
+
+/* fair_enqueue() with domains. False: @p belongs in a queue of its CPU. */
+static __noinline bool tree_enqueue(struct task_struct *p, u64 enq_flags, bool looked)
+{
+	struct task_ctx *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	bool wake = enq_flags & SCX_ENQ_WAKEUP;
+	s32 cpu = task_cpu(p);
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u32 leaf;
+
+	if (!t) { /* no memory: any CPU may take it */
+		dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, fair_vtime(p, DSQ_FAIR, fair_now), enq_flags);
+		tree_legacy = 1;
+		ask_idle(p);
+		return true;
+	}
+	leaf = leaf_for(p, t);
+	if (leaf == PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
+		bool direct =
+			wake && !branch(leaf)->limited && leaf != PASSING && nr_cpus == 1 && !tree_waiting;
+
+		if (pinned(p) || direct || (enq_flags & SCX_ENQ_LAST)) {
+			if (t->queued)
+				tree_leave(t);
+			if (pinned(p) && !(enq_flags & SCX_ENQ_LAST))
+				return false;
+			if (wake)
+				p->scx.dsq_vtime = fair_place(p->scx.dsq_vtime, branch(leaf)->now);
+			dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
+			return true;
+		}
+	}
+	if (tree_enter(t, leaf, wake, c->leaf) && !c->by_right && !c->in_turn)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, leaf_vtime(p, leaf, wake), enq_flags);
+	if (!rescue_armed)
+		rescue_arm();
+	if (nr_cpus > 1 && !looked)
+		ask_idle(p);
+	return true;
+}
+
+/* What runs on @cpu ran for @ran ns: its domain's part. @sleeps: it goes to sleep. */
+VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u32 slot = c->leaf & (MAX_DOMAINS - 1);
+	u64 now = branch(slot)->limited ? bpf_ktime_get_ns() : 0;
+	u32 blocked = NO_LEAF;
+
+	bpf_spin_lock(&tree_lock);
+	charge(slot, ran, sleeps);
+	if (c->passing) {
+		charge_member(branch(PASSING), MEMBER_OWN(PASSING), ran);
+		charge_member(branch(0), MEMBER_OF(PASSING), ran);
+	}
+	if (now)
+		blocked = return_time(slot, now, c->granted, ran);
+	bpf_spin_unlock(&tree_lock);
+	if (blocked != NO_LEAF)
+		limit_timer_start(blocked);
+	c->granted = 0;
+	return 0;
+}
+
+/* A task of domain @slot begins to run without having waited. */
+VERIFIED_ONCE int tree_alone(u32 slot)
+{
+	bpf_spin_lock(&tree_lock);
+	chosen_alone(slot);
+	bpf_spin_unlock(&tree_lock);
+	return 0;
+}
+
+/* Time that was claimed for domain @slot is not needed. */
+VERIFIED_ONCE int tree_return(u32 slot, u64 granted)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	bpf_spin_lock(&tree_lock);
+	return_time(slot, now, granted, 0);
+	bpf_spin_unlock(&tree_lock);
+	return 0;
+}
+
+/* @p, of some domain, begins to run on @cpu: on the time that dispatch has claimed, if it is whom dispatch meant. */
+static __noinline void tree_running(struct task_struct *p, u32 cpu, struct cpu_ctx *c)
+{
+	struct task_ctx *t = task_ctx(p);
+	u32 slot = t ? t->domain & (MAX_DOMAINS - 1) : 0, meant = c->next_leaf;
+	u64 granted = c->next_granted;
+
+	if (meant == NO_LEAF)
+		tree_alone(slot);
+	c->leaf = slot;
+	c->limited = 0;
+	c->granted = 0;
+	c->next_granted = 0;
+	c->next_leaf = NO_LEAF;
+	c->passing = meant == PASSING;
+	if (t) {
+		t->parked = 0;
+		t->waits_since = 0;
+		if (t->queued) /* by a way of the kernel's own */
+			tree_leave(t);
+	}
+	if (c->rescued) {
+		c->rescued = 0;
+		c->limited = 1;
+		cpu_timer_start(cpu, bpf_ktime_get_ns(), RESCUE_SLICE_NS);
+	}
+	if (!granted)
+		return;
+	if (meant == slot) {
+		c->granted = granted;
+		c->limited = 1;
+		cpu_timer_start(cpu, bpf_ktime_get_ns(), granted);
+		return;
+	}
+	tree_return(meant, granted);
+}
+
+/*
+ * Take the first task of domain @leaf, which this CPU has claimed. 1: it is sent to @cpu. 0: there is none yet, and the
+ * claim is to be put back. -1: it may not run on this CPU after all and waits for its own now, or others took it out.
+ */
+static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p = NULL;
+	struct task_ctx *t = NULL;
+	bool moved = false, here = false;
+	s32 home = 0;
+
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(leaf), 0))
+		p = bpf_iter_scx_dsq_next(&it);
+	if (p)
+		t = task_ctx(p);
+	if (t) {
+		home = task_cpu(p);
+		here = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (home == (s32)cpu || !stays(p));
+		t->queued = 0; /* before the move: it may run and be queued again the moment it is made */
+		scx_bpf_dsq_move_set_slice(&it, slice);
+		if (here) {
+			moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
+		} else {
+			scx_bpf_dsq_move_set_vtime(&it,
+						   fair_place(p->scx.dsq_vtime, cpu_ctx(home)->pinned_now));
+			if (cpu_ctx(home)->online)
+				moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_PINNED(home), 0);
+			else /* from its local queue the kernel takes it elsewhere */
+				moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(home), 0);
+			if (moved)
+				scx_bpf_kick_cpu(home, SCX_KICK_IDLE);
+		}
+		if (!moved &&
+		    !t->queued) /* taken out; if it sleeps by now, its next enqueue or its end corrects it */
+			tree_enter(t, leaf, false, NO_LEAF);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	if (!t)
+		return 0;
+	return moved && here ? 1 : -1;
+}
+
+/* What runs on @c's CPU, or is sent there, has @granted ns by its domain's cpu.max; 0: it has none. */
+static __always_inline void grant_begin(struct cpu_ctx *c, u32 cpu, u64 granted)
+{
+	c->granted = granted;
+	c->limited = granted != 0;
+	if (granted)
+		cpu_timer_start(cpu, bpf_ktime_get_ns(), granted);
+}
+
+/* One choice for @cpu, and its time: cpu_ctx.claimed. NO_LEAF: nothing waits. 0 ns claimed: it was in vain, go on. */
+VERIFIED_ONCE int tree_claim(u32 cpu)
+{
+	u32 leaf, blocked = NO_LEAF;
+	u64 now = bpf_ktime_get_ns(), claimed = FAIR_SLICE_NS;
+
+	bpf_spin_lock(&tree_lock);
+	leaf = choose();
+	if (leaf < MAX_DOMAINS) {
+		if (branch(leaf)->limited)
+			claimed = claim_time(leaf, now, FAIR_SLICE_NS, &blocked);
+		if (claimed) {
+			leave(leaf);
+			branch(leaf)->turns++;
+		}
+	}
+	bpf_spin_unlock(&tree_lock);
+	cpu_ctx(cpu)->claimed = claimed;
+	if (blocked != NO_LEAF)
+		limit_timer_start(blocked);
+	return leaf;
+}
+
+/* What one try of tree_dispatch comes to, beside enum fair_choice: nothing, but another may. */
+#define TRY_AGAIN 4
+
+/* One choice by the tree. @mine: the domain in which @prev waits meanwhile, or NO_LEAF. */
+static __noinline u32 tree_try(u32 cpu, struct cpu_ctx *c, struct task_struct *prev, struct task_ctx *t,
+			       u32 mine)
+{
+	u32 leaf = tree_claim(cpu);
+	u64 granted = c->claimed;
+	bool limited;
+	s32 taken;
+
+	if (leaf >= MAX_DOMAINS)
+		return FAIR_NONE;
+	if (!granted)
+		return TRY_AGAIN;
+	limited = branch(leaf)->limited;
+	if (prev && t && leaf == mine && still_first(prev, DSQ_DOMAIN(leaf))) {
+		t->queued = 0;
+		t->waits_since = 0;
+		prev->scx.slice = FAIR_SLICE_NS;
+		c->passing = leaf == PASSING;
+		grant_begin(c, cpu, limited ? granted : 0);
+		return FAIR_KEPT;
+	}
+	taken = tree_take(leaf, cpu, FAIR_SLICE_NS);
+	if (taken > 0) {
+		c->next_leaf = leaf;
+		c->next_granted = limited ? granted : 0;
+		return FAIR_TAKEN;
+	}
+	if (limited)
+		tree_return(leaf, granted);
+	if (!taken) {
+		c->failed[c->nr_failed & (TREE_TRIES - 1)] = leaf;
+		c->nr_failed++;
+	}
+	return TRY_AGAIN;
+}
+
+/* Claims that found nothing are put back: only now, so that others were looked at in between. */
+VERIFIED_ONCE int tree_restore(u32 cpu)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u32 k, n = c->nr_failed;
+
+	c->nr_failed = 0;
+	bpf_spin_lock(&tree_lock);
+	bpf_for(k, 0, n)
+		enter(c->failed[k & (TREE_TRIES - 1)] & (MAX_DOMAINS - 1), false, NO_LEAF);
+	bpf_spin_unlock(&tree_lock);
+	return 0;
+}
+
+/* Choose the next task for @cpu by the tree; @prev runs still, and could go on, or is NULL. (Inline: before 7.0 calls
+ * may be 8 deep, and this is the deepest place.) */
+static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev)
+{
+	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
+	u32 k, choice = FAIR_NONE, mine = NO_LEAF;
+
+	if (t) { /* it waits like all others meanwhile */
+		mine = leaf_for(prev, t);
+		tree_enter(t, mine, false, mine);
+	}
+	bpf_for(k, 0, TREE_TRIES) {
+		choice = tree_try(cpu, c, prev, t, mine);
+		if (choice != TRY_AGAIN)
+			break;
+	}
+	if (c->nr_failed)
+		tree_restore(cpu);
+	if (choice == FAIR_TAKEN || choice == FAIR_KEPT)
+		return choice;
+	if (!t)
+		return FAIR_NONE;
+	if (path_throttled(t->domain))
+		return FAIR_HELD;
+	tree_leave(t); /* it goes on */
+	return FAIR_NONE;
+}
+
+/* An idle CPU helps out: a task that may run on some CPUs only, and waits for another of them. */
+static __noinline bool pinned_steal(u32 cpu)
+{
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus) {
+		if (i != cpu && scx_bpf_dsq_nr_queued(DSQ_PINNED(i)) && dsq_move_to_local(DSQ_PINNED(i)))
+			return true;
+	}
+	return false;
+}
+
+/* fair_dispatch() with domains. */
+static __noinline u32 domains_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev)
+{
+	bool tied = prev && pinned(prev);
+	u32 choice;
+
+	if (rescue_armed && dsq_move_to_local(DSQ_RESCUE)) {
+		c->rescued = 1;
+		return FAIR_TAKEN;
+	}
+	if (tree_legacy) {
+		if (dsq_move_to_local(DSQ_FAIR))
+			return FAIR_TAKEN;
+		tree_legacy = scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0;
+	}
+	if (nr_cpus > 1 && (tied || scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu)))) {
+		bool others = branches[0].heap || (prev && !tied);
+
+		if (!others || fair_pair_pick(&c->pair) == 1) {
+			if (tied && !path_throttled(domain_of_task(prev)) &&
+			    still_first(prev, DSQ_PINNED(cpu))) {
+				prev->scx.slice = FAIR_SLICE_NS;
+				return FAIR_KEPT;
+			}
+			if (dsq_move_to_local(DSQ_PINNED(cpu)))
+				return FAIR_TAKEN;
+		}
+	}
+	choice = tree_dispatch(cpu, c, tied ? NULL : prev);
+	if (choice == FAIR_NONE && nr_cpus > 1) {
+		if (dsq_move_to_local(DSQ_PINNED(cpu)) || (!prev && pinned_steal(cpu)))
+			return FAIR_TAKEN;
+		if (tied && path_throttled(domain_of_task(prev)))
+			return FAIR_HELD;
+	}
+	return choice;
+}
+
+#endif /* APLOMB_MEMBERS_BPF_H */

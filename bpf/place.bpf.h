@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * place.bpf.h - the fair layer's queues: in which of them a task waits, and where in it. Theory: policy/fair.h.
+ *
+ * One queue for the machine, by virtual time, so that no CPU idles while a task waits and shares hold for
+ * the machine; and one per CPU for tasks that may run nowhere else. A task's virtual time is its
+ * scx.dsq_vtime, so best-effort tasks need no context of ours.
+ *
+ * With domains (tree.bpf.h) the machine's queue is one for each of them. Then the queues per CPU are also for tasks
+ * that may run on some CPUs only, so that whoever comes to a domain's queue may take what is first there.
+ */
+#ifndef APLOMB_PLACE_BPF_H
+#define APLOMB_PLACE_BPF_H
+
+#include "limit.bpf.h"
+
+/* CPUs that have gone off line and are passed over in one search for an idle one. */
+#define MAX_GONE 8
+
+/* Tied to one CPU of several? Or with domains, to some? (With one CPU the machine's queue is that CPU's.) */
+static __always_inline bool pinned(const struct task_struct *p)
+{
+	return nr_cpus > 1 && (u32)p->nr_cpus_allowed < (tree_on ? nr_online : 2);
+}
+
+/* The domain whose time @p uses; 0: the root's. */
+static __always_inline u32 domain_of_task(struct task_struct *p)
+{
+	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
+
+	return t ? t->domain & (MAX_DOMAINS - 1) : 0;
+}
+
+/* The virtual time of the queue that @p belongs to. */
+static __always_inline u64 *fair_clock(struct task_struct *p, struct cpu_ctx *c)
+{
+	if (pinned(p))
+		return &c->pinned_now;
+	return tree_on ? &branch(domain_of_task(p))->now : &fair_now;
+}
+
+static __always_inline bool fair_waiting(u32 cpu)
+{
+	if (tree_on ? branches[0].heap != 0 : scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0)
+		return true;
+	return nr_cpus > 1 && scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu));
+}
+
+/* Where @p joins @dsq, whose virtual time is @now. */
+static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
+{
+	u64 v = fair_place(p->scx.dsq_vtime, now);
+
+	if (time_before(now + FAIR_SLICE_NS, v)) { /* in debt; how far that may go depends on the queue */
+		u64 latest = now + fair_debt(scx_bpf_dsq_nr_queued(dsq));
+
+		if (time_before(latest, v))
+			v = latest;
+	}
+	return v;
+}
+
+/*
+ * @p waits for a CPU that is busy with other things: an idle one may help. A CPU that is off line may count
+ * as idle still; once picked it does no more.
+ */
+static __noinline void ask_idle(struct task_struct *p)
+{
+	u32 i;
+
+	bpf_for(i, 0, MAX_GONE) {
+		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+
+		if (idle < 0)
+			return;
+		if (cpu_ctx(idle)->online) {
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+			return;
+		}
+	}
+}
+
+/* What became of the CPU when the fair layer was asked for work. */
+enum fair_choice {
+	FAIR_NONE = 0,
+	FAIR_TAKEN = 1, /* a task from a queue is sent */
+	FAIR_KEPT = 2,  /* the one that runs goes on */
+	FAIR_HELD = 3   /* the one that runs may not go on (cpu.max), and there is no other */
+};
+
+/*
+ * @prev used up its slice and is in no queue while dispatch chooses. Is it still before the first of @dsq?
+ * Otherwise two tasks would take turns whatever their weights are.
+ */
+static __noinline bool still_first(struct task_struct *prev, u64 dsq)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *head = NULL;
+	bool keep;
+
+	if (!bpf_iter_scx_dsq_new(&it, dsq, 0))
+		head = bpf_iter_scx_dsq_next(&it);
+	keep = !head || time_before(prev->scx.dsq_vtime, head->scx.dsq_vtime);
+	bpf_iter_scx_dsq_destroy(&it);
+	return keep;
+}
+
+#endif /* APLOMB_PLACE_BPF_H */

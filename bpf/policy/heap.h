@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * heap.h - a leftist heap: the member with the least key, out of thousands.
+ *
+ * Source: Crane, "Linear lists and priority queues as balanced binary trees" (1972); Knuth, The Art of Computer
+ * Programming 3, 5.2.3 (leftist trees). Here: to choose among the members of a node in O(log n), as Eclipse 5.2 says.
+ *
+ * 1. Why. A system slice has hundreds of services, and each choice among them must not look at all. The kernel's own
+ *    trees are no help: a red-black tree of BPF has no key that changes, no peek on all kernels, and an allocation for
+ *    each member. This heap is an array of 16-byte nodes that are linked by index, so it is verified as plain memory,
+ *    works under one spin lock, and any number of heaps share one array: each is its root.
+ *
+ * 2. Model. A binary tree in which nobody's key is before its parent's. The rank of a node is the length of the way
+ *    down to the nearest missing child: 1 + min(rank left, rank right); of none, 0. It is leftist: rank left >= rank
+ *    right. So the way to the nearest missing child is always the right one (the right spine), and a node of rank r
+ *    has all of its first r levels:
+ *
+ *        n >= 2^r - 1,    so a right spine is log2(n + 1) nodes at most: 13 of HEAP_SIZE - 1
+ *
+ *    while ways to the left may be as long as n: nothing here ever walks down to the left.
+ *
+ * 3. Operations. Two heaps are merged along their right spines, like sorted lists, and back up with ranks mended and
+ *    children exchanged where the right one has become the higher. Insert: merge with a heap of one. Remove: merge the
+ *    two children into its place, and mend ranks upwards.
+ *
+ *    That way up stops where a rank stays as it is, after 14 steps at most though the root may be thousands away: a
+ *    rank changes only if the child that changed is the lower one, and is then one more than that child's (if ranks
+ *    fall, now; if they rise, before). So ranks along the way grow by one each step, and 13 is the highest.
+ *
+ * No recursion and no loop without a bound; an index is masked wherever it is used, so that the verifier knows that it
+ * is inside. A broken heap (it cannot be) would thus be a wrong choice, not a wrong address.
+ */
+#ifndef APLOMB_POLICY_HEAP_H
+#define APLOMB_POLICY_HEAP_H
+
+#include "types.h"
+
+/* Nodes of the array, a power of two. Index 0 means none: it stays all zeros, and is never inserted. */
+#define HEAP_SIZE 8192
+/* Above the highest rank, log2(HEAP_SIZE) = 13, by one: a loop along a right spine that also sees its end. */
+#define HEAP_RANKS 14
+
+struct heap_node {
+	u64 key;             /* compared by time_before(): all of a heap within 2^63 */
+	u16 left, right, up; /* indices; 0: none */
+	u8 rank;             /* see 2; of one without children, 1 */
+	u8 in;               /* 1: it is in a heap */
+};
+
+static inline struct heap_node *heap_at(struct heap_node *at, u32 i)
+{
+	return &at[i & (HEAP_SIZE - 1)];
+}
+
+/* Make @n leftist again, whose children are. True: its rank has changed. */
+static inline bool heap_mend(struct heap_node *at, struct heap_node *n)
+{
+	u8 left = heap_at(at, n->left)->rank, right = heap_at(at, n->right)->rank;
+	u8 rank = (left < right ? left : right) + 1;
+	u16 child = n->left;
+
+	if (left < right) {
+		n->left = n->right;
+		n->right = child;
+	}
+	if (n->rank == rank)
+		return false;
+	n->rank = rank;
+	return true;
+}
+
+/* The root of heap @a and heap @b in one; 0 is the empty heap. */
+static inline u32 heap_merge(struct heap_node *at, u32 a, u32 b)
+{
+	u32 root = 0, last = 0, next, k;
+	struct heap_node *n;
+
+	policy_for(k, 0, 2 * HEAP_RANKS)
+	{
+		if (!a || !b)
+			break;
+		if (time_before(heap_at(at, b)->key, heap_at(at, a)->key)) {
+			next = a;
+			a = b;
+			b = next;
+		}
+		n = heap_at(at, a);
+		n->up = last;
+		if (last)
+			heap_at(at, last)->right = a;
+		else
+			root = a;
+		last = a;
+		a = n->right;
+	}
+	next = a ? a : b; /* what is left of one of them, as it is */
+	if (next)
+		heap_at(at, next)->up = last;
+	if (!last)
+		return next;
+	heap_at(at, last)->right = next;
+	policy_for(k, 0, 2 * HEAP_RANKS)
+	{
+		if (!last)
+			break;
+		n = heap_at(at, last);
+		heap_mend(at, n);
+		last = n->up;
+	}
+	return root;
+}
+
+/*
+ * @i, 1 to HEAP_SIZE - 1, joins the heap that begins at *@root (0: it is empty). It is in no heap before; if it is,
+ * nothing happens. The least key is then at[*root].key. Equal keys: in any order.
+ */
+static inline void heap_insert(struct heap_node *at, u32 *root, u32 i, u64 key)
+{
+	struct heap_node *n = heap_at(at, i);
+
+	if (n->in)
+		return;
+	n->key = key;
+	n->left = 0;
+	n->right = 0;
+	n->up = 0;
+	n->rank = 1;
+	n->in = 1;
+	*root = heap_merge(at, *root, i);
+}
+
+/* @i leaves the heap that begins at *@root, and that it is in. If it is in none, nothing happens. */
+static inline void heap_remove(struct heap_node *at, u32 *root, u32 i)
+{
+	struct heap_node *n = heap_at(at, i);
+	u32 up = n->up, child, k;
+
+	if (!n->in)
+		return;
+	child = heap_merge(at, n->left, n->right);
+	n->left = 0;
+	n->right = 0;
+	n->up = 0;
+	n->rank = 0;
+	n->in = 0;
+	if (!up) {
+		*root = child;
+		return;
+	}
+	if (child)
+		heap_at(at, child)->up = up;
+	n = heap_at(at, up);
+	if (n->left == i)
+		n->left = child;
+	else
+		n->right = child;
+	policy_for(k, 0, HEAP_RANKS)
+	{
+		n = heap_at(at, up);
+		if (!heap_mend(at, n))
+			break;
+		up = n->up;
+		if (!up)
+			break;
+	}
+}
+
+#endif /* APLOMB_POLICY_HEAP_H */

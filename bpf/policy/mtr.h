@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * mtr.h - move-to-rear list scheduling (MTR-LS): shares that hold for those who sleep, too.
+ *
+ * Source: Eclipse (Bruno, Gabber, Ozden, Silberschatz 1998), sections 4 and 5, Figs. 2 to 5, and the appendix.
+ *
+ * 1. Why. A member with a share a is to be as well off as on a CPU of its own with the speed a. Fair queueing says so
+ *    of those who always have something to run. One that computes for 1 ms, waits for a disk and comes back is
+ *    delayed a little each time, and the little adds up: it may get a tenth of its share (wrr.h). MTR-LS
+ *    bounds the sum of all its delays, ever: its cumulative service guarantee.
+ *
+ * 2. Model. All members' time is on one list, as tokens: those of member i are a_i T, and all are T or less, the
+ *    service cycle. The first member on the list that has something to run runs, and what it has used moves to
+ *    the rear. Whoever sleeps keeps its place, while the others move behind it:
+ *
+ *        list     A A B C B        A ran one token:     A B C B A        A asleep, B ran one:     A C B A B
+ *                 ^ runs                                ^ runs           A wakes up: first again
+ *
+ * 3. The list need not be there. Each token has a stamp, the number of its move; a member's key is the stamp of its
+ *    first token, and who has the least key is first on the list (5.2, and the appendix). So the members are in
+ *    a tree by key, and a choice among n is O(log n) (the caller's), where the appendix looks at all.
+ *
+ * 4. Where we differ. A member's a_i T is MTR_TOKENS equal tokens in a ring, not one for each tick (appendix: up to 50),
+ *    nor cut at any length (Fig. 3): the list would have no bound. A token moves when all of it is used; until then it
+ *    keeps its place. So a member can be ahead by what it used of one token, a_i T / MTR_TOKENS.
+ *
+ * 5. What it promises, with shares that add up to 1 at most and preemption as soon as somebody comes who is before
+ *    the one that runs (5.3; crates/policy/src/mtr has the theorems as tests). Over any interval, w: time in which it
+ *    waited, s: in which it ran, both only while it has something to run:
+ *
+ *        cumulative service    w + s <= s / a + T (1 + 1 / MTR_TOKENS)
+ *        fairness              | s_i / a_i - s_j / a_j | <= T (1 + 1 / MTR_TOKENS), both with something to run
+ *        delay                 a job of d ns is done after d / a + T (1 + 1 / MTR_TOKENS)
+ *
+ *    The paper's bounds, but for the one token that is partly used. Why: between two turns of one of i's tokens each other
+ *    member moves each of its own once at most, for those it has moved are behind; and with all of its MTR_TOKENS in
+ *    the time of a_i T that i itself runs, the others have had no more than (1 - a_i) T. This counts tokens, so it holds
+ *    too as members come (at the rear) and go, if the shares never add up to more than 1. Where a share grows by g
+ *    its tokens do where they are, before i's: each time may cost i another g T, once.
+ *
+ *    A member that uses less than its share has its tokens at the front: it runs at once when it wakes up, before all
+ *    who use more. Nobody has to say who is interactive.
+ */
+#ifndef APLOMB_POLICY_MTR_H
+#define APLOMB_POLICY_MTR_H
+
+#include "types.h"
+
+/* T, the service cycle (Eclipse: half a second). Trade: longer, fewer switches and a looser bound. */
+#define MTR_CYCLE_NS (500 * NSEC_PER_MSEC)
+/* Tokens of each member. Trade: more, a finer list and a larger member; 16 put the bounds within 7 % of the paper's. */
+#define MTR_TOKENS 16
+/* A token is no shorter than this, ns: each is a decision. Shares below 0.032 % count as that, and T is longer by it. */
+#define MTR_LEAST_NS (10 * NSEC_PER_USEC)
+
+struct mtr_node {
+	u64 moves; /* so far: the next stamp is one more */
+};
+
+struct mtr_member {
+	u64 stamp[MTR_TOKENS]; /* a ring, the first token's at `first` */
+	u64 left;              /* of the first token, ns */
+	u64 token;             /* length of each, ns */
+	u64 debt;              /* ran beyond all of its tokens, ns */
+	u32 first;
+	u32 pad;
+};
+
+/* The length of a token for a share of @ppm of the node. */
+static inline u64 mtr_token(u64 ppm)
+{
+	u64 ns = MTR_CYCLE_NS / MTR_TOKENS * ppm / PPM;
+
+	return ns < MTR_LEAST_NS ? MTR_LEAST_NS : ns;
+}
+
+/* Its place on the list: the least is first. */
+static inline u64 mtr_key(const struct mtr_member *m)
+{
+	return m->stamp[m->first % MTR_TOKENS];
+}
+
+/* @m is new, with a share of @ppm: all its tokens are at the rear. */
+static inline void mtr_join(struct mtr_member *m, struct mtr_node *n, u64 ppm)
+{
+	u32 i;
+
+	n->moves++;
+	policy_for(i, 0, MTR_TOKENS)
+	{
+		m->stamp[i] = n->moves;
+	}
+	m->first = 0;
+	m->token = mtr_token(ppm);
+	m->left = m->token;
+	m->debt = 0;
+}
+
+/*
+ * Its share is @ppm from now on: its tokens stay where they are, and are shorter or longer; of the first, the same part
+ * is left.
+ */
+static inline void mtr_resize(struct mtr_member *m, u64 ppm)
+{
+	u64 token = mtr_token(ppm);
+
+	if (token == m->token)
+		return;
+	m->left = m->token ? (m->left * token + m->token - 1) / m->token : token;
+	m->token = token;
+}
+
+/*
+ * @m ran for @ns: what it used up goes to the rear. What it ran beyond all of its tokens (a late tick, or the least that
+ * runs is longer than its part of a cycle) counts the next time, up to a cycle's worth.
+ */
+static inline void mtr_charge(struct mtr_member *m, struct mtr_node *n, u64 ns)
+{
+	u32 i;
+
+	ns += m->debt;
+	m->debt = 0;
+	policy_for(i, 0, MTR_TOKENS)
+	{
+		if (ns < m->left)
+			break;
+		ns -= m->left;
+		m->left = m->token;
+		m->stamp[m->first % MTR_TOKENS] = ++n->moves;
+		m->first = (m->first + 1) % MTR_TOKENS;
+	}
+	if (ns < m->left)
+		m->left -= ns;
+	else
+		m->debt = ns < m->token * MTR_TOKENS ? ns : m->token * MTR_TOKENS;
+}
+
+/* For how long @m may run before it has to be charged, if another member waits: until its place changes. */
+static inline u64 mtr_slice(const struct mtr_member *m)
+{
+	return m->left;
+}
+
+#endif /* APLOMB_POLICY_MTR_H */

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * share.h - what a member of a domain is due: its reservation, and its part of what nobody reserved.
+ *
+ * Source: Eclipse (Bruno et al. 1998), section 6: the unreserved part is split evenly among all domains; here by
+ * weight (cpu.weight), which is evenly as long as nobody sets one.
+ *
+ * 1. Model. A parent has R of the machine (the root all of it), its members have reserved r_i of the machine and have
+ *    weights w_i. Of the parent's time, each is due
+ *
+ *        a_i = r_i / R + (1 - sum r / R) w_i / sum w,            sum a_i = 1,   a_i >= r_i / R
+ *
+ *    share_ppm() is a_i: for MTR-LS, WRR and people. For a policy that wants weights, like SFQ, share_weight() has
+ *    the same ratios without its rounding (a weight of 1 beside 300 of 10,000 is a third of a ppm):
+ *
+ *        weight_i ~ w_i + r_i (sum w) / (R - sum r)              (a_i, multiplied by R (sum w) / (R - sum r))
+ *
+ *    so that without a reservation it is w_i itself, whoever comes and goes: virtual times keep their pace.
+ *
+ * 2. Admission. Reservations add up to no more than a limit, or they are none: SHARE_LIMIT_PPM at the root, so that
+ *    those without one have something to run on; in a domain what it has reserved itself.
+ */
+#ifndef APLOMB_POLICY_SHARE_H
+#define APLOMB_POLICY_SHARE_H
+
+#include "types.h"
+
+/* Of the machine, what all domains may reserve together. */
+#define SHARE_LIMIT_PPM 950000
+/* cpu.weight unless it is set; 1 to 10,000. */
+#define SHARE_WEIGHT 100
+/* What share_weight() makes of 1: without reservations all weights are below 2^20, and with them exact to 1/64 of it. */
+#define SHARE_UNIT 64
+/*
+ * As if a parent had at least this part of its time unreserved (1/1024), where it has less: a weight has an end. Who
+ * has reserved gets that much less, who has not has that much.
+ */
+#define SHARE_FREE_SHIFT 10
+/* The sum of weights counts up to here: 10,000 for each of 400,000. */
+#define SHARE_SUM_MOST (1ULL << 32)
+
+/*
+ * What a member is due, in ppm of its parent, 1 to 1,000,000, rounded down. Reserved are @reserved_ppm of the machine by
+ * it and @reserved_sum_ppm by all members of the parent, itself included; the parent has @parent_ppm (0: all). Its
+ * weight is @weight, all members' together @weight_sum. If more is reserved than there is, all get less in proportion.
+ */
+static inline u32 share_ppm(u32 reserved_ppm, u32 reserved_sum_ppm, u32 parent_ppm, u32 weight,
+			    u64 weight_sum)
+{
+	u64 whole = parent_ppm ? parent_ppm : PPM, free = 0, due;
+
+	if (reserved_sum_ppm < reserved_ppm)
+		reserved_sum_ppm = reserved_ppm;
+	if (weight_sum < weight)
+		weight_sum = weight;
+	if (whole > reserved_sum_ppm)
+		free = whole - reserved_sum_ppm;
+	else
+		whole = reserved_sum_ppm;
+	due = reserved_ppm * PPM / whole;
+	if (weight_sum)
+		due += free * PPM / whole * weight / weight_sum;
+	return due ? (u32)due : 1;
+}
+
+/* The weight, 1 to 2^32 - 1, whose ratio to the other members' is that of what they are due. As above. */
+static inline u32 share_weight(u32 reserved_ppm, u32 reserved_sum_ppm, u32 parent_ppm, u32 weight,
+			       u64 weight_sum)
+{
+	u64 whole = parent_ppm ? parent_ppm : PPM, free, least, due;
+
+	weight = weight ? weight : 1;
+	if (!reserved_ppm)
+		return weight < ~0U / SHARE_UNIT ? weight * SHARE_UNIT : ~0U;
+	if (reserved_sum_ppm < reserved_ppm)
+		reserved_sum_ppm = reserved_ppm;
+	if (weight_sum < weight)
+		weight_sum = weight;
+	if (weight_sum > SHARE_SUM_MOST)
+		weight_sum = SHARE_SUM_MOST;
+	free = whole > reserved_sum_ppm ? whole - reserved_sum_ppm : 0;
+	least = (whole >> SHARE_FREE_SHIFT) + 1;
+	if (free < least)
+		free = least;
+	if (reserved_ppm > PPM)
+		reserved_ppm = PPM;
+	due = (u64)weight * SHARE_UNIT + (reserved_ppm * weight_sum * SHARE_UNIT + free - 1) / free;
+	return due < ~0U ? (u32)due : ~0U;
+}
+
+/* May @add_ppm be reserved beside @reserved_sum_ppm, where @limit_ppm are the most? */
+static inline bool share_fits(u64 reserved_sum_ppm, u64 add_ppm, u64 limit_ppm)
+{
+	return reserved_sum_ppm <= limit_ppm && add_ppm <= limit_ppm - reserved_sum_ppm;
+}
+
+#endif /* APLOMB_POLICY_SHARE_H */

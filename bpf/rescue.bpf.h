@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * rescue.bpf.h - nobody waits for ever in a domain's queue, whatever its weight or its cpu.max.
+ *
+ * Source: ours. 1. Why. A domain may be due a ten-thousandth of a CPU, by its weight or its limit, and hold a thousand
+ * tasks that want to run. By shares each would wait for hours. But a task that is not run for 30 s makes the kernel end
+ * the scheduler (its watchdog), for everybody.
+ *
+ * 2. Control. Once a second, while anybody waits, each domain's queue is looked at whose tasks take more than
+ * RESCUE_AFTER_NS for a round at the pace of that second. Who has waited for so long goes to a queue that is served
+ * before all domains, and runs for RESCUE_SLICE_NS; it is charged to its domain as always, throttled or not.
+ *
+ * 3. What it costs the others: 200 us in 10 s for each task that nobody would serve, 2 % of a CPU for a thousand.
+ */
+#ifndef APLOMB_RESCUE_BPF_H
+#define APLOMB_RESCUE_BPF_H
+
+#include "domain.bpf.h"
+
+/* A third of the kernel's patience: another 10 s for the queue of those who are rescued. */
+#define RESCUE_AFTER_NS (10 * NSEC_PER_SEC)
+/* Tasks of one domain that one look takes out; the rest a second later. */
+#define MAX_RESCUES 4096
+
+/* Who has waited too long in the queue of domain @slot. */
+static __noinline void rescue_from(u32 slot, u64 now)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u32 i;
+
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0)) {
+		bpf_for(i, 0, MAX_RESCUES) {
+			struct task_ctx *t;
+
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_ctx(p);
+			if (!t || !t->waits_since || time_before(now, t->waits_since + RESCUE_AFTER_NS))
+				continue;
+			tree_leave(t); /* before the move: it may run the moment it is made */
+			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
+			if (!scx_bpf_dsq_move(&it, p, DSQ_RESCUE, 0) && !t->queued)
+				tree_enter(t, slot, false, NO_LEAF);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+}
+
+/* The look at all domains, once a second. */
+static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 i, used = nr_domain_slots;
+
+	bpf_for(i, 0, used + 1) {
+		u32 slot = i < used ? i & (MAX_DOMAINS - 1) : PASSING;
+		struct branch *b = branch(slot);
+		u32 turns = b->turns;
+
+		b->turns = 0;
+		domain_bury(slot);
+		if (b->waiting > turns * (RESCUE_AFTER_NS / RESCUE_EVERY_NS)) {
+			bpf_rcu_read_lock(); /* see reactivate_one */
+			rescue_from(slot, now);
+			bpf_rcu_read_unlock();
+		}
+	}
+	if (scx_bpf_dsq_nr_queued(DSQ_RESCUE))
+		wake_idle();
+	if (tree_waiting)
+		bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0);
+	else
+		rescue_armed = 0;
+	return 0;
+}
+
+#endif /* APLOMB_RESCUE_BPF_H */

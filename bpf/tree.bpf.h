@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * tree.bpf.h - the domain tree: who of all that wait is next, by the policy of each node on the way down.
+ *
+ * Source: QLinux (Sundaram et al. 2000), sections 2.1, 2.2 and 3.2 (H-SFQ: a tree of schedulers, each free in its
+ * policy); Eclipse (Bruno et al. 1998), section 4. The policies are in policy/sfq.h, mtr.h, wrr.h.
+ *
+ * 1. Why. What nobody has reserved belongs to users, slices and services, not to tasks: who starts a thousand threads is
+ *    to have no more of the machine than who starts one. The tree is the cgroup tree (domain.bpf.h).
+ *
+ * 2. Model. Each domain is a node. Its members are its child domains and, as one more, its own tasks. Those members
+ *    that have a task waiting in or below them are in the domain's heap, by the key that its policy gives them:
+ *
+ *        root ---- heap: [own tasks] [user.slice] [system.slice]
+ *                                         |
+ *                                         +---- heap: [app-1.scope] [app-2.scope]
+ *                                                          |
+ *                                                          +---- heap: [own tasks] ---> queue of tasks, by virtual time
+ *
+ *    A choice goes down from the root, always to the least key, which is O(depth log members). What a task runs is
+ *    charged to its domain and to each above.
+ *
+ * 3. What waits and what runs. The last member of a heap may run while nothing of it waits; then it is in no heap, and
+ *    comes back when its task stops. Its place is kept: only who wakes up after a sleep is placed anew.
+ *
+ * 4. Several CPUs take from one tree, so shares hold for the machine. A weight that cannot be used (one thread with 90 %
+ *    of two CPUs) needs little care: the start tag of a member that comes back is lifted to the node's virtual
+ *    time, so it gains no credit from what it could not use; and if it has not slept it is before all others there,
+ *    or it would lose its CPU now and then to those who are not charged yet for what they run elsewhere.
+ *
+ * 5. Who takes a task of a domain claims it under the lock: the count of waiting tasks goes down at the choice, not
+ *    when it has been moved. An enqueue counts before its task can be seen in the queue; who comes in between finds
+ *    nothing, puts its claim back and looks again.
+ *
+ * 6. One lock, since a choice passes the root. It is held for a microsecond or so, and not taken at all while there is
+ *    no domain but the root (tree_on).
+ */
+#ifndef APLOMB_TREE_BPF_H
+#define APLOMB_TREE_BPF_H
+
+#include "state.bpf.h"
+#include "policy/heap.h"
+#include "policy/sfq.h"
+#include "policy/mtr.h"
+#include "policy/wrr.h"
+#include "policy/quota.h"
+#include "policy/share.h"
+
+/* Weights are cpu.weight times this, so that cpu.idle's part can be said: a quarter of the least, the kernel's is 0.3. */
+#define WEIGHT_UNIT 4
+#define WEIGHT_IDLE 1
+#define WEIGHT_OWN (SHARE_WEIGHT * WEIGHT_UNIT)
+/* Own tasks beside child domains count as one member of SHARE_WEIGHT each (as under EEVDF), up to so many. */
+#define MAX_OWN 1000
+
+/* Members: 2 * slot is a domain in its parent, 2 * slot + 1 its own tasks in itself. 0, the root in none, is none. */
+#define MEMBER_OF(slot) (2 * (slot))
+#define MEMBER_OWN(slot) (2 * (slot) + 1)
+_Static_assert(HEAP_SIZE == 2 * MAX_DOMAINS, "two members for each domain");
+
+struct member {
+	struct sfq_member sfq;
+	struct wrr_member wrr;
+	struct mtr_member mtr;
+	u32 weight;       /* cpu.weight, in WEIGHT_UNIT */
+	u32 reserved_ppm; /* of the machine */
+};
+
+/* A domain as a node. */
+struct branch {
+	u64 cgid;
+	u64 now;        /* virtual time of its own tasks' queue (policy/fair.h) */
+	u64 arrivals;   /* of its own tasks (fifo) */
+	u64 weight_sum; /* of its child domains */
+	u64 ran_ns;     /* of all in it and below */
+	u64 throttled_ns, throttled_since, throttled_times;
+	u64 runtime_ns, interval_ns; /* reserved as C every T of one CPU; 0: not so */
+	struct sfq_node sfq;
+	struct wrr_node wrr;
+	struct mtr_node mtr;
+	struct quota quota;
+	u32 heap; /* its first member; 0: nothing waits in it or below */
+	u32 slot;
+	u32 parent;
+	u32 depth;
+	u32 state;   /* enum domain_state */
+	u32 policy;  /* enum domain_policy */
+	u32 waiting; /* its own tasks in its queue */
+	u32 turns;   /* of its own tasks, since rescue.bpf.h looked */
+	u32 children;
+	u32 throttled; /* has used up cpu.max: in no heap */
+	u32 limited;   /* it or one above has a cpu.max */
+	u32 idle;      /* cpu.idle */
+	u32 cpu_weight;
+	u32 reserved_sum; /* of its child domains, ppm of the machine */
+};
+
+struct bpf_spin_lock tree_lock SEC(".data.tree") __hidden __attribute__((aligned(8)));
+struct heap_node tree_nodes[HEAP_SIZE] SEC(".bss.nodes") __hidden;
+struct member members[HEAP_SIZE] SEC(".bss.members") __hidden;
+struct branch branches[MAX_DOMAINS] SEC(".bss.branches") __hidden;
+
+/* 0: there is no domain but the root, and every path skips the tree. It stays 1 until the scheduler goes. */
+u32 tree_on;
+u32 tree_legacy;     /* tasks may be in DSQ_FAIR, from the time before */
+u32 tree_waiting;    /* tasks in all domains' queues */
+u32 rescue_armed;    /* rescue.bpf.h looks once a second */
+u32 nr_domain_slots; /* highest slot ever used + 1 */
+
+#define DSQ_DOMAIN(slot) (0x40000ULL + (slot))
+
+static __always_inline struct branch *branch(u32 slot)
+{
+	return &branches[slot & (MAX_DOMAINS - 1)];
+}
+
+static __always_inline struct member *member(u32 i)
+{
+	return &members[i & (HEAP_SIZE - 1)];
+}
+
+static __always_inline bool in_heap(u32 i)
+{
+	return heap_at(tree_nodes, i)->in;
+}
+
+/* --- what a member is due ------------------------------------------------------------------------------ */
+
+static __always_inline u32 own_weight(const struct branch *b, u32 i)
+{
+	u32 n = b->waiting + 1;
+
+	if (!(i & 1) || !b->children)
+		return member(i)->weight;
+	return (n < MAX_OWN ? n : MAX_OWN) * WEIGHT_OWN;
+}
+
+/* What domain @b has reserved itself, ppm of the machine; 0: the root. */
+static __always_inline u32 branch_ppm(const struct branch *b)
+{
+	return b->depth ? member(MEMBER_OF(b->slot))->reserved_ppm : 0;
+}
+
+/* The weight of member @i of @b, with what is reserved there (policy/share.h). */
+static __always_inline u32 member_weight(const struct branch *b, u32 i)
+{
+	return share_weight(member(i)->reserved_ppm, b->reserved_sum, branch_ppm(b), own_weight(b, i),
+			    b->weight_sum);
+}
+
+static __always_inline u32 member_ppm(const struct branch *b, u32 i)
+{
+	return share_ppm(member(i)->reserved_ppm, b->reserved_sum, branch_ppm(b), own_weight(b, i),
+			 b->weight_sum);
+}
+
+/* --- the policies, side by side (called with tree_lock held, like all below) ---------------------------- */
+
+static __always_inline u64 member_key(const struct branch *b, u32 i)
+{
+	const struct member *m = member(i);
+
+	switch (b->policy) {
+	case DOMAIN_MTR:
+		return mtr_key(&m->mtr);
+	case DOMAIN_WRR:
+		return m->wrr.turn;
+	default:
+		return m->sfq.start;
+	}
+}
+
+/* Member @i of @b has something waiting again; @slept: it had nothing at all, not even running. */
+static __always_inline void member_wake(struct branch *b, u32 i, bool slept)
+{
+	struct member *m = member(i);
+
+	switch (b->policy) {
+	case DOMAIN_MTR:
+		if (!m->mtr.token)
+			mtr_join(&m->mtr, &b->mtr, member_ppm(b, i));
+		break;
+	case DOMAIN_WRR:
+		if (slept || !m->wrr.left)
+			wrr_wake(&m->wrr, &b->wrr, wrr_quantum(member_ppm(b, i)));
+		break;
+	default:
+		sfq_wake(&m->sfq, &b->sfq);
+		/* before whoever was chosen last and has not been charged yet: see 4 */
+		if (!slept && m->sfq.start == b->sfq.now)
+			m->sfq.start--;
+	}
+}
+
+static __always_inline void member_charge(struct branch *b, u32 i, u64 ns)
+{
+	struct member *m = member(i);
+
+	switch (b->policy) {
+	case DOMAIN_MTR:
+		if (m->mtr.token) {
+			mtr_resize(&m->mtr, member_ppm(b, i)); /* what it is due changes with its siblings */
+			mtr_charge(&m->mtr, &b->mtr, ns);
+		}
+		break;
+	case DOMAIN_WRR:
+		wrr_charge(&m->wrr, &b->wrr, ns, wrr_quantum(member_ppm(b, i)));
+		break;
+	default:
+		sfq_charge(&m->sfq, ns, member_weight(b, i));
+	}
+}
+
+/* --- the heaps -------------------------------------------------------------------------------------------- */
+
+static __noinline void member_insert(struct branch *b, u32 i)
+{
+	heap_insert(tree_nodes, &b->heap, i, member_key(b, i));
+}
+
+static __noinline void member_remove(struct branch *b, u32 i)
+{
+	heap_remove(tree_nodes, &b->heap, i);
+}
+
+/* Is domain @slot, or one below it, what runs on this CPU? */
+static __always_inline bool runs_below(u32 slot, u32 leaf)
+{
+	u32 k, at = leaf;
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		if (at == slot || !at)
+			break;
+		at = branch(at)->parent;
+	}
+	return at == slot;
+}
+
+/* Something waits in domain @slot or below: so it does in those above. @running: leaf of what runs here, or none. */
+static __noinline void climb(u32 slot, bool wake, u32 running)
+{
+	u32 k, at = slot;
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct branch *b = branch(at), *up;
+
+		if (!at || b->throttled || in_heap(MEMBER_OF(at)))
+			return;
+		up = branch(b->parent);
+		member_wake(up, MEMBER_OF(at),
+			    wake && (up->policy != DOMAIN_WRR || !runs_below(at, running)));
+		member_insert(up, MEMBER_OF(at));
+		at = b->parent;
+	}
+}
+
+/* Nothing waits in domain @slot or below any more, if its heap is empty; and so on up. */
+static __noinline void sink(u32 slot)
+{
+	u32 k, at = slot;
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct branch *b = branch(at);
+
+		if (!at || b->heap || !in_heap(MEMBER_OF(at)))
+			return;
+		member_remove(branch(b->parent), MEMBER_OF(at));
+		at = b->parent;
+	}
+}
+
+#define NO_LEAF MAX_DOMAINS
+
+/* A task of domain @slot waits. */
+static __always_inline void enter(u32 slot, bool wake, u32 running)
+{
+	struct branch *b = branch(slot);
+
+	tree_waiting++;
+	if (b->waiting++)
+		return;
+	member_wake(b, MEMBER_OWN(slot), wake && slot != running);
+	member_insert(b, MEMBER_OWN(slot));
+	climb(slot, wake, running);
+}
+
+/* One that waited there does no more. */
+static __always_inline void leave(u32 slot)
+{
+	struct branch *b = branch(slot);
+
+	if (!b->waiting)
+		return;
+	tree_waiting--;
+	if (--b->waiting)
+		return;
+	member_remove(b, MEMBER_OWN(slot));
+	sink(slot);
+}
+
+/* The domain whose task is next, or NO_LEAF. */
+static __noinline u32 choose(void)
+{
+	u32 k, at = 0;
+
+	bpf_for(k, 0, MAX_DEPTH + 2) {
+		struct branch *b = branch(at);
+		u32 i = b->heap;
+
+		if (!i)
+			return NO_LEAF;
+		if (b->policy != DOMAIN_MTR && b->policy != DOMAIN_WRR)
+			sfq_run(&member(i)->sfq, &b->sfq);
+		at = i / 2;
+		if (i & 1)
+			return at;
+	}
+	return NO_LEAF;
+}
+
+/* Member @i of @b ran for @ns: its place is another. */
+static __noinline void charge_member(struct branch *b, u32 i, u64 ns)
+{
+	bool waits = in_heap(i);
+
+	if (waits)
+		member_remove(b, i);
+	member_charge(b, i, ns);
+	if (waits)
+		member_insert(b, i);
+}
+
+/*
+ * A task of domain @slot ran for @ns: each domain on the way up is charged. @sleeps: it does not wait now. With several
+ * CPUs others may run of whom nobody waits, so that it cannot be said when all sleep.
+ */
+static __noinline void charge(u32 slot, u64 ns, bool sleeps)
+{
+	u32 k, at = slot, i = MEMBER_OWN(slot);
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct branch *b = branch(at);
+
+		b->ran_ns += ns;
+		charge_member(b, i, ns);
+		if (sleeps && !in_heap(i))
+			sfq_sleep(&member(i)->sfq, &b->sfq, nr_cpus == 1 && !b->heap);
+		if (!at)
+			break;
+		i = MEMBER_OF(at);
+		at = b->parent;
+	}
+}
+
+/*
+ * A task of domain @slot runs without having waited, since a CPU was idle: where nobody waits the virtual time is its
+ * start tag, as if it had been chosen.
+ */
+static __noinline void chosen_alone(u32 slot)
+{
+	u32 k, at = slot, i = MEMBER_OWN(slot);
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct branch *b = branch(at);
+
+		if (!b->heap)
+			sfq_run(&member(i)->sfq, &b->sfq);
+		if (!at)
+			break;
+		i = MEMBER_OF(at);
+		at = b->parent;
+	}
+}
+
+/*
+ * Where the ways of leaves @a and @b meet, who is first there? True: @a is, by a policy under which it takes
+ * the CPU from @b at once (mtr.h 5).
+ */
+static __noinline bool goes_before(u32 a, u32 b)
+{
+	u32 k, i = MEMBER_OWN(a), j = MEMBER_OWN(b);
+	struct branch *top;
+
+	bpf_for(k, 0, 2 * MAX_DEPTH + 2) {
+		if (a == b)
+			break;
+		if (branch(a)->depth >= branch(b)->depth) {
+			i = MEMBER_OF(a);
+			a = branch(a)->parent;
+		} else {
+			j = MEMBER_OF(b);
+			b = branch(b)->parent;
+		}
+	}
+	top = branch(a);
+	if (a != b || i == j || top->policy != DOMAIN_MTR)
+		return false;
+	return time_before(member_key(top, i), member_key(top, j));
+}
+
+#endif /* APLOMB_TREE_BPF_H */

@@ -1,0 +1,310 @@
+//! What `aplomb domain ls` and `show` print.
+
+use aplomb_domain::{DomainPath, Reservation};
+use serde::Serialize;
+
+use crate::commands::table::Table;
+use crate::config::percent;
+use crate::explain::rough;
+use crate::protocol::{DomainLine, DomainTable};
+
+/// A domain, with what it received.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    #[serde(flatten)]
+    pub line: DomainLine,
+    /// Of the machine, in the time that was looked at, ppm; None: not known.
+    pub received_ppm: Option<u64>,
+    /// That time, ns.
+    pub over_ns: u64,
+    /// CPUs that the machine had.
+    #[serde(skip)]
+    cpus: u32,
+    /// `share_ppm` is known: this is from the kernel side.
+    #[serde(skip)]
+    measured: bool,
+}
+
+/// What each domain of `now` received since `before`.
+pub fn received(before: Option<DomainTable>, now: DomainTable) -> Vec<Row> {
+    let over_ns = before
+        .as_ref()
+        .map_or(0, |b| now.time_ns.saturating_sub(b.time_ns));
+    let all_ns = u128::from(over_ns) * u128::from(now.cpus.max(1));
+    let ran_before: std::collections::HashMap<u64, u64> = before
+        .iter()
+        .flat_map(|t| &t.domains)
+        .map(|d| (d.cgid, d.ran_ns))
+        .collect();
+    let (measured, cpus) = (now.time_ns > 0, now.cpus.max(1));
+    let rows = now.domains.into_iter().map(|line| {
+        // one that came meanwhile had used nothing before
+        let ran = line
+            .ran_ns
+            .saturating_sub(ran_before.get(&line.cgid).copied().unwrap_or(0));
+        let ppm = (u128::from(ran) * 1_000_000).checked_div(all_ns);
+        Row {
+            received_ppm: ppm.map(|p| p as u64),
+            over_ns,
+            cpus,
+            measured,
+            line,
+        }
+    });
+    rows.collect()
+}
+
+/// The tree, one domain a line.
+pub fn list(rows: &[Row]) -> String {
+    let mut table = Table::new(&[
+        "domain",
+        ">weight",
+        "policy",
+        ">reserved",
+        ">max",
+        ">share",
+        ">received",
+        "",
+    ]);
+    for row in rows {
+        let d = &row.line;
+        table.row(vec![
+            name(d),
+            weight(d),
+            d.policy.to_string(),
+            or_none(d.reservation.map(|r| r.to_string())),
+            or_none(d.max.map(|m| m.to_string())),
+            share(row),
+            row.received_ppm.map_or("?".into(), percent),
+            notes(d).join(", "),
+        ]);
+    }
+    let mut text = table.text();
+    if let Some(row) = rows.iter().find(|r| r.over_ns > 0) {
+        text += &format!(
+            "(share: of the machine, while everybody else wants his too; received: over the last {})\n",
+            rough(row.over_ns)
+        );
+    }
+    text + &format!(
+        "reserved in all: {} of the machine\n",
+        percent(reserved(rows))
+    )
+}
+
+/// What all domains have reserved, ppm of the machine; what is reserved inside another reservation is part of that.
+fn reserved(rows: &[Row]) -> u64 {
+    let mut sum = 0;
+    let mut inside: Option<DomainPath> = None;
+    for row in rows {
+        let Some(reservation) = row.line.reservation else {
+            continue;
+        };
+        let path = row.line.path.parse::<DomainPath>().ok();
+        if let (Some(outer), Some(path)) = (&inside, &path) {
+            if outer.holds(path) {
+                continue;
+            }
+        }
+        inside = path;
+        sum += match reservation {
+            Reservation::Fraction(ppm) => u64::from(ppm),
+            Reservation::Budget {
+                runtime_ns,
+                period_ns,
+            } => {
+                let whole = u128::from(period_ns) * u128::from(row.cpus);
+                let part = u128::from(runtime_ns) * 1_000_000;
+                part.checked_div(whole).map_or(0, |ppm| ppm as u64)
+            }
+        };
+    }
+    sum
+}
+
+/// Everything about one domain.
+pub fn one(row: &Row) -> String {
+    let d = &row.line;
+    let mut table = Table::new(&["domain", &d.path]);
+    let mut put = |what: &str, value: String| table.row(vec![what.into(), value]);
+    put("cgroup id", d.cgid.to_string());
+    put("weight", weight(d));
+    put("idle", if d.idle { "yes" } else { "no" }.into());
+    put("policy", d.policy.to_string());
+    put("reserved", or_none(d.reservation.map(|r| r.to_string())));
+    if let Some(why) = &d.refused {
+        put("not in force", why.clone());
+    }
+    put("max", or_none(d.max.map(|m| m.to_string())));
+    put("share", share(row));
+    let received = row.received_ppm.map_or("?".into(), percent);
+    put("received", received);
+    if row.measured {
+        put("CPU time", rough(d.ran_ns));
+        put(
+            "throttled",
+            match d.throttled {
+                0 => "never".into(),
+                n => format!("{n} times, {} in all", rough(d.throttled_ns)),
+            },
+        );
+        put("waiting tasks", d.waiting.to_string());
+    }
+    put("ephemeral", if d.ephemeral { "yes" } else { "no" }.into());
+    table.text()
+}
+
+/// Its last part, indented by its depth. A cgroup's name is its maker's.
+fn name(d: &DomainLine) -> String {
+    let name = match d.path.as_str() {
+        "" => format!("(cgroup {})", d.cgid),
+        "/" => "/".into(),
+        path => aplomb_spec::shorten(path.rsplit('/').next().unwrap_or(path)),
+    };
+    "  ".repeat(d.depth as usize) + &name
+}
+
+fn weight(d: &DomainLine) -> String {
+    match (d.idle, d.weight) {
+        (true, _) => "idle".into(),
+        (_, 0) => "-".into(),
+        (_, weight) => weight.to_string(),
+    }
+}
+
+fn share(row: &Row) -> String {
+    if row.measured {
+        percent(row.line.share_ppm.into())
+    } else {
+        "?".into()
+    }
+}
+
+fn or_none(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".into())
+}
+
+fn notes(d: &DomainLine) -> Vec<String> {
+    let mut notes = Vec::new();
+    if d.gone {
+        notes.push("removed, with tasks left".into());
+    }
+    if d.ephemeral {
+        notes.push("ephemeral".into());
+    }
+    if let Some(why) = &d.refused {
+        notes.push(format!("not in force: {why}"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aplomb_domain::{DomainPolicy, Max};
+
+    fn example(time_ns: u64, ran: [u64; 3]) -> DomainTable {
+        let domain = |path: &str, depth, cgid, ran_ns| DomainLine {
+            path: path.into(),
+            depth,
+            cgid,
+            ran_ns,
+            weight: 100,
+            share_ppm: 1_000_000,
+            ..DomainLine::default()
+        };
+        DomainTable {
+            time_ns,
+            cpus: 2,
+            domains: vec![
+                DomainLine {
+                    weight: 0,
+                    ..domain("/", 0, 1, ran[0])
+                },
+                DomainLine {
+                    policy: DomainPolicy::Mtr,
+                    reservation: Some(Reservation::Fraction(250_000)),
+                    weight: 200,
+                    share_ppm: 666_667,
+                    ..domain("media", 1, 2, ran[1])
+                },
+                DomainLine {
+                    max: Some(Max {
+                        quota_ns: 50_000_000,
+                        period_ns: 100_000_000,
+                    }),
+                    ephemeral: true,
+                    refused: Some("no room".into()),
+                    share_ppm: 333_333,
+                    ..domain("media/a\u{1b}b", 2, 3, ran[2])
+                },
+            ],
+        }
+    }
+
+    #[test]
+    fn the_tree_is_a_table() {
+        let second = 1_000_000_000;
+        let before = example(second, [0, 0, 0]);
+        let now = example(2 * second, [2 * second, second, second / 2]);
+        let text = list(&received(Some(before), now));
+        let expected = "\
+domain        weight  policy   reserved         max   share  received
+/                  -  default         -           -   100 %     100 %
+  media          200  mtr           25%           -  66.7 %      50 %
+    a\\u{1b}b     100  default         -  50ms/100ms  33.3 %      25 %  ephemeral, not in force: no room
+(share: of the machine, while everybody else wants his too; received: over the last 1.00 s)
+reserved in all: 25 % of the machine
+";
+        assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_made_up() {
+        let rows = received(None, example(0, [0, 0, 0]));
+        assert_eq!(rows[1].received_ppm, None);
+        let text = list(&rows);
+        assert!(text.contains("-      ?         ?"), "{text}");
+        assert!(!one(&rows[1]).contains("CPU time"));
+        let json = serde_json::to_value(&rows[1]).unwrap();
+        assert_eq!(json["path"], "media");
+        assert_eq!(json["reservation"]["fraction"], 250_000);
+        assert_eq!(json["received_ppm"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn reservations_add_up_once() {
+        let line = |path: &str, reservation| DomainLine {
+            path: path.into(),
+            reservation: Some(reservation),
+            ..DomainLine::default()
+        };
+        let budget = Reservation::Budget {
+            runtime_ns: 10_000_000,
+            period_ns: 100_000_000,
+        };
+        let table = DomainTable {
+            time_ns: 1,
+            cpus: 2,
+            domains: vec![
+                line("a", Reservation::Fraction(250_000)),
+                line("a/b", Reservation::Fraction(100_000)), // of a's
+                line("c", budget),                           // 10 % of one of two CPUs
+            ],
+        };
+        assert_eq!(reserved(&received(None, table)), 300_000);
+    }
+
+    #[test]
+    fn one_domain_is_told_whole() {
+        let rows = received(Some(example(1, [0; 3])), example(1001, [0, 0, 500]));
+        let text = one(&rows[2]);
+        for words in [
+            "not in force   no room",
+            "received       25 %",
+            "throttled      never",
+        ] {
+            assert!(text.contains(words), "{words}:\n{text}");
+        }
+    }
+}

@@ -1,0 +1,527 @@
+//! Keeps the kernel side told what the attributes of domains say, and removes ephemeral ones.
+//!
+//! The attribute is the truth: whoever may set it has the last word, and this only carries it on. The kernel side
+//! forgets a domain's settings with the domain. Nothing here wakes up while nothing changes, except for a bounded
+//! number of second looks, and while there are more directories than can be watched.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use aplomb_domain::{DomainError, DomainPath, Marks, Reservation, Tree};
+use aplomb_kernel::{Domain, DomainChange, Event, Kernel, KernelError};
+
+use super::state::monotonic_ns;
+use crate::config::WantedDomain;
+use crate::domains::with_manager;
+use crate::protocol::{Code, DomainLine, DomainTable, Refusal};
+use crate::say;
+
+mod made;
+mod place;
+mod watch;
+
+use made::Made;
+use place::place;
+use watch::{Seen, Watch, MAX_WATCHED};
+
+/// Second looks at a domain that the kernel side does not know yet: its CPU controller may come later than its
+/// attributes. The first after [`FIRST_LOOK`], each later one after twice as long; 31 s in all.
+const LOOKS: u32 = 5;
+const FIRST_LOOK: Duration = Duration::from_secs(1);
+/// How often the tree is walked while not all of it can be watched.
+const POLL: Duration = Duration::from_secs(30);
+/// Walks until a part of the tree is known that changes meanwhile; what comes later is seen by the watches.
+const ROUNDS: usize = 3;
+
+/// All domains whose directory is known.
+pub struct Domains {
+    tree: Option<Tree>,
+    watch: Option<Watch>,
+    known: BTreeMap<DomainPath, Known>,
+    /// Look again at this time, for the how manieth time.
+    again: Option<(Instant, u32)>,
+    /// Not all directories are watched: walk at this time.
+    poll: Option<Instant>,
+    /// That was said.
+    warned: bool,
+    made: Made,
+}
+
+#[derive(Debug)]
+struct Known {
+    cgid: u64,
+    marks: Marks,
+    /// What the kernel side was told.
+    told: Marks,
+    /// Why it has not all that `marks` says.
+    refused: Option<Why>,
+    watched: Option<i32>,
+    events: Option<i32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Why {
+    /// The kernel side does not know the domain.
+    Unknown(String),
+    Refused {
+        code: Code,
+        message: String,
+    },
+}
+
+impl Domains {
+    /// `tree`: None if there is none.
+    ///
+    /// # Errors
+    /// No inotify instance can be had.
+    pub fn new(tree: Option<Tree>) -> io::Result<Self> {
+        Self::watching(tree, MAX_WATCHED)
+    }
+
+    fn watching(tree: Option<Tree>, limit: usize) -> io::Result<Self> {
+        Ok(Self {
+            watch: match tree {
+                Some(_) => Some(Watch::new(limit)?),
+                None => None,
+            },
+            tree,
+            known: BTreeMap::new(),
+            again: None,
+            poll: None,
+            warned: false,
+            made: Made::default(),
+        })
+    }
+
+    /// Make the domains of the settings; `file`: where those are, for messages.
+    pub fn make(&mut self, tables: &[WantedDomain], file: &str) {
+        match &self.tree {
+            Some(tree) => self.made = Made::make(tree, tables, file),
+            None if tables.is_empty() => {}
+            None => say::error(format!(
+                "{file}: no domains can be made: {}",
+                DomainError::NoTree
+            )),
+        }
+    }
+
+    /// The daemon ends: remove what it made, where that is empty.
+    pub fn end(&mut self) {
+        if let Some(tree) = &self.tree {
+            std::mem::take(&mut self.made).remove(tree);
+        }
+    }
+
+    /// A program whose spec names a domain was recognised.
+    pub fn recognised(&self, event: &Event, domain: &str) {
+        let Some(tree) = &self.tree else { return };
+        let placed = domain
+            .parse()
+            .map_err(|message| DomainError::Wrong {
+                place: domain.into(),
+                message,
+            })
+            .and_then(|path| place(tree, event, &path));
+        if let Err(e) = placed {
+            let pid = event.pid;
+            say::warning(format!("process {pid} is not in its domain {domain}: {e}"));
+        }
+    }
+
+    /// Becomes readable when something changed. None: there is no tree.
+    pub fn watch_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.watch.as_ref().map(AsFd::as_fd)
+    }
+
+    /// When [`Domains::tick`] has something to do.
+    pub fn deadline(&self) -> Option<Instant> {
+        [self.again.map(|(at, _)| at), self.poll]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Do what is due.
+    pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+        if self.poll.is_some_and(|at| at <= now) {
+            self.scan(kernel);
+        }
+        if let Some((_, looks)) = self.again.take_if(|(at, _)| *at <= now) {
+            self.tell_all(kernel);
+            if looks < LOOKS && self.any_unknown() {
+                self.again = Some((now + FIRST_LOOK * (1 << looks), looks + 1));
+            }
+        }
+    }
+
+    /// The kernel side was loaded anew and knows nothing of what it was told.
+    pub fn loaded_again(&mut self, kernel: &mut dyn Kernel) {
+        for known in self.known.values_mut() {
+            known.told = Marks::default();
+        }
+        self.scan(kernel);
+    }
+
+    /// Walk the whole tree.
+    pub fn scan(&mut self, kernel: &mut dyn Kernel) {
+        self.poll = None;
+        self.explore(&DomainPath::root(), kernel);
+    }
+
+    /// Something changed: read what.
+    pub fn changed(&mut self, kernel: &mut dyn Kernel) {
+        let seen = self.watch.as_mut().map(Watch::read).unwrap_or_default();
+        let mut room = false;
+        for seen in seen {
+            match seen {
+                Seen::All => self.scan(kernel),
+                // only that one: to walk what is beside it, too, takes too long where there are thousands
+                Seen::Came(path) => self.explore(&path, kernel),
+                Seen::Marks(path) => self.reread(&path, kernel),
+                Seen::Populated(path) => self.end_if_empty(&path, kernel),
+                Seen::Gone(path) => {
+                    self.forget(&path, kernel);
+                    room = true;
+                    // what is above it may be empty now
+                    if let Some(above) = path.parent() {
+                        self.end_if_empty(&above, kernel);
+                    }
+                }
+            }
+        }
+        if room {
+            self.tell_all(kernel); // what was reserved there is free
+        }
+    }
+
+    /// Look at one domain now.
+    ///
+    /// # Errors
+    /// It is missing; its attributes make no sense; the kernel side refused them.
+    pub fn look(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) -> Result<(), Refusal> {
+        let failed = |e: DomainError| Refusal::new(Code::Failed, e.to_string());
+        self.changed(kernel); // who asks may just have removed another, to have room for this one
+        let Some(tree) = &self.tree else {
+            return Err(failed(DomainError::NoTree));
+        };
+        let dir = tree.open(path).map_err(failed)?;
+        if let Some(wrong) = tree.marks(&dir).1.first() {
+            let message = format!("{path}: {}: {}", wrong.attribute, wrong.message);
+            return Err(Refusal::new(Code::Invalid, message));
+        }
+        if self.known.contains_key(path) {
+            self.reread(path, kernel);
+        } else {
+            self.explore(path, kernel);
+        }
+        match self.known.get(path).and_then(|k| k.refused.clone()) {
+            None => Ok(()),
+            Some(Why::Unknown(message)) => Err(Refusal::new(Code::Failed, message)),
+            Some(Why::Refused { code, message }) => Err(Refusal::new(code, message)),
+        }
+    }
+
+    /// All domains of the kernel side, each after its parent.
+    ///
+    /// # Errors
+    /// Failed system calls.
+    pub fn table(&self, kernel: &dyn Kernel) -> Result<DomainTable, KernelError> {
+        let paths: BTreeMap<u64, (&DomainPath, &Known)> =
+            self.known.iter().map(|(p, k)| (k.cgid, (p, k))).collect();
+        let mut domains: Vec<(Option<&DomainPath>, DomainLine)> = kernel
+            .domains()?
+            .iter()
+            .map(|d| {
+                let found = paths.get(&d.cgid).filter(|_| !d.gone);
+                (found.map(|f| f.0), line(d, found.copied()))
+            })
+            .collect();
+        // those without a path come last
+        domains.sort_by_key(|(path, d)| (path.is_none(), *path, d.cgid));
+        Ok(DomainTable {
+            time_ns: monotonic_ns(),
+            cpus: kernel.cpus().len() as u32,
+            domains: domains.into_iter().map(|(_, line)| line).collect(),
+        })
+    }
+
+    /// Walk the tree from `top` on, watch what is new, forget what has gone.
+    fn explore(&mut self, top: &DomainPath, kernel: &mut dyn Kernel) {
+        for _ in 0..ROUNDS {
+            let Some(tree) = &self.tree else { return };
+            let walk = match tree.walk(top) {
+                Ok(walk) => walk,
+                Err(DomainError::Missing(_)) => return self.forget(top, kernel),
+                Err(e) => return say::warning(e),
+            };
+            let found: BTreeMap<_, _> = walk.domains.iter().map(|f| (&f.path, f.cgid)).collect();
+            let gone: Vec<DomainPath> = self
+                .below(top)
+                .filter(|(p, k)| found.get(p) != Some(&k.cgid))
+                .map(|(p, _)| p.clone())
+                .collect();
+            gone.iter().for_each(|p| self.forget(p, kernel));
+            let mut fresh = false;
+            for f in walk.domains {
+                fresh |= !self.known.contains_key(&f.path);
+                for wrong in &f.wrong {
+                    let (at, what) = (wrong.attribute, &wrong.message);
+                    say::warning(format!("domain {}: {at}: {what}", f.path));
+                }
+                self.note(&f.path, f.cgid, f.marks);
+                self.tell(&f.path, kernel);
+                self.end_if_empty(&f.path, kernel);
+            }
+            if !fresh {
+                return; // all of it was watched before it was listed
+            }
+        }
+    }
+
+    /// Note what a domain's attributes say, and watch it.
+    fn note(&mut self, path: &DomainPath, cgid: u64, marks: Marks) {
+        let known = self.known.entry(path.clone()).or_insert(Known {
+            cgid,
+            marks,
+            told: Marks::default(),
+            refused: None,
+            watched: None,
+            events: None,
+        });
+        known.marks = marks;
+        let (Some(tree), Some(watch)) = (&self.tree, &mut self.watch) else {
+            return;
+        };
+        let Ok(dir) = tree.open(path) else { return }; // gone: told by the watch above
+        let mut added = Ok(());
+        if known.watched.is_none() {
+            added = watch.directory(&dir).map(|n| known.watched = Some(n));
+        }
+        if marks.ephemeral && known.events.is_none() && added.is_ok() {
+            added = watch.events(&dir).map(|n| known.events = Some(n));
+        }
+        if let Err(e) = added.as_ref() {
+            if e.kind() != io::ErrorKind::NotFound && !self.warned {
+                self.warned = true;
+                say::warning(format!(
+                    "not all cgroups can be watched ({path}: {e}): the tree is looked through every {} s",
+                    POLL.as_secs()
+                ));
+            }
+            self.poll.get_or_insert_with(|| Instant::now() + POLL);
+        }
+    }
+
+    fn reread(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
+        let Some(tree) = &self.tree else { return };
+        let read = tree
+            .open(path)
+            .and_then(|dir| Ok((dir.cgid()?, tree.marks(&dir))));
+        let Ok((cgid, (marks, wrong))) = read else {
+            return self.forget(path, kernel);
+        };
+        for wrong in wrong {
+            say::warning(format!(
+                "domain {path}: {}: {}",
+                wrong.attribute, wrong.message
+            ));
+        }
+        if self.known.get(path).is_some_and(|k| k.cgid != cgid) {
+            self.forget(path, kernel);
+        }
+        let before = self.known.get(path).map(|k| k.told);
+        self.note(path, cgid, marks);
+        self.tell(path, kernel);
+        self.end_if_empty(path, kernel);
+        if before != self.known.get(path).map(|k| k.told) {
+            self.tell_all(kernel); // it may have left room for others
+        }
+    }
+
+    /// What is known of `top` and all below it.
+    fn below<'a>(
+        &'a self,
+        top: &'a DomainPath,
+    ) -> impl Iterator<Item = (&'a DomainPath, &'a Known)> {
+        let from_top = self.known.range(top..);
+        from_top.take_while(|(path, _)| top.holds(path))
+    }
+
+    /// `top` and all below it have gone. What they had reserved is given back: the kernel side hears of it later than
+    /// we do, and whoever asks meanwhile would be refused.
+    fn forget(&mut self, top: &DomainPath, kernel: &mut dyn Kernel) {
+        let gone: Vec<_> = self.below(top).map(|(p, _)| p.clone()).collect();
+        // those below first: a domain cannot have less than is reserved in it
+        for path in gone.iter().rev() {
+            let Some(known) = self.known.remove(path) else {
+                continue;
+            };
+            if let Some(reserved) = known.told.reservation {
+                let _ = kernel.set_domain(known.cgid, none_of(reserved)); // it may know already
+            }
+            if let Some(watch) = &mut self.watch {
+                let numbers = [known.watched, known.events];
+                numbers.into_iter().flatten().for_each(|n| watch.remove(n));
+            }
+        }
+    }
+
+    /// Tell the kernel side of all that it does not have yet.
+    fn tell_all(&mut self, kernel: &mut dyn Kernel) {
+        let behind: Vec<_> = self
+            .known
+            .iter()
+            .filter(|(_, k)| k.refused.is_some())
+            .map(|(p, _)| p.clone())
+            .collect();
+        behind.iter().for_each(|path| self.tell(path, kernel));
+    }
+
+    fn any_unknown(&self) -> bool {
+        self.known
+            .values()
+            .any(|k| matches!(k.refused, Some(Why::Unknown(_))))
+    }
+
+    /// Tell the kernel side what a domain's attributes say, as far as that is new.
+    fn tell(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
+        let Some(known) = self.known.get_mut(path) else {
+            return;
+        };
+        let result = tell(known, kernel);
+        let why = result.err().map(|e| match e {
+            KernelError::NoDomain(_) => Why::Unknown(format!(
+                "{path} is no domain of the kernel side: it has no CPU controller, or is beyond a limit"
+            )),
+            KernelError::DomainFull { .. } => Why::Refused {
+                code: Code::Limit,
+                message: format!("{path}: {e}"),
+            },
+            KernelError::Invalid => Why::Refused {
+                code: Code::Invalid,
+                message: format!("{path}: {e}"),
+            },
+            e => Why::Refused {
+                code: Code::Failed,
+                message: format!("{path}: {e}"),
+            },
+        });
+        if why != known.refused {
+            if let Some(Why::Refused { message, .. }) = &why {
+                say::warning(format!("not in force: {message}"));
+            }
+            if matches!(why, Some(Why::Unknown(_))) && self.again.is_none() {
+                self.again = Some((Instant::now() + FIRST_LOOK, 1));
+            }
+            known.refused = why;
+        }
+    }
+
+    /// Remove an ephemeral domain whose last process has gone.
+    fn end_if_empty(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
+        let ephemeral = self.known.get(path).is_some_and(|k| k.marks.ephemeral);
+        let Some(tree) = self.tree.as_ref().filter(|_| ephemeral) else {
+            return;
+        };
+        let Ok(dir) = tree.open(path) else { return };
+        let empty = tree.files(&dir).is_ok_and(|f| !f.populated);
+        if !empty || !dir.was_used() {
+            return;
+        }
+        drop(dir);
+        match with_manager(tree, |m| m.remove(path)) {
+            Ok(()) => self.forget(path, kernel),
+            // it has domains below, or just got a process: told when that changes
+            Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
+            Err(e) => say::warning(e),
+        }
+    }
+}
+
+/// Tell the kernel side the difference between what it was told and what the attributes say. What is refused leaves
+/// in force what was there before.
+fn tell(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), KernelError> {
+    let (cgid, marks) = (known.cgid, known.marks);
+    if known.told.policy != marks.policy {
+        kernel.set_domain(cgid, DomainChange::Policy(marks.policy))?;
+        known.told.policy = marks.policy;
+    }
+    if known.told.reservation != marks.reservation {
+        let (old, new) = (known.told.reservation, marks.reservation);
+        // the two kinds exclude each other, and one would count beside the other
+        if old.is_some_and(|o| !new.is_some_and(|n| same_kind(o, n))) {
+            kernel.set_domain(cgid, old.map_or(DomainChange::Fraction(0), none_of))?;
+            known.told.reservation = None;
+        }
+        if let Some(new) = new {
+            if let Err(e) = kernel.set_domain(cgid, some(new)) {
+                if known.told.reservation.is_none() {
+                    if let Some(old) = old {
+                        if kernel.set_domain(cgid, some(old)).is_ok() {
+                            known.told.reservation = Some(old);
+                        }
+                    }
+                }
+                return Err(e);
+            }
+        }
+        known.told.reservation = new;
+    }
+    Ok(())
+}
+
+fn same_kind(a: Reservation, b: Reservation) -> bool {
+    std::mem::discriminant(&a) == std::mem::discriminant(&b)
+}
+
+fn some(reservation: Reservation) -> DomainChange {
+    match reservation {
+        Reservation::Fraction(ppm) => DomainChange::Fraction(ppm),
+        Reservation::Budget {
+            runtime_ns,
+            period_ns,
+        } => DomainChange::Budget {
+            runtime_ns,
+            period_ns,
+        },
+    }
+}
+
+fn none_of(reservation: Reservation) -> DomainChange {
+    match reservation {
+        Reservation::Fraction(_) => DomainChange::Fraction(0),
+        Reservation::Budget { .. } => DomainChange::Budget {
+            runtime_ns: 0,
+            period_ns: 0,
+        },
+    }
+}
+
+fn line(d: &Domain, found: Option<(&DomainPath, &Known)>) -> DomainLine {
+    let refused = found.and_then(|(_, k)| k.refused.clone());
+    DomainLine {
+        path: found.map_or(String::new(), |(p, _)| p.to_string()),
+        cgid: d.cgid,
+        depth: d.depth,
+        weight: d.weight,
+        idle: d.idle,
+        policy: d.policy,
+        reservation: d.reservation,
+        refused: refused.map(|why| match why {
+            Why::Unknown(message) | Why::Refused { message, .. } => message,
+        }),
+        max: d.max,
+        share_ppm: d.share_ppm,
+        ran_ns: d.ran_ns,
+        throttled: d.throttled,
+        throttled_ns: d.throttled_ns,
+        waiting: d.waiting,
+        ephemeral: found.is_some_and(|(_, k)| k.marks.ephemeral),
+        gone: d.gone,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! The tree that the settings describe: made at start, and what was made taken away at the end where it is empty.
+
+use aplomb_domain::{DomainError, DomainPath, Tree};
+
+use crate::config::WantedDomain;
+use crate::domains::with_manager;
+use crate::say;
+
+/// What was made.
+#[derive(Debug, Default)]
+pub struct Made {
+    paths: Vec<DomainPath>,
+}
+
+impl Made {
+    /// Make each domain of `tables` that is missing and give all what the tables say. What fails is said, and the
+    /// others are made: the machine is not left without its scheduler for it. `file`: the settings, for messages.
+    pub fn make(tree: &Tree, tables: &[WantedDomain], file: &str) -> Self {
+        let mut made = Self::default();
+        for table in tables {
+            let at = |what: &str, e: DomainError| {
+                let (line, path) = (table.line, &table.path);
+                say::error(format!("{file}:{line}: domain {path}: {what}: {e}"));
+            };
+            let missing = missing(tree, &table.path);
+            match with_manager(tree, |m| m.create(&table.path, false)) {
+                Ok(_) => made.paths.extend(missing),
+                Err(e) => {
+                    at("cannot be made", e);
+                    continue;
+                }
+            }
+            for change in &table.changes {
+                if let Err(e) = with_manager(tree, |m| m.set(&table.path, &[*change])) {
+                    at(&change.to_string(), e);
+                }
+            }
+        }
+        made
+    }
+
+    /// Remove what was made, the lowest first. What has processes or domains below stays.
+    pub fn remove(self, tree: &Tree) {
+        for path in self.paths.iter().rev() {
+            match with_manager(tree, |m| m.remove(path)) {
+                Ok(()) | Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
+                Err(e) => say::warning(e),
+            }
+        }
+    }
+}
+
+/// The domain and those above it that are not there, the highest first.
+fn missing(tree: &Tree, path: &DomainPath) -> Vec<DomainPath> {
+    let mut missing = Vec::new();
+    let mut next = Some(path.clone());
+    while let Some(path) = next.filter(|p| !p.is_root()) {
+        let place = with_manager(tree, |m| m.place(&path));
+        if place.is_ok_and(|p| tree.open(&p).is_ok()) {
+            break;
+        }
+        next = path.parent();
+        missing.push(path);
+    }
+    missing.reverse();
+    missing
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use aplomb_domain::testing::{tree, InFiles};
+    use std::fs;
+
+    fn table(path: &str, changes: &[&str]) -> WantedDomain {
+        WantedDomain {
+            line: 1,
+            path: path.parse().unwrap(),
+            changes: changes.iter().map(|c| c.parse().unwrap()).collect(),
+        }
+    }
+
+    #[test]
+    fn what_was_there_stays_and_what_was_made_goes_if_it_is_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        let tree = tree(root, &["old"], InFiles::default());
+        // weights have no file in a folder that is new: said, and the next change is made all the same
+        let tables = [
+            table("old", &["weight=300", "policy=mtr"]),
+            table("new", &["weight=300", "cpu=25%"]),
+            table("full", &[]),
+        ];
+        let made = Made::make(&tree, &tables, "aplomb.toml");
+        assert_eq!(
+            fs::read_to_string(root.join("old/cpu.weight")).unwrap(),
+            "300"
+        );
+        let marks = |d: &str| tree.marks(&tree.open(&d.parse().unwrap()).unwrap()).0;
+        assert!(marks("new").reservation.is_some());
+        assert_eq!(marks("old").policy.name(), "mtr");
+        fs::create_dir(root.join("full/below")).unwrap();
+        made.remove(&tree);
+        let there: Vec<_> = ["old", "new", "full"]
+            .into_iter()
+            .filter(|d| root.join(d).exists())
+            .collect();
+        assert_eq!(there, ["old", "full"]);
+    }
+
+    #[test]
+    fn what_cannot_be_made_does_not_stop_the_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = tree(dir.path(), &[], InFiles::default());
+        fs::write(dir.path().join("file"), "").unwrap();
+        let tables = [table("file/x", &[]), table("a", &[])];
+        let made = Made::make(&tree, &tables, "aplomb.toml");
+        assert!(dir.path().join("a").is_dir());
+        assert_eq!(made.paths, ["a".parse().unwrap()]);
+    }
+}

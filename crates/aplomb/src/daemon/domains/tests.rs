@@ -1,0 +1,264 @@
+//! Domains over a folder that stands for the cgroup tree, and a stand-in for the kernel side.
+
+use super::*;
+use crate::daemon::testing::Fake;
+use aplomb_domain::testing::{furnish, tree, InFiles};
+use aplomb_domain::{DomainPolicy, CPU, EPHEMERAL, POLICY};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+fn path(text: &str) -> DomainPath {
+    text.parse().unwrap()
+}
+
+/// A domain of the kernel side for the folder `name` of `root`.
+fn domain(root: &Path, name: &str) -> Domain {
+    Domain {
+        cgid: fs::metadata(root.join(name)).unwrap().ino(),
+        slot: 1,
+        parent: 0,
+        depth: 1,
+        children: 0,
+        weight: 200,
+        idle: false,
+        policy: DomainPolicy::Default,
+        reservation: None,
+        max: None,
+        burst_ns: 0,
+        share_ppm: 400_000,
+        ran_ns: 7,
+        throttled_ns: 0,
+        throttled: 0,
+        is_throttled: false,
+        waiting: 0,
+        gone: false,
+    }
+}
+
+fn known_to(fake: &Fake, root: &Path, names: &[&str]) {
+    fake.seen.borrow_mut().domains = names.iter().map(|n| domain(root, n)).collect();
+}
+
+fn changes(fake: &Fake) -> Vec<DomainChange> {
+    let taken = std::mem::take(&mut fake.seen.borrow_mut().domain_changes);
+    taken.into_iter().map(|(_, change)| change).collect()
+}
+
+fn mark(root: &Path, domain: &str, name: &str, value: &str) {
+    let dir = root.join(domain);
+    fs::write(dir.join(format!(".attribute.{name}")), value).unwrap();
+    // a real attribute is reported as a change of the directory; so is this
+    let mode = fs::metadata(&dir).unwrap().permissions();
+    fs::set_permissions(&dir, mode).unwrap();
+}
+
+#[test]
+fn attributes_reach_the_kernel_side_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a", "b"], InFiles::default());
+    mark(root, "a", CPU, "25%");
+    known_to(&fake, root, &["a", "b"]);
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    assert_eq!(changes(&fake), [DomainChange::Fraction(250_000)]);
+    domains.scan(&mut fake);
+    assert_eq!(changes(&fake), [], "it knows already");
+    assert_eq!(domains.deadline(), None, "nothing wakes it up");
+    // another attribute is seen by inotify
+    mark(root, "a", POLICY, "mtr");
+    domains.changed(&mut fake);
+    assert_eq!(changes(&fake), [DomainChange::Policy(DomainPolicy::Mtr)]);
+    // the other kind of reservation takes the place of the first
+    mark(root, "a", CPU, "10ms/100ms");
+    domains.changed(&mut fake);
+    let budget = DomainChange::Budget {
+        runtime_ns: 10_000_000,
+        period_ns: 100_000_000,
+    };
+    assert_eq!(changes(&fake), [DomainChange::Fraction(0), budget]);
+    mark(root, "a", CPU, "none");
+    domains.changed(&mut fake);
+    let none = DomainChange::Budget {
+        runtime_ns: 0,
+        period_ns: 0,
+    };
+    assert_eq!(changes(&fake), [none]);
+    // a kernel side that was loaded anew is told again
+    domains.loaded_again(&mut fake);
+    assert_eq!(changes(&fake), [DomainChange::Policy(DomainPolicy::Mtr)]);
+}
+
+#[test]
+fn domains_come_and_go() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &[], InFiles::default());
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    fs::create_dir_all(root.join("a/b")).unwrap();
+    furnish(&root.join("a/b"));
+    mark(root, "a/b", CPU, "10%");
+    known_to(&fake, root, &["a", "a/b"]);
+    domains.changed(&mut fake);
+    assert_eq!(changes(&fake), [DomainChange::Fraction(100_000)]);
+    let table = domains.table(&fake).unwrap();
+    let paths: Vec<_> = table.domains.iter().map(|d| d.path.as_str()).collect();
+    assert_eq!(paths, ["a", "a/b"]);
+    fs::remove_dir_all(root.join("a")).unwrap();
+    domains.changed(&mut fake);
+    assert_eq!(domains.known.len(), 1, "the root only");
+    let paths = domains.table(&fake).unwrap().domains;
+    assert!(paths.iter().all(|d| d.path.is_empty()));
+}
+
+#[test]
+fn only_what_came_is_looked_at() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a", "a-b"], InFiles::default());
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    // not reported: who looks at it finds it all the same
+    fs::write(root.join("a").join(format!(".attribute.{CPU}")), "25%").unwrap();
+    known_to(&fake, root, &["a"]);
+    fs::create_dir_all(root.join("b/c")).unwrap();
+    fs::create_dir(root.join("a/c")).unwrap();
+    domains.changed(&mut fake);
+    assert_eq!(changes(&fake), [], "a is as it was");
+    let known: Vec<_> = domains.known.keys().map(DomainPath::to_string).collect();
+    assert_eq!(known, ["/", "a", "a/c", "a-b", "b", "b/c"]);
+    fs::remove_dir_all(root.join("a")).unwrap();
+    domains.changed(&mut fake);
+    assert_eq!(domains.known.len(), 4, "a-b is not below a");
+}
+
+#[test]
+fn what_the_kernel_side_does_not_know_yet_is_tried_again_and_not_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a"], InFiles::default());
+    mark(root, "a", CPU, "25%");
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    let refusal = domains.look(&path("a"), &mut fake).unwrap_err();
+    assert_eq!(refusal.code, Code::Failed);
+    let mut looks = 0;
+    while let Some(at) = domains.deadline() {
+        domains.tick(at, &mut fake);
+        looks += 1;
+        assert!(looks <= LOOKS);
+    }
+    assert_eq!(looks, LOOKS);
+    // a later look still helps
+    known_to(&fake, root, &["a"]);
+    domains.look(&path("a"), &mut fake).unwrap();
+    assert_eq!(changes(&fake), [DomainChange::Fraction(250_000)]);
+}
+
+#[test]
+fn a_refusal_is_told_and_leaves_what_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a"], InFiles::default());
+    known_to(&fake, root, &["a"]);
+    mark(root, "a", CPU, "25%");
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    changes(&fake);
+    fake.seen.borrow_mut().room_ppm = Some(300_000);
+    mark(root, "a", CPU, "40%");
+    let refusal = domains.look(&path("a"), &mut fake).unwrap_err();
+    assert_eq!(refusal.code, Code::Limit);
+    assert!(refusal.message.contains("of at most 30%"), "{refusal}");
+    assert_eq!(changes(&fake), [], "the old one stays in force");
+    let line = &domains.table(&fake).unwrap().domains[0];
+    assert!(line.refused.as_ref().unwrap().starts_with("a: "));
+    mark(root, "a", CPU, "soon");
+    let refusal = domains.look(&path("a"), &mut fake).unwrap_err();
+    assert_eq!(refusal.code, Code::Invalid);
+    assert!(refusal.message.contains(CPU), "{refusal}");
+    let missing = domains.look(&path("x"), &mut fake).unwrap_err();
+    assert_eq!(missing.message, "there is no domain x");
+}
+
+#[test]
+fn the_room_of_one_that_went_is_free_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a/b", "c"], InFiles::default());
+    known_to(&fake, root, &["a", "a/b", "c"]);
+    let cgids: Vec<u64> = fake.seen.borrow().domains.iter().map(|d| d.cgid).collect();
+    mark(root, "a", CPU, "25%");
+    mark(root, "a/b", CPU, "10%");
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    changes(&fake);
+    mark(root, "c", CPU, "30%");
+    fs::remove_dir_all(root.join("a")).unwrap();
+    domains.look(&path("c"), &mut fake).unwrap();
+    let taken = std::mem::take(&mut fake.seen.borrow_mut().domain_changes);
+    // what is inside first; then there is room for the other
+    let none = DomainChange::Fraction(0);
+    let freed = [(cgids[1], none), (cgids[0], none)];
+    assert!(taken.iter().filter(|c| c.1 == none).eq(&freed), "{taken:?}");
+    assert_eq!(taken.len(), 3);
+}
+
+#[test]
+fn an_ephemeral_domain_ends_with_its_last_process_and_not_before_its_first() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a"], InFiles::default());
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    mark(root, "a", EPHEMERAL, "1");
+    domains.scan(&mut fake);
+    assert!(root.join("a").exists(), "nobody was in it yet");
+    fs::write(root.join("a/cgroup.events"), "populated 1\n").unwrap();
+    domains.changed(&mut fake);
+    fs::write(root.join("a/cpu.stat"), "usage_usec 12\n").unwrap();
+    domains.changed(&mut fake);
+    assert!(domains.known.contains_key(&path("a")));
+    fs::write(root.join("a/cgroup.events"), "populated 0\n").unwrap();
+    domains.changed(&mut fake);
+    assert!(!root.join("a").exists());
+    assert!(!domains.known.contains_key(&path("a")));
+}
+
+#[test]
+fn an_ephemeral_domain_waits_for_those_below() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a/b"], InFiles::default());
+    for domain in ["a", "a/b"] {
+        mark(root, domain, EPHEMERAL, "1");
+        fs::write(root.join(domain).join("cpu.stat"), "usage_usec 12\n").unwrap();
+    }
+    fs::write(root.join("a/b/cgroup.events"), "populated 1\n").unwrap();
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    assert!(root.join("a/b").exists());
+    fs::write(root.join("a/b/cgroup.events"), "populated 0\n").unwrap();
+    domains.changed(&mut fake);
+    assert!(!root.join("a/b").exists());
+    domains.changed(&mut fake);
+    assert!(!root.join("a").exists(), "b was the last in it");
+}
+
+#[test]
+fn more_than_can_be_watched_is_looked_through() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a", "b"], InFiles::default());
+    let mut domains = Domains::watching(Some(tree), 2).unwrap();
+    domains.scan(&mut fake);
+    let at = domains.deadline().expect("it will look again");
+    known_to(&fake, root, &["b"]);
+    mark(root, "b", CPU, "25%");
+    domains.changed(&mut fake);
+    assert_eq!(changes(&fake), [], "b is not watched");
+    domains.tick(at, &mut fake);
+    assert_eq!(changes(&fake), [DomainChange::Fraction(250_000)]);
+    assert!(domains.deadline().is_some());
+}

@@ -1,0 +1,159 @@
+//! Every decision has words.
+
+use super::*;
+
+fn event(event: EventKind, time_ms: u64, numbers: [u64; 3]) -> LogEvent {
+    LogEvent {
+        time_ns: time_ms * 1_000_000,
+        event,
+        cpu: 1,
+        pid: 812,
+        comm: "mplayer".into(),
+        spec: "mplayer".into(),
+        numbers,
+    }
+}
+
+#[test]
+fn a_revocation_is_explained_by_what_led_to_it() {
+    let mut story = Story::default();
+    let tell = |story: &mut Story, e| story.tell("12:03:11", &e);
+    let first = tell(
+        &mut story,
+        event(EventKind::Matched, 0, [2, 5_000_000, 30_000_000]),
+    );
+    assert!(
+        first
+            .contains("its program file as \"mplayer\", which asks for 5ms/30ms (16.7 % of a CPU)"),
+        "{first}"
+    );
+    tell(
+        &mut story,
+        event(EventKind::Exhausted, 1000, [7, 5_000_000, 1]),
+    );
+    tell(
+        &mut story,
+        event(EventKind::Exhausted, 6000, [16, 5_000_000, 1]),
+    );
+    tell(
+        &mut story,
+        event(EventKind::Exhausted, 7000, [15, 5_000_000, 1]),
+    );
+    let last = tell(
+        &mut story,
+        event(EventKind::Revoked, 8000, [930_000, 900_000, 160_000]),
+    );
+    assert_eq!(
+        last,
+        "at 12:03:11 mplayer (pid 812) was revoked: interactive tasks had used 93 % of CPU 1 over the last 4 s \
+         (limit 90 %), and it had exhausted its reservation of 5ms/30ms (16.7 % of a CPU) 31 times"
+    );
+    // a later one is not blamed on the same exhaustions
+    let again = tell(
+        &mut story,
+        event(EventKind::Revoked, 8500, [930_000, 900_000, 160_000]),
+    );
+    assert!(again.ends_with("it used the most of it, 16 %"), "{again}");
+}
+
+#[test]
+fn a_promise_is_told_with_its_places() {
+    let mut story = Story::default();
+    let mut tell = |kind, numbers| story.tell("12:03:11", &event(kind, 0, numbers));
+    tell(EventKind::Matched, [2, 25_000_000, 41_000_000]);
+    assert_eq!(
+        tell(EventKind::Guaranteed, [1, 0, 609_756]),
+        "at 12:03:11 mplayer (pid 812) was guaranteed its reservation of 25ms/41ms (61 % of a CPU) on CPU 1: \
+         nothing was promised there before; it will not be revoked"
+    );
+    let split = tell(EventKind::Guaranteed, [2, 609_757, 609_756]);
+    assert!(
+        split.ends_with(
+            "in turn on 2 CPUs, from CPU 1 on: what was promised on CPU 1 before, 61 %, left room for it; it \
+             will not be revoked"
+        ),
+        "{split}"
+    );
+    let numbers = [100_000, 900_000, 609_756];
+    let refused = tell(EventKind::Rejected, numbers);
+    assert!(
+        refused.contains("61 % can be guaranteed neither on one CPU nor on several in turn"),
+        "{refused}"
+    );
+    let line = short(&event(EventKind::Rejected, 0, numbers));
+    assert!(line.contains("cannot be guaranteed"), "{line}");
+    let by_load = short(&event(EventKind::Rejected, 0, [700_000, 800_000, 166_666]));
+    assert_eq!(by_load, "rejected: load 70 % + 16.7 % is not below 80 %");
+    let line = short(&event(EventKind::Guaranteed, 0, [2, 609_757, 609_756]));
+    assert_eq!(
+        line,
+        "guaranteed 61 % in turn on 2 CPUs, from CPU 1 on (promised there before: 61 %)"
+    );
+}
+
+#[test]
+fn moves_and_soft_servers_make_sense() {
+    let line = |kind, numbers| short(&event(kind, 0, numbers));
+    let at_once = line(EventKind::Exhausted, [3, 5_000_000, 0]);
+    assert!(at_once.ends_with("next period at once"), "{at_once}");
+    assert_eq!(
+        line(EventKind::Moved, [0, 1, 0]),
+        "moved from CPU 0 to CPU 1, where it may run"
+    );
+    let same = line(EventKind::Moved, [0, 0, 0]);
+    assert!(
+        same.starts_with("was given other CPUs, from CPU 0 on"),
+        "{same}"
+    );
+}
+
+#[test]
+fn every_event_has_words_and_names() {
+    for kind in EventKind::ALL {
+        let e = event(kind, 0, [1, 2, 3]);
+        assert!(!short(&e).is_empty());
+        assert!(Story::default()
+            .tell("12:00:00", &e)
+            .starts_with("at 12:00:00 "));
+        let json = to_json(&e);
+        assert_eq!(json["event"], kind.name());
+        assert!(json.get("unused").is_none());
+    }
+    assert_eq!(
+        to_json(&event(EventKind::Revoked, 0, [930_000, 0, 0]))["r_load_ppm"],
+        930_000
+    );
+}
+
+#[test]
+fn changes_of_domains_are_named() {
+    let line = |numbers| short(&event(EventKind::Domain, 0, numbers));
+    assert_eq!(line([4711, 1, 2]), "domain of cgroup 4711: policy mtr");
+    let reserved = line([4711, 2, 250_000]);
+    assert!(reserved.ends_with(": a reservation of 25 % of the machine"));
+    assert!(line([4711, 4, 10_000_000]).ends_with("10.0 ms in each period"));
+    assert!(line([4711, 4, 0]).ends_with("no reservation"));
+    assert!(line([4711, 1, 99]).ends_with("an unknown policy"));
+}
+
+#[test]
+fn durations_have_three_digits() {
+    let all = [999, 4_973, 12_345_678, 999_000_000, 61_500_000_000].map(rough);
+    assert_eq!(all, ["999 ns", "4.97 us", "12.3 ms", "999 ms", "61.5 s"]);
+}
+
+/// The same event is of a process that found no place, or of a cgroup (no pid) that is no domain.
+#[test]
+fn a_limit_says_whose_it_is() {
+    let process = event(EventKind::Limit, 0, [4096, 5_000_000, 30_000_000]);
+    assert!(short(&process).contains("4096 places for interactive tasks"));
+    let cgroup = |limit| LogEvent {
+        pid: 0,
+        ..event(EventKind::Limit, 0, [limit, 77, 12])
+    };
+    assert_eq!(
+        short(&cgroup(16)),
+        "cgroup 77 is no domain of its own, but part of 12: it is too deep"
+    );
+    assert!(short(&cgroup(4096)).ends_with("all places are taken"));
+}

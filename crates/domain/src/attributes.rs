@@ -1,0 +1,184 @@
+//! What the kernel has no file for is in extended attributes of a domain's directory.
+//!
+//! | attribute | value | who may set it |
+//! |---|---|---|
+//! | `trusted.aplomb.cpu` | `25%` or `10ms/100ms` | root (CAP_SYS_ADMIN): who owns a delegated cgroup must not be able to raise its share |
+//! | `trusted.aplomb.policy` | `sfq`, `mtr`, … | root |
+//! | `user.aplomb.policy` | the same; the trusted one counts if both are there | the directory's owner: it only orders what is inside |
+//! | `trusted.aplomb.ephemeral` | `1` | root |
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use rustix::fs::{fgetxattr, fremovexattr, fsetxattr, XattrFlags};
+use rustix::io::Errno;
+
+use crate::{parse_reservation, parse_switch, DomainPolicy, Reservation};
+
+/// The reservation.
+pub const CPU: &str = "trusted.aplomb.cpu";
+/// The policy, as root set it.
+pub const POLICY: &str = "trusted.aplomb.policy";
+/// The policy, as the directory's owner set it.
+pub const OWNERS_POLICY: &str = "user.aplomb.policy";
+/// "1": remove the domain when its last process has gone.
+pub const EPHEMERAL: &str = "trusted.aplomb.ephemeral";
+
+/// Bytes of a value; a longer one is refused.
+const MAX_VALUE: usize = 64;
+
+/// Where attributes are kept: with the directories ([`Xattrs`]), or elsewhere in tests.
+pub trait Attributes {
+    /// The value of `name`; None: not set, or not ours to read.
+    ///
+    /// # Errors
+    /// Failed system calls; a value of more than 64 bytes (E2BIG).
+    fn get(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<Option<Vec<u8>>>;
+
+    /// Set `name`, or take it away.
+    ///
+    /// # Errors
+    /// Failed system calls; EPERM: not for this user.
+    fn set(&self, dir: BorrowedFd<'_>, name: &str, value: Option<&str>) -> io::Result<()>;
+
+    /// The directory is about to be removed. Extended attributes go with it; a store that keeps something in it has
+    /// to take that away.
+    fn before_removal(&self, _dir: BorrowedFd<'_>) {}
+}
+
+/// Extended attributes of the directory itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Xattrs;
+
+impl Attributes for Xattrs {
+    fn get(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let mut value = [0u8; MAX_VALUE];
+        match fgetxattr(dir, name, &mut value[..]) {
+            Ok(n) => Ok(Some(value[..n].to_vec())),
+            Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
+            Err(Errno::RANGE) => Err(Errno::TOOBIG.into()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn set(&self, dir: BorrowedFd<'_>, name: &str, value: Option<&str>) -> io::Result<()> {
+        let done = match value {
+            Some(value) => fsetxattr(dir, name, value.as_bytes(), XattrFlags::empty()),
+            None => match fremovexattr(dir, name) {
+                Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+                done => done,
+            },
+        };
+        Ok(done?)
+    }
+}
+
+/// The attributes of one domain, read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Marks {
+    pub reservation: Option<Reservation>,
+    pub policy: DomainPolicy,
+    pub ephemeral: bool,
+}
+
+/// An attribute that makes no sense; what it would set is as if it were not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrongMark {
+    pub attribute: &'static str,
+    pub message: String,
+}
+
+impl Marks {
+    /// Read those of `dir`, and what is wrong with the others.
+    pub fn read(store: &dyn Attributes, dir: BorrowedFd<'_>) -> (Self, Vec<WrongMark>) {
+        let mut wrong = Vec::new();
+        let mut value = |attribute: &'static str| {
+            let fail = |message: String| WrongMark { attribute, message };
+            match store.get(dir, attribute) {
+                Ok(None) => None,
+                Ok(Some(bytes)) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+                Err(e) => {
+                    wrong.push(fail(e.to_string()));
+                    None
+                }
+            }
+        };
+        let texts = [CPU, POLICY, OWNERS_POLICY, EPHEMERAL].map(&mut value);
+        let (marks, more) = Self::parse([
+            texts[0].as_deref(),
+            texts[1].as_deref(),
+            texts[2].as_deref(),
+            texts[3].as_deref(),
+        ]);
+        wrong.extend(more);
+        (marks, wrong)
+    }
+
+    /// From the values of [`CPU`], [`POLICY`], [`OWNERS_POLICY`] and [`EPHEMERAL`].
+    pub fn parse([cpu, policy, owners, ephemeral]: [Option<&str>; 4]) -> (Self, Vec<WrongMark>) {
+        let mut wrong = Vec::new();
+        let mut marks = Self::default();
+        let mut fail = |attribute, message| wrong.push(WrongMark { attribute, message });
+        match cpu.map_or(Ok(None), parse_reservation) {
+            Ok(reservation) => marks.reservation = reservation,
+            Err(message) => fail(CPU, message),
+        }
+        // the owner's counts only where root has said nothing, be it wrong
+        for (attribute, value) in [(OWNERS_POLICY, owners), (POLICY, policy)] {
+            match value.map(str::parse) {
+                None => {}
+                Some(Ok(policy)) => marks.policy = policy,
+                Some(Err(message)) => fail(attribute, message),
+            }
+        }
+        match ephemeral.map_or(Ok(false), parse_switch) {
+            Ok(yes) => marks.ephemeral = yes,
+            Err(message) => fail(EPHEMERAL, message),
+        }
+        (marks, wrong)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn root_goes_before_the_owner() {
+        let policy = |root, owner| Marks::parse([None, root, owner, None]).0.policy;
+        assert_eq!(policy(None, Some("mtr")), DomainPolicy::Mtr);
+        assert_eq!(policy(Some("sfq"), Some("mtr")), DomainPolicy::Sfq);
+        assert_eq!(policy(Some("nonsense"), Some("mtr")), DomainPolicy::Mtr);
+        assert_eq!(policy(None, None), DomainPolicy::Default);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_the_rest_counts() {
+        let (marks, wrong) = Marks::parse([Some("200%"), Some("mtr\n"), None, Some("yes")]);
+        assert_eq!(marks.policy, DomainPolicy::Mtr);
+        assert_eq!((marks.reservation, marks.ephemeral), (None, false));
+        let names: Vec<_> = wrong.iter().map(|w| w.attribute).collect();
+        assert_eq!(names, [CPU, EPHEMERAL]);
+        assert!(wrong[0].message.contains("200%"), "{wrong:?}");
+    }
+
+    #[test]
+    fn real_attributes_come_and_go() {
+        // user.* stands for trusted.*, which needs root; /dev/shm and the like have neither in old kernels
+        let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+        let dir = tempfile::tempdir_in(here.join("../../target")).unwrap();
+        let fd = std::fs::File::open(dir.path()).unwrap();
+        let fd = fd.as_fd();
+        let name = "user.aplomb.test";
+        assert_eq!(Xattrs.get(fd, name).unwrap(), None);
+        Xattrs.set(fd, name, None).unwrap();
+        Xattrs.set(fd, name, Some("25%")).unwrap();
+        Xattrs.set(fd, name, Some("26%")).unwrap();
+        assert_eq!(Xattrs.get(fd, name).unwrap(), Some(b"26%".to_vec()));
+        Xattrs.set(fd, name, Some(&"x".repeat(65))).unwrap();
+        assert!(Xattrs.get(fd, name).is_err(), "too long");
+        Xattrs.set(fd, name, None).unwrap();
+        assert_eq!(Xattrs.get(fd, name).unwrap(), None);
+    }
+}

@@ -1,0 +1,154 @@
+//! Changes to a domain, as `aplomb domain set` and settings write them: `weight=200`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    parse_limit, parse_reservation, parse_switch, parse_weight, DomainPolicy, Limit, Reservation,
+};
+
+/// One change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// `cpu=25%`, `cpu=10ms/100ms`, `cpu=none`: the reservation.
+    Cpu(Option<Reservation>),
+    /// `weight=200`: cpu.weight.
+    Weight(u32),
+    /// `max=50%`, `max=20ms/100ms`, `max=none`: cpu.max.
+    Max(Option<Limit>),
+    /// `policy=mtr`.
+    Policy(DomainPolicy),
+    /// `idle=1`: cpu.idle.
+    Idle(bool),
+}
+
+/// The words before the "=", for messages and completions.
+pub const CHANGES: [&str; 5] = ["cpu", "weight", "max", "policy", "idle"];
+
+impl FromStr for Change {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, value) = text
+            .split_once('=')
+            .ok_or("a change is written KEY=VALUE, such as weight=200")?;
+        let change = match key.trim() {
+            "cpu" => parse_reservation(value).map(Self::Cpu),
+            "weight" => parse_weight(value).map(Self::Weight),
+            "max" => parse_limit(value).map(Self::Max),
+            "policy" => value.parse().map(Self::Policy),
+            "idle" => parse_switch(value).map(Self::Idle),
+            other => {
+                let other = aplomb_spec::shorten(other);
+                return Err(format!("\"{other}\" is none of {}", CHANGES.join(", ")));
+            }
+        };
+        change.map_err(|e| format!("{}: {e}", key.trim()))
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".into());
+        match self {
+            Self::Cpu(r) => write!(f, "cpu={}", or_none(r.map(|r| r.to_string()))),
+            Self::Weight(w) => write!(f, "weight={w}"),
+            Self::Max(m) => write!(f, "max={}", or_none(m.map(|m| m.to_string()))),
+            Self::Policy(p) => write!(f, "policy={p}"),
+            Self::Idle(idle) => write!(f, "idle={}", u8::from(*idle)),
+        }
+    }
+}
+
+/// Body of the fuzz target `domain`: every parser of this crate over any bytes. What is read prints and reads back
+/// the same; what is refused is refused in one line.
+///
+/// # Panics
+/// When that does not hold.
+pub fn fuzz_domain(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for line in text.lines() {
+        let refused = match line.parse::<Change>() {
+            Ok(change) => {
+                assert_eq!(change.to_string().parse(), Ok(change), "{line:?}");
+                None
+            }
+            Err(e) => Some(e),
+        };
+        let path = match line.parse::<crate::DomainPath>() {
+            Ok(path) => {
+                assert_eq!(path.to_string().parse(), Ok(path.clone()));
+                assert!(path
+                    .parts()
+                    .all(|p| p != ".." && p != "." && !p.contains('/')));
+                None
+            }
+            Err(e) => Some(e),
+        };
+        for e in [refused, path].into_iter().flatten() {
+            assert!(e.len() < 8192 && !e.contains(char::is_control), "{e:?}");
+        }
+        if let Ok(max) = crate::parse_cpu_max(line) {
+            let written = crate::print_cpu_max(max);
+            let again = crate::parse_cpu_max(&match max {
+                None => written + " 100000",
+                Some(_) => written,
+            });
+            assert_eq!(again, Ok(max));
+        }
+        let value = Some(line);
+        let _ = crate::Marks::parse([value, value, value, value]);
+    }
+    let _ = crate::find_mount(&text);
+    let _ = crate::parse_proc_cgroup(&text);
+    let _ = (
+        crate::tree::parse_populated(&text),
+        crate::tree::parse_used(&text),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_read_and_written() {
+        for text in [
+            "cpu=25%",
+            "cpu=10ms/100ms",
+            "cpu=none",
+            "weight=200",
+            "max=50%",
+            "max=20ms/100ms",
+            "max=none",
+            "policy=mtr",
+            "idle=1",
+        ] {
+            assert_eq!(text.parse::<Change>().unwrap().to_string(), text);
+        }
+        for (text, part) in [
+            ("weight", "KEY=VALUE"),
+            ("weight=0", "weight: \"0\""),
+            ("cpu.weight=100", "none of cpu, weight"),
+            ("policy=edf", "policy: \"edf\""),
+            ("idle=2", "idle: "),
+        ] {
+            let e = text.parse::<Change>().unwrap_err();
+            assert!(e.contains(part), "{text}: {e}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_bytes_break_the_parsers(data: Vec<u8>) {
+            fuzz_domain(&data);
+        }
+
+        #[test]
+        fn likely_lines_do_not_either(text in "((cpu|max|weight|policy|idle)=[0-9a-z%./ ]{0,12}\n){0,4}|0::/[a./]{0,9}") {
+            fuzz_domain(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Domains where systemd is process 1: slices and scopes, made and changed through its D-Bus interface
+//! (org.freedesktop.systemd1), never by writing its cgroups.
+//!
+//! A domain "media/video" is the slice "media-video.slice", whose cgroup is "media.slice/media-video.slice". A part that
+//! names a unit already (.slice, .scope, .service) is taken as it is. Slices hold no processes themselves, so one that
+//! is moved gets a scope in the slice. What systemd has no property for stays in attributes of the directory: it
+//! neither knows nor touches them.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use zbus::blocking::Connection;
+use zbus::zvariant::{DynamicType, Value};
+
+use crate::{
+    parse_proc_cgroup, set_mark, Change, DomainError, DomainPath, Manager, Tree, EPHEMERAL,
+    USUAL_WEIGHT,
+};
+
+/// How long systemd may take to make or remove a cgroup.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks whether it has.
+const LOOK: Duration = Duration::from_millis(5);
+/// Bytes of a unit's name.
+const MAX_UNIT: usize = 255;
+/// CPUQuotaPerSecUSec that means no limit.
+const NO_QUOTA: u64 = u64::MAX;
+
+type Properties<'a> = Vec<(&'a str, Value<'a>)>;
+
+/// True where systemd is process 1 (sd_booted(3)).
+pub fn is_booted() -> bool {
+    Path::new("/run/systemd/system").is_dir()
+}
+
+/// Speaks to systemd.
+pub struct Systemd<'a> {
+    tree: &'a Tree,
+    cpus: u32,
+    bus: Connection,
+}
+
+impl<'a> Systemd<'a> {
+    /// Over the system bus.
+    ///
+    /// # Errors
+    /// The bus does not answer.
+    pub fn connect(tree: &'a Tree, cpus: u32) -> Result<Self, DomainError> {
+        let bus = Connection::system().map_err(refused)?;
+        Ok(Self { tree, cpus, bus })
+    }
+
+    fn call(
+        &self,
+        method: &str,
+        arguments: &(impl serde::Serialize + DynamicType),
+    ) -> Result<(), DomainError> {
+        let reply = self.bus.call_method(
+            Some("org.freedesktop.systemd1"),
+            "/org/freedesktop/systemd1",
+            Some("org.freedesktop.systemd1.Manager"),
+            method,
+            arguments,
+        );
+        reply.map(drop).map_err(refused)
+    }
+
+    fn start(&self, unit: &str, properties: Properties<'_>) -> Result<(), DomainError> {
+        let others: Vec<(&str, Properties<'_>)> = Vec::new();
+        self.call("StartTransientUnit", &(unit, "fail", properties, others))
+    }
+
+    /// Put a process into a scope of its own in the slice of `place`, or into the unit that `place` is.
+    fn adopt(&self, place: &DomainPath, pid: i32) -> Result<DomainPath, DomainError> {
+        let pids = vec![u32::try_from(pid).unwrap_or(0)];
+        let unit = place.name();
+        if !place.is_root() && !unit.ends_with(".slice") {
+            self.call("AttachProcessesToUnit", &(unit, "", pids))?;
+            return Ok(place.clone());
+        }
+        let slice = if place.is_root() { "-.slice" } else { unit };
+        // by pid and time, since a scope of that pid may not have gone yet
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let scope = format!("aplomb-{pid}-{}{:09}.scope", time.tv_sec, time.tv_nsec);
+        self.start(
+            &scope,
+            vec![
+                ("Description", Value::from("started in a domain by aplomb")),
+                ("Slice", Value::from(slice)),
+                ("PIDs", Value::from(pids)),
+                ("CollectMode", Value::from("inactive-or-failed")),
+            ],
+        )?;
+        let scope = place.child(&scope).map_err(|message| DomainError::Wrong {
+            place: place.to_string(),
+            message,
+        })?;
+        // the job moves the process: what it starts next must not start where it was
+        self.wait(&scope, || {
+            let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup"));
+            cgroup.is_ok_and(|text| parse_proc_cgroup(&text).is_ok_and(|now| scope.holds(&now)))
+        })?;
+        Ok(scope)
+    }
+
+    fn wait(&self, what: &DomainPath, done: impl Fn() -> bool) -> Result<(), DomainError> {
+        let begin = Instant::now();
+        while !done() {
+            if begin.elapsed() > PATIENCE {
+                let seconds = PATIENCE.as_secs();
+                let message = format!("{what} is not as asked after {seconds} s");
+                return Err(DomainError::Manager(message));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+}
+
+impl Manager for Systemd<'_> {
+    fn place(&self, path: &DomainPath) -> Result<DomainPath, DomainError> {
+        place(path)
+    }
+
+    fn create(&self, path: &DomainPath, ephemeral: bool) -> Result<bool, DomainError> {
+        let place = place(path)?;
+        if self.tree.open(&place).is_ok() {
+            return Ok(false);
+        }
+        if !place.name().ends_with(".slice") {
+            return Err(DomainError::Manager(format!(
+                "{place} is no slice: scopes and services are made by starting something in them"
+            )));
+        }
+        // a weight, though it is the usual one: it makes systemd give the slice the CPU controller
+        let weight = Value::from(u64::from(USUAL_WEIGHT));
+        self.start(
+            place.name(),
+            vec![
+                ("Description", Value::from("a domain made by aplomb")),
+                ("CPUWeight", weight),
+            ],
+        )?;
+        self.wait(&place, || self.tree.open(&place).is_ok())?;
+        if ephemeral {
+            let marked = self.tree.open(&place);
+            let marked = marked.and_then(|dir| self.tree.set_mark(&dir, EPHEMERAL, Some("1")));
+            if let Err(e) = marked {
+                let _ = self.remove(path);
+                return Err(e);
+            }
+        }
+        Ok(true)
+    }
+
+    fn remove(&self, path: &DomainPath) -> Result<(), DomainError> {
+        let place = place(path)?;
+        let dir = self.tree.open(&place)?;
+        // stopping a slice would end all that is in it
+        if place.is_root() || self.tree.files(&dir)?.populated || !dir.children()?.is_empty() {
+            return Err(DomainError::State {
+                path: self.tree.root().join(place.to_string()),
+                why: "it has processes or domains below; move or end them first",
+            });
+        }
+        drop(dir);
+        self.call("StopUnit", &(place.name(), "fail"))?;
+        self.wait(&place, || self.tree.open(&place).is_err())
+    }
+
+    fn set(&self, path: &DomainPath, changes: &[Change]) -> Result<(), DomainError> {
+        let place = place(path)?;
+        let dir = self.tree.open(&place)?;
+        let properties = properties(changes, self.cpus);
+        if !properties.is_empty() {
+            let unit = if place.is_root() {
+                "-.slice"
+            } else {
+                place.name()
+            };
+            self.call("SetUnitProperties", &(unit, true, properties))?;
+        }
+        changes
+            .iter()
+            .try_for_each(|change| set_mark(self.tree, &dir, change))
+    }
+
+    fn move_pid(&self, path: &DomainPath, pid: i32) -> Result<(), DomainError> {
+        let place = place(path)?;
+        self.tree.open(&place)?;
+        self.adopt(&place, pid).map(drop)
+    }
+
+    fn enter(&self, path: &DomainPath, ephemeral: bool) -> Result<DomainPath, DomainError> {
+        let made = self.create(path, ephemeral)?;
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        let entered = self.adopt(&place(path)?, pid);
+        if entered.is_err() && made {
+            let _ = self.remove(path);
+        }
+        entered
+    }
+
+    fn scope(&self) -> Result<(), DomainError> {
+        let text = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        let now = parse_proc_cgroup(&text).map_err(|message| DomainError::Wrong {
+            place: "/proc/self/cgroup".into(),
+            message,
+        })?;
+        let pid = rustix::process::getpid().as_raw_nonzero().get();
+        self.adopt(&slice_of(&now), pid).map(drop)
+    }
+}
+
+/// The slice that a process is in: the system manager's slices end where a session or a user's manager begins.
+fn slice_of(now: &DomainPath) -> DomainPath {
+    let mut slice = DomainPath::root();
+    for part in now.parts().take_while(|p| p.ends_with(".slice")) {
+        slice = slice.child(part).unwrap_or(slice);
+    }
+    slice
+}
+
+/// Properties of a unit that mean `changes`; a later one of a kind replaces an earlier.
+fn properties(changes: &[Change], cpus: u32) -> Properties<'static> {
+    let mut all: HashMap<&'static str, u64> = HashMap::new();
+    for change in changes {
+        match *change {
+            Change::Weight(weight) => drop(all.insert("CPUWeight", weight.into())),
+            // 0 is the weight "idle" (systemd 252 and later)
+            Change::Idle(true) => drop(all.insert("CPUWeight", 0)),
+            Change::Idle(false) => drop(all.insert("CPUWeight", USUAL_WEIGHT.into())),
+            Change::Max(None) => drop(all.insert("CPUQuotaPerSecUSec", NO_QUOTA)),
+            Change::Max(Some(limit)) => {
+                let max = limit.on(cpus);
+                let a_second = u128::from(max.quota_ns) * 1_000_000 / u128::from(max.period_ns);
+                all.insert("CPUQuotaPerSecUSec", a_second as u64);
+                all.insert("CPUQuotaPeriodUSec", max.period_ns / 1000);
+            }
+            Change::Cpu(_) | Change::Policy(_) => {}
+        }
+    }
+    let mut all: Vec<_> = all.into_iter().collect();
+    all.sort_unstable();
+    all.into_iter()
+        .map(|(name, n)| (name, Value::from(n)))
+        .collect()
+}
+
+/// Where a domain is: the path of its unit's cgroup.
+fn place(path: &DomainPath) -> Result<DomainPath, DomainError> {
+    let wrong = |message: String| DomainError::Wrong {
+        place: path.to_string(),
+        message,
+    };
+    let mut place = DomainPath::root();
+    let mut prefix = Some(String::new()); // of slices below; None: there are none
+    for part in path.parts() {
+        let unit = match (&prefix, suffix(part)) {
+            (_, Some(_)) => part.to_owned(),
+            (Some(prefix), None) => format!("{prefix}{}.slice", escape(part)),
+            (None, None) => {
+                let message = format!("{place} is no slice: systemd has no domains below it");
+                return Err(wrong(message));
+            }
+        };
+        if unit.len() > MAX_UNIT {
+            return Err(wrong(format!("a unit's name has at most {MAX_UNIT} bytes")));
+        }
+        prefix = unit.strip_suffix(".slice").map(|name| format!("{name}-"));
+        place = place.child(&unit).map_err(wrong)?;
+    }
+    Ok(place)
+}
+
+/// The kind of unit that a name is of.
+fn suffix(part: &str) -> Option<&'static str> {
+    [".slice", ".scope", ".service"]
+        .into_iter()
+        .find(|s| part.len() > s.len() && part.ends_with(s))
+}
+
+/// As systemd-escape(1): what a unit's name cannot have, and "-", which divides slices, as \xHH.
+fn escape(part: &str) -> String {
+    let mut out = String::new();
+    for (i, b) in part.bytes().enumerate() {
+        if b.is_ascii_alphanumeric() || b == b':' || b == b'_' || (b == b'.' && i > 0) {
+            out.push(char::from(b));
+        } else {
+            out += &format!("\\x{b:02x}");
+        }
+    }
+    out
+}
+
+fn refused(error: zbus::Error) -> DomainError {
+    DomainError::Manager(match error {
+        zbus::Error::MethodError(name, text, _) => text.unwrap_or_else(|| name.to_string()),
+        e => e.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

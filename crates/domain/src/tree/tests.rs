@@ -1,0 +1,138 @@
+//! The tree, in folders that stand for cgroups.
+
+use super::*;
+use crate::testing::{furnish, tree, InFiles};
+use crate::{DomainPolicy, CPU, OWNERS_POLICY};
+use std::fs;
+
+fn path(text: &str) -> DomainPath {
+    text.parse().unwrap()
+}
+
+#[test]
+fn domains_are_made_with_the_cpu_controller() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &["a"], InFiles::default());
+    assert!(!tree.create(&path("a")).unwrap(), "it was there");
+    let control = |d: &str| fs::read_to_string(dir.path().join(d)).unwrap();
+    assert_eq!(control("cgroup.subtree_control"), "+cpu");
+    assert_eq!(control("a/cgroup.subtree_control"), "");
+    assert!(tree.create(&path("a/b")).unwrap());
+    assert_eq!(control("a/cgroup.subtree_control"), "+cpu");
+    assert!(dir.path().join("a/b").is_dir());
+    // a part that cannot be made takes those before it away: here a/b/c gets no files, as no kernel makes them
+    let e = tree.create(&path("a/c/d")).unwrap_err().to_string();
+    assert!(e.contains("a/c/cgroup.subtree_control"), "{e}");
+    assert!(!dir.path().join("a/c").exists());
+}
+
+#[test]
+fn without_the_controller_nothing_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &[], InFiles::default());
+    fs::write(dir.path().join("cgroup.controllers"), "memory cpuset\n").unwrap();
+    let e = tree.create(&path("a")).unwrap_err();
+    assert!(matches!(e, DomainError::NoController(_)), "{e}");
+    assert!(!dir.path().join("a").exists());
+}
+
+#[test]
+fn links_lead_nowhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    furnish(outside.path());
+    let tree = tree(dir.path(), &["a"], InFiles::default());
+    std::os::unix::fs::symlink(outside.path(), dir.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", dir.path().join("a/cpu.idle2")).unwrap();
+    assert!(tree.open(&path("link")).is_err());
+    assert!(tree.create(&path("link/x")).is_err());
+    assert!(!outside.path().join("x").exists());
+    let a = tree.open(&path("a")).unwrap();
+    assert!(a.read("cpu.idle2").is_err());
+    assert!(a.write("cpu.idle2", "x").is_err());
+    let found: Vec<_> = tree.walk(&DomainPath::root()).unwrap().domains;
+    let found: Vec<_> = found.iter().map(|f| f.path.to_string()).collect();
+    assert_eq!(found, ["/", "a"]);
+}
+
+#[test]
+fn what_is_there_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &["a"], InFiles::default());
+    let a = tree.open(&path("a")).unwrap();
+    fs::write(dir.path().join("a/cpu.max"), "50000 100000\n").unwrap();
+    fs::write(dir.path().join("a/cpu.weight"), "200\n").unwrap();
+    fs::write(
+        dir.path().join("a/cgroup.events"),
+        "populated 1\nfrozen 0\n",
+    )
+    .unwrap();
+    fs::remove_file(dir.path().join("a/cpu.idle")).unwrap();
+    let files = tree.files(&a).unwrap();
+    let max = Max {
+        quota_ns: 50_000_000,
+        period_ns: 100_000_000,
+    };
+    let wanted = Files {
+        weight: Some(200),
+        idle: None,
+        max: Some(Some(max)),
+        populated: true,
+    };
+    assert_eq!(files, wanted);
+    fs::write(dir.path().join("a/cpu.max"), "much\n").unwrap();
+    let e = tree.files(&a).unwrap_err().to_string();
+    assert!(e.contains("a/cpu.max: \"much\""), "{e}");
+    let e = tree.open(&path("a/x")).unwrap_err().to_string();
+    assert_eq!(e, "there is no domain a/x");
+}
+
+#[test]
+fn a_walk_finds_all_with_their_marks() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &["b/y", "a", "b/x"], InFiles::default());
+    let b = tree.open(&path("b")).unwrap();
+    tree.set_mark(&b, CPU, Some("25%")).unwrap();
+    tree.set_mark(&b, OWNERS_POLICY, Some("nonsense")).unwrap();
+    let walk = tree.walk(&DomainPath::root()).unwrap();
+    let paths: Vec<_> = walk.domains.iter().map(|f| f.path.to_string()).collect();
+    assert_eq!(paths, ["/", "a", "b", "b/x", "b/y"]);
+    assert!(!walk.truncated);
+    let found = &walk.domains[2];
+    assert_eq!(found.cgid, b.cgid().unwrap());
+    assert!(found.marks.reservation.is_some());
+    assert_eq!(found.marks.policy, DomainPolicy::Default);
+    assert_eq!(found.wrong[0].attribute, OWNERS_POLICY);
+    assert_eq!(tree.walk(&path("b")).unwrap().domains.len(), 3);
+    assert!(tree.walk(&path("c")).is_err());
+}
+
+#[test]
+fn what_is_too_deep_is_left_out_and_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &[&["d"; 16].join("/")], InFiles::default());
+    assert!(!tree.walk(&DomainPath::root()).unwrap().truncated);
+    fs::create_dir(dir.path().join(["d"; 17].join("/"))).unwrap();
+    let walk = tree.walk(&DomainPath::root()).unwrap();
+    assert!(walk.truncated);
+    assert_eq!(walk.domains.len(), 17);
+}
+
+#[test]
+fn removal_has_its_reasons() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &["a/b"], InFiles::default());
+    let events = |text: &str| fs::write(dir.path().join("a/b/cgroup.events"), text).unwrap();
+    events("populated 1\n");
+    for full in ["a", "a/b"] {
+        let e = tree.remove(&path(full)).unwrap_err().to_string();
+        assert!(e.contains("processes or domains below"), "{e}");
+    }
+    events("populated 0\n");
+    tree.remove(&path("a/b")).unwrap();
+    tree.remove(&path("a")).unwrap();
+    assert!(!dir.path().join("a").exists());
+    let again = tree.remove(&path("a"));
+    assert!(matches!(again, Err(DomainError::Missing(_))));
+    assert!(tree.remove(&DomainPath::root()).is_err());
+}

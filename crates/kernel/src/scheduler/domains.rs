@@ -1,0 +1,63 @@
+//! The table of domains of the loaded scheduler: read, and changed through its syscall program `domain_set`.
+
+use libbpf_rs::{MapCore, MapFlags, ProgramInput};
+
+use super::{raw, Scheduler};
+use crate::{limits, Domain, DomainChange, KernelError};
+
+impl Scheduler {
+    pub(super) fn read_domains(&self) -> Result<Vec<Domain>, KernelError> {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else {
+            return Ok(Vec::new());
+        };
+        // The kernel side keeps them elsewhere, under its lock.
+        self.skel
+            .progs
+            .domain_refresh
+            .test_run(ProgramInput::default())
+            .map_err(|source| KernelError::Call {
+                doing: "asking for the table of domains",
+                source,
+            })?;
+        // SAFETY: a valid place that the kernel writes, whole words.
+        let used = unsafe { std::ptr::read_volatile(&raw const bss.nr_domain_slots) };
+        let mut domains = Vec::new();
+        for slot in 0..used.min(limits::MAX_DOMAINS) {
+            let value = self
+                .skel
+                .maps
+                .domains
+                .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
+                .map_err(|source| KernelError::Call {
+                    doing: "reading the table of domains",
+                    source,
+                })?;
+            let Some(value) = value.filter(|v| v.len() >= size_of::<raw::domain_info>()) else {
+                continue;
+            };
+            // SAFETY: long enough, and every bit pattern is a valid `domain_info` (integers only).
+            let info =
+                unsafe { std::ptr::read_unaligned(value.as_ptr().cast::<raw::domain_info>()) };
+            domains.extend(Domain::from_raw(&info));
+        }
+        Ok(domains)
+    }
+
+    pub(super) fn change_domain(
+        &mut self,
+        cgid: u64,
+        change: DomainChange,
+    ) -> Result<(), KernelError> {
+        let mut args = change.to_raw(cgid);
+        super::call(&self.skel.progs.domain_set, &mut args, "changing a domain")?;
+        match -args.result {
+            0 => Ok(()),
+            libc::ENOENT => Err(KernelError::NoDomain(cgid)),
+            libc::ENOSPC => Err(KernelError::DomainFull {
+                taken_ppm: args.taken_ppm,
+                limit_ppm: args.limit_ppm,
+            }),
+            _ => Err(KernelError::Invalid),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `mtr.h`: move-to-rear list scheduling among the members of a node.
+
+/// Tokens of each member (`MTR_TOKENS`).
+pub const TOKENS: usize = 16;
+/// T, the service cycle, ns (`MTR_CYCLE_NS`).
+pub const CYCLE: u64 = 500_000_000;
+
+/// A node (`struct mtr_node`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Moves to the rear so far.
+    pub moves: u64,
+}
+
+/// One of its members (`struct mtr_member`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// Of each token, the number of its move to the rear: a ring.
+    pub stamp: [u64; TOKENS],
+    /// Of the first token, ns.
+    pub left: u64,
+    /// Length of each token, ns.
+    pub token: u64,
+    /// What it ran beyond all of its tokens, ns.
+    pub debt: u64,
+    /// Where the first is.
+    pub first: u32,
+    /// Nothing.
+    pub pad: u32,
+}
+
+extern "C" {
+    fn policy_mtr_key(m: *const Member) -> u64;
+    fn policy_mtr_join(m: *mut Member, n: *mut Node, ppm: u64);
+    fn policy_mtr_resize(m: *mut Member, ppm: u64);
+    fn policy_mtr_charge(m: *mut Member, n: *mut Node, ns: u64);
+    fn policy_mtr_slice(m: *const Member) -> u64;
+}
+
+// SAFETY, for all: the C functions touch nothing but what they are given, whose layout the tests compare.
+impl Member {
+    /// A new one, with a share of `ppm` of the node.
+    pub fn join(n: &mut Node, ppm: u64) -> Self {
+        let mut m = Self::default();
+        unsafe { policy_mtr_join(&mut m, n, ppm) };
+        m
+    }
+
+    /// Its place on the list: the least is first.
+    pub fn key(&self) -> u64 {
+        unsafe { policy_mtr_key(self) }
+    }
+
+    /// Its share is `ppm` from now on.
+    pub fn resize(&mut self, ppm: u64) {
+        unsafe { policy_mtr_resize(self, ppm) }
+    }
+
+    /// It ran for `ns`.
+    pub fn charge(&mut self, n: &mut Node, ns: u64) {
+        unsafe { policy_mtr_charge(self, n, ns) }
+    }
+
+    /// For how long it may run until its place changes, ns.
+    pub fn slice(&self) -> u64 {
+        unsafe { policy_mtr_slice(self) }
+    }
+}
+
+#[cfg(test)]
+mod churn;
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,200 @@
+//! MTR-LS: cumulative service, fairness and delay (Eclipse, Definitions 1 to 3, section 5.3), and the paper's examples.
+
+use proptest::prelude::*;
+
+use super::{Member, Node, CYCLE, TOKENS};
+use crate::node::{self, Machine, Order};
+use crate::sfq::tests::{shares, Sfq};
+use crate::wrr::tests::Wrr;
+use crate::{assert_layout, MS, PPM, SEC};
+
+/// T (1 + 1/MTR_TOKENS), and what tokens of whole ns round off in the time of a test.
+const BOUND: u64 = CYCLE + CYCLE / TOKENS as u64 + MS / 10;
+
+pub struct Mtr {
+    node: Node,
+    members: Vec<Member>,
+}
+
+impl Mtr {
+    pub fn new(shares: &[u64]) -> Self {
+        let mut node = Node::default();
+        let members = shares.iter().map(|&s| Member::join(&mut node, s)).collect();
+        Self { node, members }
+    }
+}
+
+impl Order for Mtr {
+    fn wake(&mut self, _: usize) {} // it has kept its place
+
+    fn key(&self, m: usize) -> u64 {
+        self.members[m].key()
+    }
+
+    fn slice(&self, m: usize) -> u64 {
+        self.members[m].slice()
+    }
+
+    fn charge(&mut self, m: usize, ns: u64) {
+        self.members[m].charge(&mut self.node, ns);
+    }
+
+    fn preempts(&self) -> bool {
+        true
+    }
+}
+
+fn machine<O: Order>(order: O, shares: &[u64], phases: &[Vec<node::Phase>]) -> Machine<O> {
+    let members = shares.iter().zip(phases);
+    let members = members.map(|(&share, p)| node::Member::new((share, PPM), p.clone()));
+    Machine::new(order, members.collect())
+}
+
+#[test]
+fn layout_and_constants_are_the_headers() {
+    assert_layout!(
+        policy_layout_mtr_member,
+        Member,
+        stamp,
+        left,
+        token,
+        first,
+        pad
+    );
+    extern "C" {
+        static policy_mtr_cycle_ns: u64;
+        static policy_mtr_tokens: u64;
+    }
+    // SAFETY: constants of shim.c
+    let (cycle, tokens) = unsafe { (policy_mtr_cycle_ns, policy_mtr_tokens) };
+    assert_eq!((cycle, tokens as usize), (CYCLE, TOKENS));
+}
+
+/// Example 2 (Fig. 6): who goes elsewhere keeps its place, and what it used is at the rear.
+#[test]
+fn who_sleeps_keeps_its_place() {
+    let mut n = Node::default();
+    let [mut a, mut b] = [100_000, 100_000].map(|ppm| Member::join(&mut n, ppm));
+    assert!(a.key() < b.key());
+    // A runs for half of its time and sleeps: it is before B with the other half
+    a.charge(&mut n, a.token * 8);
+    assert!(a.key() < b.key());
+    b.charge(&mut n, b.token);
+    assert!(a.key() < b.key(), "and B has moved further back");
+    // once all of A's first tokens have been used, B is first
+    a.charge(&mut n, a.token * 8);
+    assert!(b.key() < a.key());
+    // part of a token moves nothing
+    let key = b.key();
+    b.charge(&mut n, b.token / 2);
+    assert_eq!((b.key(), b.slice()), (key, b.token - b.token / 2));
+}
+
+#[test]
+fn more_than_a_cycle_is_all_tokens() {
+    let mut n = Node::default();
+    let mut m = Member::join(&mut n, 100_000);
+    m.charge(&mut n, 10 * SEC);
+    assert_eq!(n.moves, 1 + TOKENS as u64);
+    assert!(m.stamp.iter().all(|&s| s > 1) && m.left <= m.token);
+    // and another cycle's worth the next time; the rest is forgotten
+    assert_eq!(m.debt, 50 * MS);
+    m.charge(&mut n, 0);
+    assert_eq!((n.moves, m.debt), (1 + 2 * TOKENS as u64, 0));
+}
+
+/// A late tick of three cycles' worth is paid by not running in the next: on average it has its share.
+#[test]
+fn what_was_run_too_long_is_paid_later() {
+    let mut n = Node::default();
+    let mut m = Member::join(&mut n, 10_000);
+    let cycle = 5 * MS;
+    m.charge(&mut n, cycle + cycle / 2);
+    assert_eq!(m.debt, cycle / 2);
+    m.charge(&mut n, cycle / 4);
+    assert_eq!(
+        (m.debt, n.moves),
+        (0, 1 + TOKENS as u64 + 12),
+        "three quarters of the next cycle are used up"
+    );
+}
+
+#[test]
+fn a_new_share_has_tokens_of_another_length() {
+    let mut n = Node::default();
+    let mut m = Member::join(&mut n, 400_000);
+    let key = m.key();
+    m.resize(100_000);
+    assert_eq!((m.token, m.left, m.key()), (CYCLE / 160, CYCLE / 160, key));
+    // of a token that is partly used, the same part is left, shorter or longer
+    m.charge(&mut n, m.token / 4);
+    m.resize(300_000);
+    assert_eq!((m.token, m.left), (CYCLE * 3 / 160, CYCLE * 9 / 640));
+    m.resize(0);
+    assert_eq!((m.token, m.left), (10_000, 7_500), "the least there is");
+}
+
+/// Example 1: 1 ms of CPU and 23 ms elsewhere, beside ten that never sleep: 41.7 a second on a CPU of its own.
+#[test]
+fn an_io_bound_one_beside_ten_loops() {
+    let shares = shares(&[100; 11]);
+    let mut phases = vec![vec![(SEC, 0)]; 10];
+    phases.push(vec![(MS, 23 * MS)]);
+    let mut rate = [0; 3];
+    let mut wrr = machine(Wrr::new(&shares), &shares, &phases);
+    wrr.run(100 * SEC);
+    rate[0] = wrr.members[10].done / 100;
+    let mut sfq = machine(Sfq::new(&[100; 11]), &shares, &phases);
+    sfq.run(100 * SEC);
+    rate[1] = sfq.members[10].done / 100;
+    let mut mtr = machine(Mtr::new(&shares), &shares, &phases);
+    mtr.run(100 * SEC);
+    rate[2] = mtr.members[10].done / 100;
+    assert!(rate[0] <= 9, "round-robin: {rate:?}");
+    assert!(rate[1] <= 25, "fair queueing with quanta of 4 ms: {rate:?}");
+    assert!(rate[2] >= 41, "move-to-rear: {rate:?}");
+}
+
+fn phases() -> impl Strategy<Value = Vec<node::Phase>> {
+    let compute = prop_oneof![10_000..5 * MS, 10_000..300 * MS];
+    let elsewhere = prop_oneof![Just(0), 10_000..20 * MS, 10_000..900 * MS];
+    prop::collection::vec((compute, elsewhere), 1..8)
+}
+
+fn many() -> impl Strategy<Value = (Vec<u64>, Vec<Vec<node::Phase>>)> {
+    prop::collection::vec((1u32..=100, phases()), 2..7).prop_map(|all| {
+        let (weights, phases): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        (shares(&weights), phases)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// Definitions 1 and 3, over every interval of 30 s.
+    #[test]
+    fn cumulative_service_and_fairness((shares, phases) in many()) {
+        let mut m = machine(Mtr::new(&shares), &shares, &phases);
+        m.run(30 * SEC);
+        for member in &m.members {
+            prop_assert!(member.worst_lag <= i128::from(BOUND), "{} of {}", member.worst_lag, member.share.0);
+        }
+        prop_assert!(m.worst_pair <= i128::from(BOUND), "{}", m.worst_pair);
+    }
+}
+
+/// Round-robin gives no such guarantee: the same loop, and its lag grows for ever.
+#[test]
+fn round_robin_has_no_cumulative_service() {
+    let shares = shares(&[100; 11]);
+    let mut phases = vec![vec![(SEC, 0)]; 10];
+    phases.push(vec![(MS, 23 * MS)]);
+    let lag = |seconds| {
+        let mut m = machine(Wrr::new(&shares), &shares, &phases);
+        m.run(seconds * SEC);
+        m.members[10].worst_lag as u64
+    };
+    let (short, long) = (lag(10), lag(100));
+    assert!(long > 9 * short && long > 20 * BOUND, "{short} {long}");
+    assert_eq!(PPM / shares[0], 11);
+}

@@ -1,0 +1,55 @@
+//! `sfq.h`: start-time fair queueing among the members of a node.
+
+/// Virtual time of 1 ns at a weight of 1 (`SFQ_SCALE`).
+pub const SCALE: u64 = 1 << 20;
+
+/// A node (`struct sfq_node`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Virtual time, see [`SCALE`].
+    pub now: u64,
+    /// The greatest finish tag of those who went to sleep.
+    pub last: u64,
+}
+
+/// One of its members (`struct sfq_member`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// Start tag: its key.
+    pub start: u64,
+}
+
+extern "C" {
+    fn policy_sfq_wake(m: *mut Member, n: *const Node);
+    fn policy_sfq_run(m: *const Member, n: *mut Node);
+    fn policy_sfq_sleep(m: *const Member, n: *mut Node, all: bool);
+    fn policy_sfq_charge(m: *mut Member, ns: u64, weight: u32);
+}
+
+// SAFETY, for all: the C functions touch nothing but what they are given, whose layout the tests compare.
+impl Member {
+    /// It has something to run again.
+    pub fn wake(&mut self, n: &Node) {
+        unsafe { policy_sfq_wake(self, n) }
+    }
+
+    /// It is chosen.
+    pub fn run(&self, n: &mut Node) {
+        unsafe { policy_sfq_run(self, n) }
+    }
+
+    /// It has nothing to run any more; `all`: nobody else has.
+    pub fn sleep(&self, n: &mut Node, all: bool) {
+        unsafe { policy_sfq_sleep(self, n, all) }
+    }
+
+    /// It, of `weight` (see [`crate::share::weight`]), ran for `ns`.
+    pub fn charge(&mut self, ns: u64, weight: u32) {
+        unsafe { policy_sfq_charge(self, ns, weight) }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

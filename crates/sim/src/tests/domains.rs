@@ -1,0 +1,305 @@
+//! The domain tree (bpf/tree.bpf.h, limit.bpf.h, domain.bpf.h) as users see it: who gets how much.
+//!
+//! Hogs that start at 0 in cgroups, and their CPU time after some seconds.
+
+use super::cgroups::{machine, start_in};
+use crate::workload::{hog, on_off};
+use crate::{Bandwidth, CgroupId, CpuMask, Simulation, TaskId, ROOT};
+
+const MS: u64 = 1_000_000;
+const SEC: u64 = 1000 * MS;
+
+fn domain(sim: &mut Simulation, parent: CgroupId, name: &str, weight: u32) -> CgroupId {
+    let id = sim.create_cgroup(parent, name).unwrap();
+    sim.set_cgroup_weight(id, weight).unwrap();
+    id
+}
+
+fn hogs(sim: &mut Simulation, cgroup: CgroupId, n: usize) -> Vec<TaskId> {
+    (0..n).map(|_| start_in(sim, cgroup, hog(0))).collect()
+}
+
+/// What they had together, ppm of `of` ns.
+fn had(sim: &Simulation, tasks: &[TaskId], of: u64) -> u64 {
+    let ran: u64 = tasks.iter().map(|&t| sim.ran(t)).sum();
+    ran * 1_000_000 / of
+}
+
+fn near(found: u64, due: u64, off: u64) {
+    assert!(found.abs_diff(due) <= off, "{found} ppm, due are {due}");
+}
+
+/// The marks: half a point of 100 on one CPU, two on two.
+#[test]
+fn shares_are_the_weights() {
+    for (cpus, off) in [(1, 5_000), (2, 20_000), (4, 20_000)] {
+        for weight in [100, 200, 400, 900] {
+            let mut sim = machine(cpus);
+            let a = domain(&mut sim, ROOT, "a", 100);
+            let b = domain(&mut sim, ROOT, "b", weight);
+            let (few, many) = (hogs(&mut sim, a, cpus), hogs(&mut sim, b, 3 * cpus));
+            sim.run_until(10 * SEC);
+            let all = 10 * SEC * cpus as u64;
+            near(
+                had(&sim, &few, all),
+                100_000_000 / (100 + weight as u64),
+                off,
+            );
+            near(had(&sim, &few, all) + had(&sim, &many, all), 1_000_000, 100);
+        }
+    }
+}
+
+/// Each level by its own weights, to the deepest; who is deep loses nothing.
+#[test]
+fn shares_hold_at_any_depth() {
+    let mut sim = machine(1);
+    let mut at = ROOT;
+    let shallow = domain(&mut sim, ROOT, "shallow", 100);
+    for level in 0..16 {
+        at = domain(&mut sim, at, &format!("level{level}"), 100);
+    }
+    let (deep, other) = (hogs(&mut sim, at, 2), hogs(&mut sim, shallow, 5));
+    sim.run_until(10 * SEC);
+    near(had(&sim, &deep, 10 * SEC), 500_000, 5_000);
+    near(had(&sim, &other, 10 * SEC), 500_000, 5_000);
+}
+
+/// One thread can use one CPU only, whatever its weight: the rest goes to the others, and it pays for nothing.
+#[test]
+fn a_weight_that_cannot_be_used_harms_nobody() {
+    let mut sim = machine(2);
+    let (a, b) = (
+        domain(&mut sim, ROOT, "a", 900),
+        domain(&mut sim, ROOT, "b", 100),
+    );
+    let (one, others) = (hogs(&mut sim, a, 1), hogs(&mut sim, b, 3));
+    sim.run_until(5 * SEC);
+    near(had(&sim, &one, 5 * SEC), 1_000_000, 10_000);
+    near(had(&sim, &others, 5 * SEC), 1_000_000, 10_000);
+    // and it gains no credit: a second one does not take the other CPU for long
+    let second = hogs(&mut sim, a, 1);
+    sim.run_until(10 * SEC);
+    near(had(&sim, &second, 5 * SEC), 900_000, 10_000);
+}
+
+/// Nobody's time is lost while another could use it.
+#[test]
+fn what_a_sleeper_leaves_goes_to_the_others() {
+    let mut sim = machine(1);
+    let (a, b) = (
+        domain(&mut sim, ROOT, "a", 100),
+        domain(&mut sim, ROOT, "b", 100),
+    );
+    let sleeper = start_in(&mut sim, a, on_off(0, MS, 9 * MS));
+    let other = hogs(&mut sim, b, 2);
+    sim.run_until(10 * SEC);
+    let slept = had(&sim, &[sleeper], 10 * SEC);
+    near(had(&sim, &other, 10 * SEC), 1_000_000 - slept, 100);
+    assert!(slept > 60_000, "{slept}");
+}
+
+#[test]
+fn an_idle_domain_gets_what_is_left() {
+    let mut sim = machine(1);
+    let (a, b) = (
+        domain(&mut sim, ROOT, "a", 100),
+        domain(&mut sim, ROOT, "b", 100),
+    );
+    sim.set_cgroup_idle(b, true).unwrap();
+    let (normal, idle) = (hogs(&mut sim, a, 2), hogs(&mut sim, b, 8));
+    sim.run_until(10 * SEC);
+    assert!(had(&sim, &idle, 10 * SEC) < 10_000);
+    assert!(had(&sim, &idle, 10 * SEC) > 500, "but it does not starve");
+    assert!(had(&sim, &normal, 10 * SEC) > 985_000);
+}
+
+/// `cpu.max`, each second within 1 % (the mark), at depths 1, 4 and 15, on one CPU and on several.
+#[test]
+fn a_quota_is_kept_each_second_at_any_depth() {
+    for (cpus, depth, quota) in [
+        (1, 1, 20_000),
+        (1, 4, 35_000),
+        (2, 1, 50_000),
+        (2, 15, 120_000),
+        (4, 2, 250_000),
+    ] {
+        let mut sim = machine(cpus);
+        let top = domain(&mut sim, ROOT, "top", 100);
+        let limit = Bandwidth {
+            period: 100_000,
+            quota: Some(quota),
+            burst: 0,
+        };
+        sim.set_cgroup_bandwidth(top, limit).unwrap();
+        let mut at = top;
+        for level in 1..depth {
+            at = domain(&mut sim, at, &format!("level{level}"), 100);
+        }
+        let other = domain(&mut sim, ROOT, "other", 100);
+        let (limited, free) = (
+            hogs(&mut sim, at, 2 * cpus + 1),
+            hogs(&mut sim, other, cpus),
+        );
+        let mut before = 0;
+        for second in 1..=5 {
+            sim.run_until(second * SEC);
+            let now = had(&sim, &limited, SEC);
+            let due = (quota * 10).min(500_000 * cpus as u64);
+            near(now - before, due, due / 100);
+            before = now;
+        }
+        near(
+            had(&sim, &limited, SEC) + had(&sim, &free, SEC),
+            5_000_000 * cpus as u64,
+            1_000,
+        );
+    }
+}
+
+/// The limit of the one above holds for both below it together.
+#[test]
+fn quotas_are_hierarchical() {
+    let mut sim = machine(2);
+    let limit = |quota| Bandwidth {
+        period: 100_000,
+        quota: Some(quota),
+        burst: 0,
+    };
+    let top = domain(&mut sim, ROOT, "top", 100);
+    sim.set_cgroup_bandwidth(top, limit(50_000)).unwrap();
+    let (a, b) = (
+        domain(&mut sim, top, "a", 100),
+        domain(&mut sim, top, "b", 100),
+    );
+    sim.set_cgroup_bandwidth(a, limit(10_000)).unwrap();
+    let (few, rest) = (hogs(&mut sim, a, 2), hogs(&mut sim, b, 2));
+    sim.run_until(5 * SEC);
+    near(had(&sim, &few, 5 * SEC), 100_000, 2_000);
+    near(had(&sim, &rest, 5 * SEC), 400_000, 5_000);
+}
+
+/// Moved, re-weighted, removed: what is due changes with it.
+#[test]
+fn changes_count_from_then_on() {
+    let mut sim = machine(1);
+    let (a, b) = (
+        domain(&mut sim, ROOT, "a", 100),
+        domain(&mut sim, ROOT, "b", 300),
+    );
+    let (x, y) = (hogs(&mut sim, a, 1), hogs(&mut sim, b, 1));
+    sim.run_until(4 * SEC);
+    near(had(&sim, &x, 4 * SEC), 250_000, 10_000);
+    sim.set_cgroup_weight(a, 300).unwrap();
+    sim.run_until(8 * SEC);
+    near(had(&sim, &x, 4 * SEC) - 250_000, 500_000, 15_000);
+    let before = sim.ran(y[0]);
+    sim.move_process(y[0], a).unwrap();
+    sim.remove_cgroup(b).unwrap();
+    sim.run_until(12 * SEC);
+    near(
+        (sim.ran(y[0]) - before) * 1_000_000 / (4 * SEC),
+        500_000,
+        30_000,
+    );
+}
+
+/// A thousand of them have no more than one.
+#[test]
+fn a_bomb_stays_in_its_domain() {
+    let mut sim = machine(2);
+    let (a, b) = (
+        domain(&mut sim, ROOT, "a", 100),
+        domain(&mut sim, ROOT, "b", 100),
+    );
+    let (movie, bomb) = (hogs(&mut sim, a, 2), hogs(&mut sim, b, 1000));
+    sim.run_until(10 * SEC);
+    near(had(&sim, &movie, 20 * SEC), 500_000, 20_000);
+    near(had(&sim, &bomb, 20 * SEC), 500_000, 20_000);
+}
+
+/// Tasks tied to a CPU wait in that CPU's queue, and use their domain's time all the same.
+#[test]
+fn tied_tasks_run_too() {
+    let mut sim = machine(2);
+    let (a, b) = (
+        domain(&mut sim, ROOT, "a", 100),
+        domain(&mut sim, ROOT, "b", 100),
+    );
+    let tied: Vec<_> = (0..2)
+        .map(|cpu| {
+            sim.start_in(a, 100, CpuMask::only(cpu), Box::new(hog(0)))
+                .unwrap()
+        })
+        .collect();
+    let free = hogs(&mut sim, b, 2);
+    sim.run_until(10 * SEC);
+    near(had(&sim, &tied, 20 * SEC), 500_000, 50_000);
+    near(had(&sim, &free, 20 * SEC), 500_000, 50_000);
+}
+
+/// A limit holds for tasks that are tied to CPUs as well: what they run is a debt of the next periods.
+#[test]
+fn a_quota_holds_for_tied_tasks() {
+    let mut sim = machine(2);
+    let a = domain(&mut sim, ROOT, "a", 100);
+    let limit = Bandwidth {
+        period: 100_000,
+        quota: Some(40_000),
+        burst: 0,
+    };
+    sim.set_cgroup_bandwidth(a, limit).unwrap();
+    let tied: Vec<_> = (0..4)
+        .map(|i| sim.start_in(a, 100, CpuMask::only(i % 2), Box::new(hog(0))))
+        .collect::<Result<_, _>>()
+        .unwrap();
+    sim.run_until(10 * SEC);
+    near(had(&sim, &tied, 10 * SEC), 400_000, 8_000);
+}
+
+/// Domains beyond the limits are their ancestor's.
+#[test]
+fn one_too_deep_is_its_ancestors() {
+    let mut sim = machine(1);
+    let mut at = ROOT;
+    for level in 0..20 {
+        at = domain(&mut sim, at, &format!("level{level}"), 100);
+    }
+    let other = domain(&mut sim, ROOT, "other", 100);
+    let (deep, free) = (hogs(&mut sim, at, 1), hogs(&mut sim, other, 1));
+    sim.run_until(4 * SEC);
+    near(had(&sim, &deep, 4 * SEC), 500_000, 10_000);
+    near(had(&sim, &free, 4 * SEC), 500_000, 10_000);
+    const LIMIT: usize = 11; // EV_LIMIT
+    assert_eq!(sim.told(LIMIT), 4);
+}
+
+/// The kernel ends a scheduler that leaves a task for 30 s (`nobody_starves` looks at it after every event): not by a weight
+/// of 1 beside 10,000, nor by a limit of 1 ms in a second, however many are in there.
+#[test]
+fn nobody_waits_for_ever_whatever_his_domain_is_due() {
+    let mut sim = machine(1);
+    let (a, b, c) = (
+        domain(&mut sim, ROOT, "a", 10_000),
+        domain(&mut sim, ROOT, "b", 1),
+        domain(&mut sim, ROOT, "c", 100),
+    );
+    let limit = Bandwidth {
+        period: 1_000_000,
+        quota: Some(1_000),
+        burst: 0,
+    };
+    sim.set_cgroup_bandwidth(c, limit).unwrap();
+    let movie = hogs(&mut sim, a, 1);
+    let (light, limited) = (hogs(&mut sim, b, 100), hogs(&mut sim, c, 100));
+    let mut before = vec![0; 200];
+    sim.run_until(20 * SEC);
+    for round in 1..=3 {
+        sim.run_until((20 + 25 * round) * SEC);
+        for (id, before) in light.iter().chain(&limited).zip(&mut before) {
+            assert!(sim.ran(*id) > *before, "task {id} had nothing for 25 s");
+            *before = sim.ran(*id);
+        }
+    }
+    assert!(had(&sim, &movie, 95 * SEC) > 970_000);
+}
