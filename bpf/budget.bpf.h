@@ -47,7 +47,7 @@ static __always_inline u64 least(u64 a, u64 b)
  * queue goes before any order of ours: has an earlier deadline come in between? So it is when a task of
  * a higher class has interrupted another, which is then put back there without a word to us.
  */
-static __noinline void yield_to_earlier(u32 cpu, u64 deadline)
+VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct bpf_iter_scx_dsq it;
@@ -55,10 +55,10 @@ static __noinline void yield_to_earlier(u32 cpu, u64 deadline)
 
 	if (c->yielded) { /* never twice in a row: whoever is told to yield, somebody makes progress */
 		c->yielded = 0;
-		return;
+		return 0;
 	}
 	if (!scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)))
-		return;
+		return 0;
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
 		head = bpf_iter_scx_dsq_next(&it);
 	if (head && time_before(head->scx.dsq_vtime, deadline)) {
@@ -66,33 +66,39 @@ static __noinline void yield_to_earlier(u32 cpu, u64 deadline)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	return 0;
 }
 
 /*
  * A reserved task takes a CPU that seemed free to who waits first in @queue, or was picked to help him while it
  * was idle: another one may.
  */
-static __noinline void help_first(u64 queue)
+VERIFIED_ONCE int help_first(u64 queue)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *head = NULL;
 
 	if (!scx_bpf_dsq_nr_queued(queue))
-		return;
+		return 0;
 	if (!bpf_iter_scx_dsq_new(&it, queue, 0))
 		head = bpf_iter_scx_dsq_next(&it);
 	if (head)
 		ask_idle(head);
 	bpf_iter_scx_dsq_destroy(&it);
+	return 0;
 }
 
-/* A task of @s begins to run by right: set the timer for what ends first. False: it has no right now. */
-static __noinline bool reserved_running(struct task_ctx *t, struct server *s, u32 cpu)
+/* A task of @t's server begins to run by right: set the timer for what ends first. False: it has no right now. */
+VERIFIED_ONCE int reserved_running(struct task_ctx *t __arg_nonnull, u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	u64 now = bpf_ktime_get_ns(), limit, laxity, deadline = s->info.edf.deadline;
+	u64 now = bpf_ktime_get_ns(), limit, laxity, deadline;
+	struct server *s = server_of(t);
 	u32 right = RIGHT_OWN;
 
+	if (!s)
+		return false;
+	deadline = s->info.edf.deadline;
 	if (edf_eligible(&s->info.edf, now)) {
 		limit = s->info.edf.budget;
 	} else if (reclaims(s) && (deadline = reclaim_deadline(cpu, now, &limit))) {
@@ -133,14 +139,16 @@ static __always_inline u64 owed(const struct server *s, u64 ran)
 	return !is_guaranteed(s) && over > 0 && over < (s64)SLIP_NS ? s->info.edf.budget : ran;
 }
 
-/* A task of @s, with context @t or NULL, stops on @cpu after @ran ns: budget, Listing 1, books, slack. */
-static __noinline void reserved_stopping(struct server *s, struct task_ctx *t, u32 cpu, u64 ran,
-					 bool runnable)
+/* A task of the server that runs on @cpu, with context @t or NULL, stops after @ran ns: budget, Listing 1, books, slack. */
+VERIFIED_ONCE int reserved_stopping(struct task_ctx *t, u32 cpu, u64 ran, bool runnable)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 now = bpf_ktime_get_ns(), given = 0, deadline = 0;
 	u32 change = EDF_KEPT, right = c->by_right, home;
+	struct server *s = server_at(c->slot);
 
+	if (!s || s->info.generation != c->generation)
+		return 0;
 	if (right) {
 		cpu_timer_cancel(cpu);
 		reclaim_stop(cpu, now);
@@ -196,7 +204,8 @@ static __noinline void reserved_stopping(struct server *s, struct task_ctx *t, u
 	if (right && !s->info.guaranteed)
 		__sync_fetch_and_add(&c->reserved_ns, ran);
 	if (change != EDF_KEPT)
-		emit_change(s, change, now);
+		emit_change(c->slot, change, now);
+	return 0;
 }
 
 /* A forked child has used @ran ns of the window in which it may still exec. */
@@ -214,16 +223,15 @@ static __always_inline void window_charge(struct task_struct *p, struct task_ctx
  * Dispatch chooses for @cpu, where @prev, which has a server, runs and is in no queue: settle its accounts,
  * so that it takes part in the choice as if it waited.
  */
-static __noinline void reserved_settle(struct task_struct *prev, u32 cpu)
+VERIFIED_ONCE int reserved_settle(struct task_struct *prev __arg_trusted, u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 ran = prev->se.sum_exec_runtime - c->exec_start;
-	struct server *s = server_at(c->slot);
 	struct task_ctx *t = task_ctx(prev);
+	struct server *s;
 
 	fair_charge(prev, cpu, c, ran, false);
-	if (s && s->info.generation == c->generation)
-		reserved_stopping(s, t, cpu, ran, true);
+	reserved_stopping(t, cpu, ran, true);
 	if (!c->by_right)
 		background_ran(c, ran);
 	if (t)
@@ -236,6 +244,7 @@ static __noinline void reserved_settle(struct task_struct *prev, u32 cpu)
 		c->slot = t->slot;
 		c->generation = t->generation;
 	}
+	return 0;
 }
 
 /* By which deadline @s's task might run on @cpu by right now; TIME_NEVER: it has no right. */
@@ -258,7 +267,7 @@ static __always_inline u64 running_deadline(struct task_struct *prev, u32 cpu)
 }
 
 /* Does @prev, with @deadline, go on by right? Not if an earlier deadline waits. */
-static __noinline bool reserved_keeps(struct task_struct *prev, u32 cpu, u64 deadline)
+VERIFIED_ONCE int reserved_keeps(struct task_struct *prev __arg_trusted, u32 cpu, u64 deadline)
 {
 	struct task_ctx *t = task_ctx(prev);
 	struct server *s = right_on(t, cpu);
@@ -277,14 +286,14 @@ static __noinline bool reserved_keeps(struct task_struct *prev, u32 cpu, u64 dea
 			return false;
 	}
 	prev->scx.slice = s->info.edf.runtime + FAIR_SLICE_NS;
-	return reserved_running(t, s, cpu);
+	return reserved_running(t, cpu);
 }
 
 /*
  * Nobody else wants @cpu: @prev, which has no right to it now, goes on in spare time. False: cbs-hard, or it
  * is its window on another CPU.
  */
-static __noinline bool reserved_continue(struct task_struct *prev, u32 cpu)
+VERIFIED_ONCE int reserved_continue(struct task_struct *prev __arg_trusted)
 {
 	struct task_ctx *t = task_ctx(prev);
 	struct server *s = server_of(t);

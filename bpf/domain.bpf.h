@@ -46,7 +46,7 @@ static __always_inline u32 scaled_weight(u32 weight, bool idle)
 }
 
 /* A cgroup's limit is another. Looks at all domains: limits change seldom. */
-static __noinline void domain_limit(u32 slot, u64 now, u64 period_us, u64 quota_us, u64 burst_us)
+VERIFIED_ONCE int domain_limit(u32 slot, u64 now, u64 period_us, u64 quota_us, u64 burst_us)
 {
 	struct branch *b = branch(slot);
 	u64 quota = quota_us >= ~0ULL / NSEC_PER_USEC ? 0 : quota_us * NSEC_PER_USEC;
@@ -75,10 +75,11 @@ static __noinline void domain_limit(u32 slot, u64 now, u64 period_us, u64 quota_
 	}
 	if (release)
 		wake_idle();
+	return 0;
 }
 
 /* A slot for a new cgroup below @parent; 0: none is left. */
-static __noinline u32 domain_create(u64 id, u32 parent, u32 weight)
+VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight)
 {
 	struct branch *b, *up = branch(parent);
 	u32 slot = 0;
@@ -186,13 +187,13 @@ s32 OPS_SLEEPABLE(aplomb_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_ini
 }
 
 /* The slot of a domain whose cgroup has gone is free once none of its tasks waits any more. */
-static __noinline void domain_bury(u32 slot)
+VERIFIED_ONCE int domain_bury(u32 slot)
 {
 	struct branch *b = branch(slot);
 	bool free;
 
 	if (b->state != DOMAIN_GONE)
-		return;
+		return 0;
 	bpf_spin_lock(&tree_lock);
 	free = b->state == DOMAIN_GONE && !b->waiting && !b->heap;
 	if (free)
@@ -200,6 +201,7 @@ static __noinline void domain_bury(u32 slot)
 	bpf_spin_unlock(&tree_lock);
 	if (free)
 		bpf_map_push_elem(&free_domains, &slot, 0);
+	return 0;
 }
 
 void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
@@ -231,7 +233,7 @@ void OPS(aplomb_cgroup_move, struct task_struct *p, struct cgroup *from, struct 
 		domain_join(p, t, slot_of(to));
 }
 
-static __noinline void reweigh(u32 slot, u32 weight, bool idle)
+VERIFIED_ONCE int reweigh(u32 slot, u32 weight, bool idle)
 {
 	struct member *m = member(MEMBER_OF(slot));
 	struct branch *b = branch(slot), *up = branch(b->parent);
@@ -243,6 +245,7 @@ static __noinline void reweigh(u32 slot, u32 weight, bool idle)
 	m->weight = scaled_weight(weight, idle);
 	up->weight_sum += m->weight;
 	bpf_spin_unlock(&tree_lock);
+	return 0;
 }
 
 void OPS(aplomb_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
@@ -272,7 +275,7 @@ void OPS(aplomb_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 qu
 /* --- what the daemon asks for ------------------------------------------------------------------------------ */
 
 /* Order the members of @slot by @policy from now on. */
-static __noinline void set_policy(u32 slot, u32 policy)
+VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 {
 	struct branch *b = branch(slot);
 	u32 i, used = nr_domain_slots;
@@ -300,6 +303,7 @@ static __noinline void set_policy(u32 slot, u32 policy)
 		member_insert(b, m);
 	}
 	bpf_spin_unlock(&tree_lock);
+	return 0;
 }
 
 /* @told: what others have reserved beside it, and the most that may be, ppm. */

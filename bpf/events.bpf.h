@@ -26,13 +26,13 @@ static __always_inline struct event *event_begin(u32 type)
 	return e;
 }
 
-/* A decision about @s; see enum event_type for the meaning of @a, @b, @c. */
-static __noinline void emit(u32 type, struct server *s, u64 a, u64 b, u64 c)
+VERIFIED_ONCE int emit_server(u32 type, u32 slot, u64 a, u64 b, u64 c)
 {
-	struct event *e = event_begin(type);
+	struct server *s = server_at(slot);
+	struct event *e = s ? event_begin(type) : NULL;
 
 	if (!e)
-		return;
+		return 0;
 	e->cpu = s->info.cpu;
 	e->pid = s->info.tgid;
 	e->spec_id = s->info.spec.id;
@@ -41,6 +41,13 @@ static __noinline void emit(u32 type, struct server *s, u64 a, u64 b, u64 c)
 	e->c = c;
 	__builtin_memcpy(e->comm, s->info.comm, COMM_LEN);
 	bpf_ringbuf_submit(e, 0);
+	return 0;
+}
+
+/* A decision about @s; see enum event_type for the meaning of @a, @b, @c. */
+static __always_inline void emit(u32 type, const struct server *s, u64 a, u64 b, u64 c)
+{
+	emit_server(type, s->info.slot, a, b, c);
 }
 
 /* A decision about a task that has no server. */
@@ -77,11 +84,14 @@ static __always_inline void emit_plain(u32 type, u64 a, u64 b, u64 c)
 	bpf_ringbuf_submit(e, 0);
 }
 
-/* What Listing 1 did to @s: count it, and tell it if it is news in this second. */
-static __noinline void emit_change(struct server *s, u32 change, u64 now)
+/* What Listing 1 did to the server in @slot: count it, and tell it if it is news in this second. */
+VERIFIED_ONCE int emit_change(u32 slot, u32 change, u64 now)
 {
 	u64 second = now / NSEC_PER_SEC;
+	struct server *s = server_at(slot);
 
+	if (!s)
+		return 0;
 	if (change == EDF_RENEWED || change == EDF_EXHAUSTED)
 		s->info.periods++;
 	if (change == EDF_EXHAUSTED) {
@@ -105,6 +115,7 @@ static __noinline void emit_change(struct server *s, u32 change, u64 now)
 			s->missed_second = second;
 		}
 	}
+	return 0;
 }
 
 #endif /* APLOMB_EVENTS_BPF_H */

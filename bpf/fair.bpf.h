@@ -94,9 +94,9 @@ static __always_inline bool fair_keeps(struct task_struct *prev, u32 cpu)
 static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev)
 {
 	if (tree_on) {
-		u32 choice = domains_dispatch(cpu, c, prev);
+		u32 choice = domains_dispatch(cpu, prev);
 
-		if (choice == FAIR_KEPT)
+		if (choice == FAIR_KEPT && prev)
 			fair_running(prev, c);
 		return choice;
 	}

@@ -51,12 +51,13 @@ static __always_inline u64 server_bandwidth(const struct server *s)
 }
 
 /* The allowed CPU with the least load, or -1. */
-static __noinline s32 least_loaded(struct task_struct *p)
+VERIFIED_ONCE s32 least_loaded(struct task_struct *p __arg_trusted)
 {
 	u64 least = TIME_NEVER;
 	s32 best = -1;
 	u32 cpu;
 
+	bpf_rcu_read_lock(); /* a sleepable program has it not */
 	bpf_for(cpu, 0, nr_cpus) {
 		struct cpu_ctx *c = cpu_ctx(cpu);
 		u64 load = cpu_expected(c);
@@ -66,11 +67,12 @@ static __noinline s32 least_loaded(struct task_struct *p)
 			best = cpu;
 		}
 	}
+	bpf_rcu_read_unlock();
 	return best;
 }
 
 /* Would a task of @bw_ppm be admitted now, if only there were a slot? */
-static __noinline bool governor_fits(struct task_struct *p, u64 bw_ppm, u64 *load_ppm)
+static __always_inline bool governor_fits(struct task_struct *p, u64 bw_ppm, u64 *load_ppm)
 {
 	s32 cpu = least_loaded(p);
 
@@ -93,13 +95,19 @@ static __always_inline void server_begin(struct server *s, u64 now)
 	s->info.admitted_ns = now;
 }
 
-/* Admission by what is promised: @s, whose task is @p, gets its place, or goes on without one. */
-static __noinline bool governor_guarantee(struct server *s, struct task_struct *p, bool again)
+/* Admission by what is promised: the server in @slot, whose task is @p, gets its place, or goes on without one. */
+VERIFIED_ONCE int governor_guarantee(u32 slot, struct task_struct *p __arg_trusted, bool again)
 {
-	u64 now = bpf_ktime_get_ns(), bw = server_bandwidth(s);
-	bool taken = false, fits = guarantee(s, p);
-	u32 parts = s->info.split.parts;
+	struct server *s = server_at(slot);
+	u64 now = bpf_ktime_get_ns(), bw;
+	bool taken = false, fits;
+	u32 parts;
 
+	if (!s)
+		return false;
+	bw = server_bandwidth(s);
+	fits = guarantee(s, p);
+	parts = s->info.split.parts;
 	bpf_spin_lock(&s->lock);
 	if (s->info.tgid == p->tgid && s->info.state != SERVER_FREE) { /* else its task has just ended */
 		taken = fits;
@@ -126,17 +134,21 @@ static __noinline bool governor_guarantee(struct server *s, struct task_struct *
 }
 
 /*
- * Admission test for @s, whose task is @p. @launch: add its C/T to S_load; not for tasks that were
+ * Admission test for the server in @slot, whose task is @p. @launch: add its C/T to S_load; not for tasks that were
  * already running when aplomb came, or came back: their use is measured within a second.
  * @again: EV_REACTIVATED instead of EV_ADMITTED, and R_lo as the limit for the CPU's load.
  */
-static __noinline bool admit_by_load(struct server *s, struct task_struct *p, bool launch, bool again)
+VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, bool launch, bool again)
 {
-	u64 bw = server_bandwidth(s), r, expected, now = bpf_ktime_get_ns();
+	u64 bw, r, expected, now = bpf_ktime_get_ns();
+	struct server *s = server_at(slot);
 	struct cpu_ctx *c;
 	bool fits, taken;
 	s32 cpu;
 
+	if (!s)
+		return false;
+	bw = server_bandwidth(s);
 	s->info.guaranteed = 0;
 	s->info.split.parts = 0;
 	cpu = least_loaded(p);
@@ -179,13 +191,17 @@ static __noinline bool admit_by_load(struct server *s, struct task_struct *p, bo
 }
 
 /* The same, or by what is promised, as the spec of @s says. */
-static __noinline bool governor_admit(struct server *s, struct task_struct *p, bool launch, bool again)
+VERIFIED_ONCE int governor_admit(u32 slot, struct task_struct *p __arg_trusted, bool launch, bool again)
 {
+	struct server *s = server_at(slot);
+
+	if (!s)
+		return false;
 	if (!(s->info.spec.flags & SPEC_GUARANTEED))
-		return admit_by_load(s, p, launch, again);
+		return admit_by_load(slot, p, launch, again);
 	s->info.guaranteed = 0;
 	s->info.split.parts = 0;
-	return governor_guarantee(s, p, again);
+	return governor_guarantee(slot, p, again);
 }
 
 /*
@@ -211,10 +227,10 @@ static __always_inline void governor_leave(struct server *s)
 	bpf_spin_unlock(&governor_lock);
 }
 
-/* The revocable server on @cpu that acts least like an interactive task; *use: its part of the load. */
-static __noinline struct server *pick_victim(u32 cpu, u64 *use)
+/* Slot of the revocable server on @cpu that acts least like an interactive task, or 0; *use: its part of the load. */
+VERIFIED_ONCE u32 pick_victim(u32 cpu, u64 *use __arg_nonnull)
 {
-	struct server *victim = NULL;
+	u32 victim = 0;
 	u64 worst = 0, now = bpf_ktime_get_ns(), second = now / NSEC_PER_SEC;
 	u32 slot;
 
@@ -241,14 +257,14 @@ static __noinline struct server *pick_victim(u32 cpu, u64 *use)
 		if (ppm && rank > worst) {
 			worst = rank;
 			*use = ppm;
-			victim = s;
+			victim = slot;
 		}
 	}
 	return victim;
 }
 
 /* Revocation: one CPU's load is above R_max; bring it below R_hi. */
-static __noinline void relieve_cpu(u32 cpu)
+VERIFIED_ONCE int relieve_cpu(u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u32 i;
@@ -259,10 +275,10 @@ static __noinline void relieve_cpu(u32 cpu)
 		bool revoked;
 
 		if (r < r_hi_ppm)
-			return;
-		s = pick_victim(cpu, &use);
+			break;
+		s = server_at(pick_victim(cpu, &use));
 		if (!s)
-			return; /* only irrevocable ones are left: background.h keeps best-effort alive */
+			break; /* only irrevocable ones are left: background.h keeps best-effort alive */
 		bpf_spin_lock(&governor_lock);
 		load_forget(&c->load, use);
 		bpf_spin_unlock(&governor_lock);
@@ -274,6 +290,7 @@ static __noinline void relieve_cpu(u32 cpu)
 		if (revoked)
 			emit(EV_REVOKED, s, r, r_max_ppm, use);
 	}
+	return 0;
 }
 
 /*
@@ -300,7 +317,7 @@ static __always_inline bool memory_is_there(struct task_struct *p)
  * Reactivation: at most one task, where a CPU's load is below R_lo; round robin over the table. With @promises one of
  * those who wait for a promise is tried instead, whether it fits or not: that may look at all CPUs' rosters.
  */
-static __noinline void reactivate_one(bool promises)
+VERIFIED_ONCE int reactivate_one(bool promises)
 {
 	static u32 cursor;
 	u32 i;
@@ -320,19 +337,20 @@ static __noinline void reactivate_one(bool promises)
 			continue;
 		bpf_rcu_read_lock(); /* to 6.18 a callback of a sleepable program counts as sleepable */
 		if (memory_is_there(p))
-			done = governor_admit(s, p, true, true);
+			done = governor_admit(cursor, p, true, true);
 		bpf_rcu_read_unlock();
 		bpf_task_release(p);
 		if (done || promises)
-			return;
+			break;
 	}
+	return 0;
 }
 
 /* Tasks that one look takes out of an inactive CPU's queue; the rest a second later. */
 #define MAX_RESCUED 1024
 
 /* @cpu takes no tasks any more (cpu_active): whoever waits for it may run elsewhere, in spare time. */
-static __noinline void rescue(u32 cpu)
+VERIFIED_ONCE int rescue(u32 cpu)
 {
 	u32 i;
 
@@ -358,12 +376,13 @@ static __noinline void rescue(u32 cpu)
 		bpf_iter_scx_dsq_destroy(&it);
 		bpf_rcu_read_unlock();
 		if (!moved)
-			return;
+			break;
 	}
+	return 0;
 }
 
 /* See reserved.bpf.h. A server's timer does it to the ns; but a server may go while its threads are throttled. */
-static void throttled_release(u32 cpu, u64 now);
+int throttled_release(u32 cpu, u64 now);
 
 /* Once a second while there are servers: sample, then revoke or reactivate. */
 static int governor_tick(void *map, int *key, struct timer_slot *slot)

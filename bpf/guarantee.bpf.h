@@ -54,13 +54,14 @@ static __always_inline bool may_use(struct task_struct *p, u32 cpu)
 }
 
 /* The CPU for all of @runtime in @period, or -1: there is none. */
-static __noinline s32 whole_fit(struct task_struct *p, u64 runtime, u64 period)
+VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted, u64 runtime, u64 period)
 {
 	bool light = runtime <= period / 2;
 	u64 least = TIME_NEVER;
 	s32 best = -1;
 	u32 cpu;
 
+	bpf_rcu_read_lock();
 	bpf_for(cpu, 0, nr_cpus) {
 		const struct cpu_ctx *c = cpu_ctx(cpu);
 		u64 cost = cpu_expected(c);
@@ -72,14 +73,18 @@ static __noinline s32 whole_fit(struct task_struct *p, u64 runtime, u64 period)
 			best = cpu;
 		}
 	}
+	bpf_rcu_read_unlock();
 	return best;
 }
 
 /* Split @runtime in @period over several CPUs; false: there is not enough in all. */
-static __noinline bool split_fit(struct task_struct *p, u64 runtime, u64 period, struct wmr_split *plan)
+VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted, u64 runtime, u64 period,
+			    struct wmr_split *plan __arg_nonnull)
 {
 	u32 first = wmr_first(period, nr_cpus), i, cpu;
+	bool done = false;
 
+	bpf_rcu_read_lock();
 	bpf_for(i, 2, WMR_PARTS + 1) {
 		u32 n = wmr_parts(first, i);
 		u64 window = period / n;
@@ -91,10 +96,12 @@ static __noinline bool split_fit(struct task_struct *p, u64 runtime, u64 period,
 			if (may_use(p, cpu))
 				wmr_offer(plan, n, cpu, guarantee_room(cpu, period, window));
 		}
-		if (wmr_complete(plan, n, runtime))
-			return true;
+		done = wmr_complete(plan, n, runtime);
+		if (done)
+			break;
 	}
-	return false;
+	bpf_rcu_read_unlock();
+	return done;
 }
 
 static __always_inline bool guarantee_plan(struct task_struct *p, u64 runtime, u64 period,

@@ -16,23 +16,28 @@
 /* Tasks in one queue that are moved when its CPU goes; what is left of more ends the scheduler (a stall). */
 #define MAX_MOVED (1 << 16)
 
-/* @s, whose task is @p (NULL: it has gone, threads are left), has lost a CPU: admit it anew. */
-static __noinline void server_move(struct server *s, struct task_struct *p)
+/* The server in @slot, whose task is @p (NULL: it has gone, threads are left), has lost a CPU: admit it anew. */
+VERIFIED_ONCE int server_move(u32 slot, struct task_struct *p __arg_trusted __arg_nullable)
 {
-	s32 before = s->info.cpu;
+	struct server *s = server_at(slot);
+	s32 before;
 	bool had;
 
+	if (!s)
+		return 0;
+	before = s->info.cpu;
 	bpf_spin_lock(&s->lock);
 	had = s->info.state == SERVER_ADMITTED;
 	if (had)
 		s->info.state = SERVER_REJECTED;
 	bpf_spin_unlock(&s->lock);
 	if (!had)
-		return;
+		return 0;
 	governor_leave(s);
 	/* a promise is made anew by the governor's next look (reactivate_one), 4 s later at most */
-	if (p && !(s->info.spec.flags & SPEC_GUARANTEED) && admit_by_load(s, p, true, false))
+	if (p && !(s->info.spec.flags & SPEC_GUARANTEED) && admit_by_load(slot, p, true, false))
 		emit(EV_MOVED, s, before, s->info.cpu, 0);
+	return 0;
 }
 
 /* Does @s have a part on @cpu? */
@@ -85,10 +90,10 @@ void OPS(aplomb_cpu_offline, s32 cpu)
 			continue;
 		p = bpf_task_from_pid(s->info.tgid);
 		if (p) {
-			server_move(s, p);
+			server_move(slot, p);
 			bpf_task_release(p);
 		} else {
-			server_move(s, NULL);
+			server_move(slot, NULL);
 		}
 	}
 	drain(DSQ_EDF(cpu), cpu);

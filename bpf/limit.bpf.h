@@ -192,7 +192,7 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 }
 
 /* Wake idle CPUs, one for each task that waits in the tree, if there are. */
-static __noinline void wake_idle(void)
+VERIFIED_ONCE int wake_idle(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	u32 i, n = tree_waiting;
@@ -208,6 +208,7 @@ static __noinline void wake_idle(void)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 	scx_bpf_put_cpumask(online);
+	return 0;
 }
 
 /* The next period of a throttled domain begins, or it is no more limited. */

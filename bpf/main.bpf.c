@@ -235,7 +235,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (nr_cpus > 1 && reserved_steal(cpu))
 		return;
-	if (prev && (plain || reserved_continue(prev, cpu)))
+	if (prev && (plain || reserved_continue(prev)))
 		go_on(prev);
 }
 
@@ -253,7 +253,7 @@ void OPS(aplomb_running, struct task_struct *p)
 	c->in_turn = c->turn;
 	c->turn = 0;
 	if (tree_on)
-		tree_running(p, cpu, c);
+		tree_running(p, cpu);
 	if (t) {
 		struct server *s = server_of(t);
 
@@ -265,7 +265,7 @@ void OPS(aplomb_running, struct task_struct *p)
 		if (t->by_right) {
 			t->by_right = RIGHT_NONE;
 			p->scx.dsq_vtime = t->fair_vtime;
-			if (s && right_on(t, cpu) && reserved_running(t, s, cpu)) {
+			if (s && right_on(t, cpu) && reserved_running(t, cpu)) {
 				c->in_turn = 0;
 				c->chosen = 0;
 				return;
@@ -288,11 +288,9 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 
 	fair_charge(p, cpu, c, ran, !runnable);
 	if (c->slot) {
-		struct server *s = server_at(c->slot);
 		struct task_ctx *t = task_ctx(p);
 
-		if (s && s->info.generation == c->generation)
-			reserved_stopping(s, t, cpu, ran, runnable);
+		reserved_stopping(t, cpu, ran, runnable);
 		if (t) {
 			window_charge(p, t, ran);
 			/* interrupted by a higher class it will run again without an enqueue, by right */
@@ -341,7 +339,7 @@ void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 	if (i == WMR_PARTS && bpf_cpumask_test_cpu(s->info.cpu, mask) &&
 	    (!is_split(s) || bpf_cpumask_test_cpu(s->info.split.cpu[0], mask)))
 		return;
-	server_move(s, p);
+	server_move(t->slot, p);
 }
 
 s32 OPS_SLEEPABLE(aplomb_init)

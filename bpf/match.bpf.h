@@ -119,12 +119,12 @@ static __noinline const struct spec *match_kthread(struct task_struct *p)
 	spec = lookup(MATCH_KTHREAD, comm.half[0], comm.half[1], 0);
 	if (spec)
 		return spec;
-	for (i = 0; i < COMM_LEN; i++) {
-		char byte = comm.name[i];
+	bpf_for(i, 0, COMM_LEN) {
+		char byte = comm.name[i % COMM_LEN];
 
-		cut |= byte == '/' || byte == ':' || (byte >= '0' && byte <= '9');
+		cut |= byte >= '/' && byte <= ':'; /* digits are in between */
 		if (cut)
-			comm.name[i] = 0;
+			comm.name[i % COMM_LEN] = 0;
 	}
 	return lookup(MATCH_KTHREAD, comm.half[0], comm.half[1], 0);
 }
@@ -158,10 +158,11 @@ static __always_inline const struct spec *match_program(struct task_struct *p, s
  * What an exec, or a look at a running program, decides: @spec is the program's own or NULL. A spec
  * with flag P counts only if an interactive task started it.
  */
-static __noinline void task_apply(struct task_struct *p, struct task_ctx *t, const struct spec *spec,
-				  u32 kind, bool launch)
+VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
+			     const struct spec *spec, u32 kind, bool launch)
 {
 	struct server *s;
+	u32 slot;
 
 	if (spec && (spec->flags & SPEC_PARENT) && !t->launched)
 		spec = NULL;
@@ -169,23 +170,20 @@ static __noinline void task_apply(struct task_struct *p, struct task_ctx *t, con
 	if (s && ((s->info.spec.flags & SPEC_STICKY) || (!spec && (s->info.spec.flags & SPEC_INHERIT)))) {
 		/* kept: by flag I, or since what was asked for (aplomb run) outranks what was shipped */
 		bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
-		return;
+		return 0;
 	}
 	if (!spec) {
 		if (t->window_ns)
-			window_settle(p, t);
-		else
-			program_leave(t);
-		return;
+			return window_settle(p, t);
+		return program_leave(t);
 	}
-	if (!(spec->flags & SPEC_INTERACTIVE)) {
-		program_leave(t);
-		return;
-	}
+	if (!(spec->flags & SPEC_INTERACTIVE))
+		return program_leave(t);
 	emit_task(EV_MATCHED, p, spec->id, kind, spec->runtime_ns, spec->period_ns);
-	s = server_create(p, t, spec, 0);
-	if (s)
-		server_launch(s, p, launch);
+	slot = server_create(p, t, spec, 0);
+	if (slot)
+		server_launch(slot, p, launch);
+	return 0;
 }
 
 /* What the exec of @p, which runs @file, decides. False: there was no memory to remember it. */

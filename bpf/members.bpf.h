@@ -89,7 +89,7 @@ static __noinline void rescue_arm(void)
 }
 
 /* fair_enqueue() with domains. False: @p belongs in a queue of its CPU. */
-static __noinline bool tree_enqueue(struct task_struct *p, u64 enq_flags, bool looked)
+VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flags, bool looked)
 {
 	struct task_ctx *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	bool wake = enq_flags & SCX_ENQ_WAKEUP;
@@ -173,8 +173,9 @@ VERIFIED_ONCE int tree_return(u32 slot, u64 granted)
 }
 
 /* @p, of some domain, begins to run on @cpu: on the time that dispatch has claimed, if it is whom dispatch meant. */
-static __noinline void tree_running(struct task_struct *p, u32 cpu, struct cpu_ctx *c)
+VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
+	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct task_ctx *t = task_ctx(p);
 	u32 slot = t ? t->domain & (MAX_DOMAINS - 1) : 0, meant = c->next_leaf;
 	u64 granted = c->next_granted;
@@ -199,14 +200,14 @@ static __noinline void tree_running(struct task_struct *p, u32 cpu, struct cpu_c
 		cpu_timer_start(cpu, bpf_ktime_get_ns(), RESCUE_SLICE_NS);
 	}
 	if (!granted)
-		return;
+		return 0;
 	if (meant == slot) {
 		c->granted = granted;
 		c->limited = 1;
 		cpu_timer_start(cpu, bpf_ktime_get_ns(), granted);
-		return;
+		return 0;
 	}
-	tree_return(meant, granted);
+	return tree_return(meant, granted);
 }
 
 /*
@@ -367,7 +368,7 @@ static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task
 }
 
 /* An idle CPU helps out: a task that may run on some CPUs only, and waits for another of them. */
-static __noinline bool pinned_steal(u32 cpu)
+VERIFIED_ONCE int pinned_steal(u32 cpu)
 {
 	u32 i;
 
@@ -379,8 +380,9 @@ static __noinline bool pinned_steal(u32 cpu)
 }
 
 /* fair_dispatch() with domains. */
-static __noinline u32 domains_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev)
+VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trusted __arg_nullable)
 {
+	struct cpu_ctx *c = cpu_ctx(cpu);
 	bool tied = prev && pinned(prev);
 	u32 choice;
 

@@ -23,12 +23,13 @@
 #define MAX_RESCUES 4096
 
 /* Who has waited too long in the queue of domain @slot. */
-static __noinline void rescue_from(u32 slot, u64 now)
+VERIFIED_ONCE int rescue_from(u32 slot, u64 now)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	u32 i;
 
+	bpf_rcu_read_lock(); /* see reactivate_one */
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0)) {
 		bpf_for(i, 0, MAX_RESCUES) {
 			struct task_ctx *t;
@@ -46,6 +47,8 @@ static __noinline void rescue_from(u32 slot, u64 now)
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
+	bpf_rcu_read_unlock();
+	return 0;
 }
 
 /* The look at all domains, once a second. */
@@ -61,11 +64,8 @@ static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 
 		b->turns = 0;
 		domain_bury(slot);
-		if (b->waiting > turns * (RESCUE_AFTER_NS / RESCUE_EVERY_NS)) {
-			bpf_rcu_read_lock(); /* see reactivate_one */
+		if (b->waiting > turns * (RESCUE_AFTER_NS / RESCUE_EVERY_NS))
 			rescue_from(slot, now);
-			bpf_rcu_read_unlock();
-		}
 	}
 	if (scx_bpf_dsq_nr_queued(DSQ_RESCUE))
 		wake_idle();

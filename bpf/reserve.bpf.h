@@ -16,6 +16,7 @@ static __always_inline s32 reserve_for(struct task_struct *p, const struct spec 
 	struct task_ctx *t;
 	struct server *s;
 	u64 load = 0;
+	u32 slot;
 
 	if (p->pid != p->tgid)
 		return -EINVAL;
@@ -28,10 +29,11 @@ static __always_inline s32 reserve_for(struct task_struct *p, const struct spec 
 	}
 	governor_fits(p, edf_bandwidth(spec->runtime_ns, spec->period_ns), &load);
 	args->load_ppm = load;
-	s = server_create(p, t, spec, 0);
+	slot = server_create(p, t, spec, 0);
+	s = server_at(slot);
 	if (!s)
 		return -ENOSPC;
-	server_launch(s, p, true);
+	server_launch(slot, p, true);
 	if (server_of(t) != s)
 		return -ESRCH;
 	args->state = s->info.state;

@@ -158,14 +158,17 @@ struct standing {
 	u32 right; /* enum right */
 };
 
-/* The task @p of @s is runnable: Listing 1, and by what right it may run now. */
-static __noinline void stand(struct task_struct *p, struct task_ctx *t, struct server *s, bool wake,
-			     struct standing *at)
+/* Thread @pid, of @t's server, is runnable: Listing 1, and by what right it may run now. */
+VERIFIED_ONCE int stand(struct task_ctx *t __arg_nonnull, s32 pid, bool wake,
+			struct standing *at __arg_nonnull)
 {
 	u64 now = bpf_ktime_get_ns(), back = 0, slack = 0;
+	struct server *s = server_of(t);
 	bool lent = false;
 	u32 change = EDF_KEPT;
 
+	if (!s)
+		return 0;
 	if (wake)
 		back = reclaim_back(s, now, &lent);
 	awake_join(s, t);
@@ -181,17 +184,17 @@ static __noinline void stand(struct task_struct *p, struct task_ctx *t, struct s
 	at->due = timer_due(s, now);
 	at->cpu = s->info.cpu;
 	if (!at->right || is_split(s))
-		waiter_add(s, p->pid);
+		waiter_add(s, pid);
 	bpf_spin_unlock(&s->lock);
 
 	if (lent && change == EDF_EXHAUSTED)
 		change = EDF_RENEWED; /* others used it, it did not overrun */
 	if (change != EDF_KEPT)
-		emit_change(s, change, now);
+		emit_change(t->slot, change, now);
 	if (!at->right || is_split(s))
 		bpf_timer_start(&s->timer, at->due, BPF_F_TIMER_ABS);
 	if (at->right || !reclaims(s))
-		return;
+		return 0;
 	at->deadline = reclaim_deadline(at->cpu, now, &slack);
 	if (at->deadline) {
 		at->right = RIGHT_DRAWN;
@@ -199,10 +202,12 @@ static __noinline void stand(struct task_struct *p, struct task_ctx *t, struct s
 	} else {
 		reclaim_want(s, at->cpu);
 	}
+	return 0;
 }
 
 /* Queue @p by right of its server. False: it has none here and now, and belongs in the fair layer. */
-static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
+VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
+				   u64 enq_flags)
 {
 	struct server *s = server_of(t);
 	struct standing at = {};
@@ -214,7 +219,7 @@ static __noinline bool reserved_enqueue(struct task_struct *p, struct task_ctx *
 	}
 	if (!s || s->info.state != SERVER_ADMITTED)
 		return false;
-	stand(p, t, s, enq_flags & SCX_ENQ_WAKEUP, &at);
+	stand(t, p->pid, enq_flags & SCX_ENQ_WAKEUP, &at);
 	if (!bpf_cpumask_test_cpu(at.cpu, p->cpus_ptr))
 		return false;
 	/* where it is it may always run; the other CPU may leave, or it may not leave this one for a moment */
@@ -323,7 +328,7 @@ VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before, const struct sta
 }
 
 /* Throttled tasks of @cpu whose next period has started, or that need not wait any more, go on. */
-static __noinline void throttled_release(u32 cpu, u64 now)
+VERIFIED_ONCE int throttled_release(u32 cpu, u64 now)
 {
 	u32 i;
 
@@ -359,8 +364,9 @@ static __noinline void throttled_release(u32 cpu, u64 now)
 		bpf_iter_scx_dsq_destroy(&it);
 		bpf_rcu_read_unlock();
 		if (!more)
-			return;
+			break;
 	}
+	return 0;
 }
 
 /* The next period or window of a server has started. */
@@ -397,7 +403,7 @@ static int server_timer(void *map, u32 *slot, struct server *s)
 	bpf_spin_unlock(&s->lock);
 
 	if (change != EDF_KEPT)
-		emit_change(s, change, now);
+		emit_change(*slot, change, now);
 	if (again && time_before(now, due))
 		bpf_timer_start(&s->timer, due, BPF_F_TIMER_ABS);
 	if (s->info.edf.policy == POLICY_CBS_HARD)
@@ -469,7 +475,7 @@ static __noinline s32 head_is_eligible(s32 cpu, u64 now)
 }
 
 /* There may be slack on @cpu: the overrunning server that waits here with the earliest deadline may have it. */
-static __noinline void offer_slack(u32 cpu)
+VERIFIED_ONCE int offer_slack(u32 cpu)
 {
 	u64 now = bpf_ktime_get_ns(), slack = 0;
 	struct standing at = { .cpu = cpu, .right = RIGHT_DRAWN };
@@ -478,11 +484,11 @@ static __noinline void offer_slack(u32 cpu)
 
 	at.deadline = reclaim_deadline(cpu, now, &slack);
 	if (!at.deadline)
-		return;
+		return 0;
 	at.slice = slack + FAIR_SLICE_NS;
 	s = reclaim_pick(cpu, now);
 	if (!s)
-		return;
+		return 0;
 	bpf_for(i, 0, WAITERS) {
 		struct task_struct *p = bpf_task_from_pid(s->waiter[i % WAITERS]);
 		struct task_ctx *t;
@@ -494,10 +500,11 @@ static __noinline void offer_slack(u32 cpu)
 			promote(p, t, queue_of(p, t, cpu), &at); /* this CPU is choosing: no kick */
 		bpf_task_release(p);
 	}
+	return 0;
 }
 
 /* Take the eligible task with the earliest deadline. */
-static __noinline bool reserved_dispatch(u32 cpu)
+VERIFIED_ONCE int reserved_dispatch(u32 cpu)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 i;
@@ -514,7 +521,7 @@ static __noinline bool reserved_dispatch(u32 cpu)
 }
 
 /* An idle CPU helps out: a reserved task that waits elsewhere runs here, on spare time. */
-static __noinline bool reserved_steal(u32 cpu)
+VERIFIED_ONCE int reserved_steal(u32 cpu)
 {
 	u32 i;
 

@@ -26,13 +26,16 @@ static __always_inline void task_join(struct task_ctx *t, u32 slot, struct serve
 }
 
 /*
- * @leave threads of @generation leave @s; with the last, or if @leave is 0 at once, the slot becomes
+ * @leave threads of @generation leave the server in @slot; with the last, or if @leave is 0 at once, the slot becomes
  * free. Tasks that still refer to it see another generation and count as having none.
  */
-static __noinline void server_release(struct server *s, u32 slot, u32 generation, u32 leave)
+VERIFIED_ONCE int server_release(u32 slot, u32 generation, u32 leave)
 {
+	struct server *s = server_at(slot);
 	u32 state = SERVER_FREE;
 
+	if (!s)
+		return 0;
 	bpf_spin_lock(&s->lock);
 	if (s->info.generation == generation && s->info.state != SERVER_FREE) {
 		s->info.threads -= leave;
@@ -44,12 +47,13 @@ static __noinline void server_release(struct server *s, u32 slot, u32 generation
 	}
 	bpf_spin_unlock(&s->lock);
 	if (state == SERVER_FREE)
-		return;
+		return 0;
 	if (state == SERVER_ADMITTED)
 		governor_leave(s);
 	emit(EV_EXITED, s, s->info.served_ns, s->info.periods, s->info.missed);
 	__sync_fetch_and_sub(&nr_servers, 1);
 	bpf_map_push_elem(&free_slots, &slot, 0);
+	return 0;
 }
 
 /* @t's thread, one of @s's, is awake. */
@@ -76,16 +80,17 @@ static __always_inline void awake_leave(struct server *s, struct task_ctx *t)
 }
 
 /* A thread no longer draws on its server. A forked child in its window never counted. */
-static __noinline void task_leave(struct task_ctx *t)
+VERIFIED_ONCE int task_leave(struct task_ctx *t __arg_nonnull)
 {
 	struct server *s = server_of(t);
 
 	if (s)
 		awake_leave(s, t);
 	if (s && !t->window_ns)
-		server_release(s, t->slot, t->generation, 1);
+		server_release(t->slot, t->generation, 1);
 	t->slot = 0;
 	t->window_ns = 0;
+	return 0;
 }
 
 /* nr_slots = max(nr_slots, slot + 1), against others who do the same. */
@@ -102,16 +107,17 @@ static __always_inline void slots_cover(u32 slot)
 }
 
 /* The program gives its server back, for all its threads: it runs something else now. */
-static __noinline void program_leave(struct task_ctx *t)
+VERIFIED_ONCE int program_leave(struct task_ctx *t __arg_nonnull)
 {
 	struct server *s = server_of(t);
 
 	if (s)
 		awake_leave(s, t);
 	if (s && !t->window_ns)
-		server_release(s, t->slot, t->generation, 0);
+		server_release(t->slot, t->generation, 0);
 	t->slot = 0;
 	t->window_ns = 0;
+	return 0;
 }
 
 /* Tasks that were refused may wait in the table for a better time as long as it is half empty. */
@@ -131,11 +137,11 @@ static __always_inline void server_inherit(struct server *s, const struct edf_se
 
 /*
  * A slot for @p, which becomes interactive under @spec (a row of a map, or another server's, that may change
- * while we look). Whatever it had before is given back. @parent: pid it inherits from, or 0. NULL if the
+ * while we look). Whatever it had before is given back. @parent: pid it inherits from, or 0. 0 if the
  * table is full or, for those that may not wait in it, if admission would say no (both told).
  */
-static __noinline struct server *server_create(struct task_struct *p, struct task_ctx *t,
-					       const struct spec *spec, s32 parent)
+VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
+				const struct spec *spec __arg_nonnull, s32 parent)
 {
 	u64 bw = edf_bandwidth(spec->runtime_ns, spec->period_ns), load = 0;
 	struct server *old = server_of(t), *s;
@@ -151,12 +157,12 @@ static __noinline struct server *server_create(struct task_struct *p, struct tas
 	if ((parent || table_is_crowded()) && !governor_fits(p, bw, &load)) {
 		program_leave(t);
 		emit_task(EV_REJECTED, p, spec->id, load, r_hi_ppm, bw);
-		return NULL;
+		return 0;
 	}
 	if (bpf_map_pop_elem(&free_slots, &slot) || !(s = server_at(slot))) {
 		program_leave(t);
 		emit_task(EV_LIMIT, p, spec->id, MAX_SERVERS, spec->runtime_ns, spec->period_ns);
-		return NULL;
+		return 0;
 	}
 	s->info.spec = *spec;
 	if (s->info.spec.runtime_ns > s->info.spec.period_ns) /* two rows mixed */
@@ -199,13 +205,17 @@ static __noinline struct server *server_create(struct task_struct *p, struct tas
 	governor_wake();
 	if (parent)
 		emit(EV_INHERITED, s, parent, s->info.spec.runtime_ns, s->info.spec.period_ns);
-	return s;
+	return slot;
 }
 
-/* The admission test for @s, which server_create() has just made for @p. @launch: see governor_admit. */
-static __noinline void server_launch(struct server *s, struct task_struct *p, bool launch)
+/* The admission test for the server in @slot, which server_create() has just made for @p. @launch: see governor_admit. */
+VERIFIED_ONCE int server_launch(u32 slot, struct task_struct *p __arg_trusted, bool launch)
 {
-	if (governor_admit(s, p, launch, false) && s->before.period) {
+	struct server *s = server_at(slot);
+
+	if (!s)
+		return 0;
+	if (governor_admit(slot, p, launch, false) && s->before.period) {
 		bpf_spin_lock(&s->lock);
 		edf_succeed(&s->info.edf, &s->before, s->info.edf.start);
 		bpf_spin_unlock(&s->lock);
@@ -213,26 +223,29 @@ static __noinline void server_launch(struct server *s, struct task_struct *p, bo
 	if (bpf_get_current_task_btf()->pid ==
 	    p->pid) /* it runs: look at it anew, since its budget is another */
 		cpu_timer_start(bpf_get_smp_processor_id(), bpf_ktime_get_ns(), NSEC_PER_USEC);
+	return 0;
 }
 
 /*
  * A forked child's window is over without an exec: it inherits a server of its own if its parent's
  * spec says so (flag I), else it is best-effort (Redline, section 3).
  */
-static __noinline void window_settle(struct task_struct *p, struct task_ctx *t)
+VERIFIED_ONCE int window_settle(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull)
 {
 	struct server *parent = server_of(t);
 
 	if (parent && (parent->info.spec.flags & SPEC_INHERIT)) {
-		struct server *s = server_create(p, t, &parent->info.spec, parent->info.tgid);
+		u32 slot = server_create(p, t, &parent->info.spec, parent->info.tgid);
+		struct server *s = server_at(slot);
 
-		if (s) { /* one promise is for one process; and the verifier would look at promises in each callback */
+		if (s) { /* one promise is for one process */
 			s->info.spec.flags &= ~SPEC_GUARANTEED;
-			admit_by_load(s, p, true, false);
+			admit_by_load(slot, p, true, false);
 		}
 	} else {
 		program_leave(t);
 	}
+	return 0;
 }
 
 /* Is @s the server of the program that @p runs, as opposed to one it may use for its first 1 ms? */

@@ -11,7 +11,7 @@ class Smp(harness.JobTest):
 
 
 class Cycles(harness.JobTest):
-    """APLOMB_LAB_CYCLES: how many; each takes a minute, nearly all of it the emulated verifier."""
+    """APLOMB_LAB_CYCLES: how many; each takes half a minute, nearly all of it the emulated verifier."""
     job = "cycles"
     machine = "smp"
-    env = {"CYCLES": os.environ.get("APLOMB_LAB_CYCLES", "12")}
+    env = {"CYCLES": os.environ.get("APLOMB_LAB_CYCLES", "5")}

@@ -17,6 +17,8 @@ typedef unsigned long size_t;
 #define __weak __attribute__((weak))
 #define __hidden
 #define __arg_nonnull
+#define __arg_nullable
+#define __arg_trusted
 #define VERIFIED_ONCE
 #define __noinline
 #define __always_inline inline
