@@ -13,6 +13,7 @@
 #define APLOMB_DOMAIN_BPF_H
 
 #include "fair.bpf.h"
+#include "domain_server.bpf.h"
 #include "events.bpf.h"
 
 /*
@@ -103,6 +104,7 @@ VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight)
 	b->state = DOMAIN_LIVE;
 	b->cpu_weight = weight;
 	b->limited = up->limited;
+	b->draws_on = up->draws_on;
 	member(MEMBER_OWN(slot))->weight = WEIGHT_OWN;
 	member(MEMBER_OF(slot))->weight = scaled_weight(weight, false);
 	up->weight_sum += scaled_weight(weight, false);
@@ -213,6 +215,8 @@ void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
 	bpf_map_delete_elem(&domain_of, &id);
 	if (!slot || b->cgid != id)
 		return;
+	if (b->server)
+		domain_unserve(slot);
 	up = branch(b->parent);
 	bpf_spin_lock(&tree_lock);
 	up->children--;
@@ -307,7 +311,7 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 }
 
 /* @told: what others have reserved beside it, and the most that may be, ppm. */
-static __noinline s32 set_fraction(u32 slot, u32 ppm, u32 told[2])
+static __always_inline s32 set_fraction(u32 slot, u32 ppm, u32 told[2])
 {
 	struct member *m = member(MEMBER_OF(slot));
 	struct branch *b = branch(slot), *up = branch(b->parent);
@@ -331,6 +335,28 @@ static __noinline s32 set_fraction(u32 slot, u32 ppm, u32 told[2])
 	return err;
 }
 
+/* Reserve @ppm of the machine for domain @slot, and if @interval is not 0 as @runtime in each @interval of a CPU. */
+static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 interval, u32 told[2])
+{
+	u32 before = member(MEMBER_OF(slot))->reserved_ppm, unused[2] = {};
+	struct branch *b = branch(slot);
+	s32 err = set_fraction(slot, ppm, told);
+
+	if (err)
+		return err;
+	if (b->server)
+		domain_unserve(slot);
+	if (interval && domain_serve(slot, runtime, interval)) { /* all as it was: there was room for that */
+		set_fraction(slot, before, unused);
+		if (b->interval_ns)
+			domain_serve(slot, b->runtime_ns, b->interval_ns);
+		return -E2BIG;
+	}
+	b->runtime_ns = interval ? runtime : 0;
+	b->interval_ns = interval;
+	return 0;
+}
+
 SEC("syscall")
 int domain_set(struct domain_args *args)
 {
@@ -347,19 +373,19 @@ int domain_set(struct domain_args *args)
 	slot = *found;
 	if (branch(slot)->cgid != id)
 		return 0;
-	if (change == SET_RESERVATION && runtime <= interval && interval <= 10 * NSEC_PER_SEC)
-		ppm = interval ? runtime * PPM / interval / cpus : 0;
-	else if (change == SET_RESERVATION)
+	if (change != SET_RESERVATION)
+		interval = 0;
+	else if (!interval && !runtime)
+		ppm = 0;
+	else if (runtime && runtime <= interval && interval <= 10 * NSEC_PER_SEC)
+		ppm = runtime * PPM / interval / cpus;
+	else
 		ppm = ~0U;
 	if (change == SET_POLICY && policy < NR_DOMAIN_POLICIES) {
 		set_policy(slot, policy);
 		result = 0;
 	} else if (change != SET_POLICY && slot && ppm <= PPM) {
-		result = set_fraction(slot, ppm, told);
-		if (!result) {
-			branch(slot)->runtime_ns = change == SET_RESERVATION ? runtime : 0;
-			branch(slot)->interval_ns = change == SET_RESERVATION ? interval : 0;
-		}
+		result = set_reservation(slot, ppm, runtime, interval, told);
 	}
 	args->result = result;
 	args->taken_ppm = told[0];

@@ -95,8 +95,8 @@ static __always_inline void server_begin(struct server *s, u64 now)
 	s->info.admitted_ns = now;
 }
 
-/* Admission by what is promised: the server in @slot, whose task is @p, gets its place, or goes on without one. */
-VERIFIED_ONCE int governor_guarantee(u32 slot, struct task_struct *p __arg_trusted, bool again)
+/* Admission by what is promised: the server in @slot, whose task is @p (NULL: a domain's), gets its place, or goes on without one. */
+VERIFIED_ONCE int governor_guarantee(u32 slot, struct task_struct *p __arg_trusted __arg_nullable, bool again)
 {
 	struct server *s = server_at(slot);
 	u64 now = bpf_ktime_get_ns(), bw;
@@ -109,7 +109,8 @@ VERIFIED_ONCE int governor_guarantee(u32 slot, struct task_struct *p __arg_trust
 	fits = guarantee(s, p);
 	parts = s->info.split.parts;
 	bpf_spin_lock(&s->lock);
-	if (s->info.tgid == p->tgid && s->info.state != SERVER_FREE) { /* else its task has just ended */
+	if ((!p || s->info.tgid == p->tgid) &&
+	    s->info.state != SERVER_FREE) { /* else its task has just ended */
 		taken = fits;
 		if (fits) {
 			server_begin(s, now);
@@ -129,7 +130,7 @@ VERIFIED_ONCE int governor_guarantee(u32 slot, struct task_struct *p __arg_trust
 			     edf_bandwidth(s->info.split.runtime[0], s->info.spec.period_ns),
 		     bw);
 	else if (!again)
-		emit(EV_REJECTED, s, cpu_expected(cpu_ctx(task_cpu(p))), r_max_ppm, bw);
+		emit(EV_REJECTED, s, cpu_expected(cpu_ctx(p ? task_cpu(p) : 0)), r_max_ppm, bw);
 	return taken;
 }
 
@@ -332,6 +333,10 @@ VERIFIED_ONCE int reactivate_one(bool promises)
 		if (!s || (s->info.state != SERVER_REVOKED && s->info.state != SERVER_REJECTED) ||
 		    promises != !!(s->info.spec.flags & SPEC_GUARANTEED))
 			continue;
+		if (is_domains(s)) {
+			governor_guarantee(cursor, NULL, true);
+			break;
+		}
 		p = bpf_task_from_pid(s->info.tgid);
 		if (!p)
 			continue;

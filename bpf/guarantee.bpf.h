@@ -48,13 +48,14 @@ __noinline u64 guarantee_room(u32 cpu, u64 period, u64 window)
 	return wmr_room(roster(cpu), period, window, r_max_ppm - used);
 }
 
+/* @p NULL: a domain, which may use any. */
 static __always_inline bool may_use(struct task_struct *p, u32 cpu)
 {
-	return cpu_ctx(cpu)->online && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+	return cpu_ctx(cpu)->online && (!p || bpf_cpumask_test_cpu(cpu, p->cpus_ptr));
 }
 
 /* The CPU for all of @runtime in @period, or -1: there is none. */
-VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted, u64 runtime, u64 period)
+VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, u64 runtime, u64 period)
 {
 	bool light = runtime <= period / 2;
 	u64 least = TIME_NEVER;
@@ -78,7 +79,7 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted, u64 runtime, u6
 }
 
 /* Split @runtime in @period over several CPUs; false: there is not enough in all. */
-VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted, u64 runtime, u64 period,
+VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted __arg_nullable, u64 runtime, u64 period,
 			    struct wmr_split *plan __arg_nonnull)
 {
 	u32 first = wmr_first(period, nr_cpus), i, cpu;

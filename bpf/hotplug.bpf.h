@@ -34,7 +34,7 @@ VERIFIED_ONCE int server_move(u32 slot, struct task_struct *p __arg_trusted __ar
 	if (!had)
 		return 0;
 	governor_leave(s);
-	/* a promise is made anew by the governor's next look (reactivate_one), 4 s later at most */
+	/* a promise is made anew by the governor's next looks (reactivate_one), one a second */
 	if (p && !(s->info.spec.flags & SPEC_GUARANTEED) && admit_by_load(slot, p, true, false))
 		emit(EV_MOVED, s, before, s->info.cpu, 0);
 	return 0;

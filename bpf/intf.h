@@ -37,7 +37,8 @@ enum spec_flags {
 	SPEC_PARENT = 1 << 3,      /* P: matched only when an interactive task starts it (Redline's rule;
 				      keeps a shell's or a tool's spec away from build jobs) */
 	SPEC_STICKY = 1 << 4,      /* from `aplomb run`: kept over exec of programs without a spec */
-	SPEC_GUARANTEED = 1 << 5   /* G: admitted by what is promised, not by what is used; may be split */
+	SPEC_GUARANTEED = 1 << 5,  /* G: admitted by what is promised, not by what is used; may be split */
+	SPEC_DOMAIN = 1 << 6       /* a domain's, not a program's (domain_server.bpf.h); never in a spec */
 };
 
 struct spec {
@@ -168,9 +169,9 @@ struct domain_args {
 	u32 change;       /* enum domain_change, one of them */
 	u32 policy;       /* enum domain_policy */
 	u32 reserved_ppm; /* 0: none */
-	s32 result;       /* 0; -ENOENT: no such domain; -EINVAL; -ENOSPC: see below */
-	u32 taken_ppm;    /* answer: reserved by others beside it */
-	u32 limit_ppm;    /* answer: the most that may be reserved there */
+	s32 result; /* 0; -ENOENT: no such domain; -EINVAL; -ENOSPC: see below; -E2BIG: no CPU can promise it */
+	u32 taken_ppm; /* answer: reserved by others beside it */
+	u32 limit_ppm; /* answer: the most that may be reserved there */
 };
 
 /* What user space sees of a server: the first member of the values of map `servers`. */

@@ -82,6 +82,7 @@ enum {
 enum {
 	ENOENT = 2,
 	ESRCH = 3,
+	E2BIG = 7,
 	EINVAL = 22,
 	ENOSPC = 28,
 	PF_EXITING = 0x00000004,

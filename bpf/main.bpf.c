@@ -39,7 +39,7 @@ s32 OPS(aplomb_init_task, struct task_struct *p, struct scx_init_task_args *args
 		return 0;
 	parent = bpf_get_current_task_btf();
 	pt = task_ctx(parent);
-	if (!server_of(pt))
+	if (!is_interactive(pt))
 		return 0;
 	if (p->tgid == parent->tgid && pt->window_ns)
 		window_settle(parent, pt); /* a program with threads is not about to exec */
@@ -77,7 +77,7 @@ void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 void OPS(aplomb_enable, struct task_struct *p)
 {
 	look_at_callback();
-	p->scx.dsq_vtime = fair_start(tree_on ? branch(domain_of_task(p))->now : fair_now);
+	p->scx.dsq_vtime = tree_on ? branch_start(branch(domain_of_task(p))) : fair_start(fair_now);
 }
 
 /* It goes to another class of the kernel's. */
@@ -113,6 +113,8 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_if_any(p);
 
+	if (t && tree_on)
+		domain_draw(t);
 	if (t && reserved_enqueue(p, t, enq_flags))
 		return;
 	if ((enq_flags & SCX_ENQ_LAST) &&

@@ -354,7 +354,7 @@ int rematch(struct bpf_iter__task *ctx)
 			return 0;
 	}
 	parent = p->real_parent;
-	t->launched = parent && server_of(task_ctx(parent));
+	t->launched = parent && is_interactive(task_ctx(parent));
 	task_apply(p, t, spec, kind, false);
 	t->launched = 0;
 	return 0;

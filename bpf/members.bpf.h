@@ -51,7 +51,7 @@ static __always_inline void domain_join(struct task_struct *p, struct task_ctx *
 	if (t->domain == slot)
 		return;
 	t->domain = slot;
-	t->fair_vtime = fair_start(branch(slot)->now);
+	t->fair_vtime = branch_start(branch(slot));
 	if (!t->by_right)
 		p->scx.dsq_vtime = t->fair_vtime;
 }
@@ -73,7 +73,7 @@ static __always_inline u64 leaf_vtime(struct task_struct *p, u32 leaf, bool wake
 
 	if (b->policy != DOMAIN_FIFO)
 		return fair_vtime(p, DSQ_DOMAIN(leaf), b->now);
-	return wake ? ++b->arrivals : p->scx.dsq_vtime;
+	return wake ? branch_start(b) : p->scx.dsq_vtime;
 }
 
 /* Tasks wait in domains' queues: look after them. */

@@ -64,15 +64,22 @@ static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 
 		b->turns = 0;
 		domain_bury(slot);
-		if (b->waiting > turns * (RESCUE_AFTER_NS / RESCUE_EVERY_NS))
+		/* turns say how long a round is, but not in a fifo, where one task may have them all */
+		if (b->waiting &&
+		    (b->policy == DOMAIN_FIFO || b->waiting > turns * (RESCUE_AFTER_NS / RESCUE_EVERY_NS)))
 			rescue_from(slot, now);
 	}
+	/*
+	 * On as long as anybody waits, those rescued too: nobody serves their queue otherwise. Off first, then a look:
+	 * who is enqueued in between starts the timer, or is seen here.
+	 */
+	__sync_lock_test_and_set(&rescue_armed, 0);
 	if (scx_bpf_dsq_nr_queued(DSQ_RESCUE))
 		wake_idle();
-	if (tree_waiting)
-		bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0);
-	else
-		rescue_armed = 0;
+	else if (!tree_waiting)
+		return 0;
+	rescue_armed = 1;
+	bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0);
 	return 0;
 }
 

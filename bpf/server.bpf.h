@@ -106,7 +106,7 @@ static __always_inline void slots_cover(u32 slot)
 	}
 }
 
-/* The program gives its server back, for all its threads: it runs something else now. */
+/* The program gives its server back, for all its threads: it runs something else now. (A domain's stays.) */
 VERIFIED_ONCE int program_leave(struct task_ctx *t __arg_nonnull)
 {
 	struct server *s = server_of(t);
@@ -114,7 +114,7 @@ VERIFIED_ONCE int program_leave(struct task_ctx *t __arg_nonnull)
 	if (s)
 		awake_leave(s, t);
 	if (s && !t->window_ns)
-		server_release(t->slot, t->generation, 0);
+		server_release(t->slot, t->generation, is_domains(s));
 	t->slot = 0;
 	t->window_ns = 0;
 	return 0;
@@ -135,44 +135,14 @@ static __always_inline void server_inherit(struct server *s, const struct edf_se
 		s->before.period = 0;
 }
 
-/*
- * A slot for @p, which becomes interactive under @spec (a row of a map, or another server's, that may change
- * while we look). Whatever it had before is given back. @parent: pid it inherits from, or 0. 0 if the
- * table is full or, for those that may not wait in it, if admission would say no (both told).
- */
-VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
-				const struct spec *spec __arg_nonnull, s32 parent)
+/* The server in @slot, which is free, begins anew under @spec, for process @tgid (0: a domain); without a name. */
+static __always_inline void server_reset(struct server *s, u32 slot, const struct spec *spec, s32 tgid)
 {
-	u64 bw = edf_bandwidth(spec->runtime_ns, spec->period_ns), load = 0;
-	struct server *old = server_of(t), *s;
-	u32 slot = 0, cpu = bpf_get_smp_processor_id();
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	bool runs = bpf_get_current_task_btf()->pid == p->pid;
-	bool runs_on_old = false;
-
-	if (!old || t->window_ns)
-		old = NULL;
-	if (old)
-		runs_on_old = runs && c->slot == t->slot && c->generation == t->generation;
-	if ((parent || table_is_crowded()) && !governor_fits(p, bw, &load)) {
-		program_leave(t);
-		emit_task(EV_REJECTED, p, spec->id, load, r_hi_ppm, bw);
-		return 0;
-	}
-	if (bpf_map_pop_elem(&free_slots, &slot) || !(s = server_at(slot))) {
-		program_leave(t);
-		emit_task(EV_LIMIT, p, spec->id, MAX_SERVERS, spec->runtime_ns, spec->period_ns);
-		return 0;
-	}
 	s->info.spec = *spec;
 	if (s->info.spec.runtime_ns > s->info.spec.period_ns) /* two rows mixed */
 		s->info.spec.runtime_ns = s->info.spec.period_ns;
-	server_inherit(s, old ? &old->info.edf : NULL);
-	if (old) /* what it used of its period goes on to count here (edf_succeed), so not in S_load as well */
-		old->info.edf.budget = old->info.edf.runtime;
-	program_leave(t);
-	s->info.inherited = parent != 0;
-	s->info.tgid = p->tgid;
+	s->info.inherited = 0;
+	s->info.tgid = tgid;
 	s->info.threads = 0;
 	s->info.cpu = -1;
 	s->info.served_ns = 0;
@@ -189,9 +159,48 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted, struct task
 	s->exhausted_now = 0;
 	__builtin_memset(&s->info.usage, 0, sizeof(s->info.usage));
 	__builtin_memset(s->waiter, 0, sizeof(s->waiter));
-	bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
 	s->info.state = SERVER_REJECTED;
 	slots_cover(slot);
+}
+
+/*
+ * A slot for @p, which becomes interactive under @spec (a row of a map, or another server's, that may change
+ * while we look). Whatever it had before is given back. @parent: pid it inherits from, or 0. 0 if the
+ * table is full or, for those that may not wait in it, if admission would say no (both told).
+ */
+VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
+				const struct spec *spec __arg_nonnull, s32 parent)
+{
+	u64 bw = edf_bandwidth(spec->runtime_ns, spec->period_ns), load = 0;
+	struct server *old = server_of(t), *s;
+	u32 slot = 0, cpu = bpf_get_smp_processor_id();
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	bool runs = bpf_get_current_task_btf()->pid == p->pid;
+	bool runs_on_old = false;
+
+	if (!old || t->window_ns || is_domains(old))
+		old = NULL;
+	barrier_var(
+		old); /* or clang splits it into a flag and a pointer, which verifiers before 7.0 take for two matters */
+	if (old)
+		runs_on_old = runs && c->slot == t->slot && c->generation == t->generation;
+	if ((parent || table_is_crowded()) && !governor_fits(p, bw, &load)) {
+		program_leave(t);
+		emit_task(EV_REJECTED, p, spec->id, load, r_hi_ppm, bw);
+		return 0;
+	}
+	if (bpf_map_pop_elem(&free_slots, &slot) || !(s = server_at(slot))) {
+		program_leave(t);
+		emit_task(EV_LIMIT, p, spec->id, MAX_SERVERS, spec->runtime_ns, spec->period_ns);
+		return 0;
+	}
+	server_reset(s, slot, spec, p->tgid);
+	server_inherit(s, old ? &old->info.edf : NULL);
+	if (old) /* what it used of its period goes on to count here (edf_succeed), so not in S_load as well */
+		old->info.edf.budget = old->info.edf.runtime;
+	program_leave(t);
+	s->info.inherited = parent != 0;
+	bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
 	task_join(t, slot, s, s->info.generation);
 	/*
 	 * An exec in the middle of a run on the old server: what it ran since it was sent is charged, in whole,
@@ -248,10 +257,10 @@ VERIFIED_ONCE int window_settle(struct task_struct *p __arg_trusted, struct task
 	return 0;
 }
 
-/* Is @s the server of the program that @p runs, as opposed to one it may use for its first 1 ms? */
+/* The server of the program that @t's thread runs, as opposed to its domain's, or one it may use for its first 1 ms. */
 static __always_inline struct server *server_owned(const struct task_ctx *t)
 {
-	return t && !t->window_ns ? server_of(t) : NULL;
+	return t && !t->window_ns && is_interactive(t) ? server_of(t) : NULL;
 }
 
 #endif /* APLOMB_SERVER_BPF_H */

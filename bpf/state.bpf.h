@@ -308,6 +308,20 @@ static __always_inline struct server *server_of(const struct task_ctx *t)
 	return s && s->info.generation == t->generation && s->info.state ? s : NULL;
 }
 
+/* Is @s a domain's, as opposed to a program's? (domain_server.bpf.h) */
+static __always_inline bool is_domains(const struct server *s)
+{
+	return s->info.spec.flags & SPEC_DOMAIN;
+}
+
+/* Is the thread one of an interactive program, or of one in its first 1 ms of such a program's child? */
+static __always_inline bool is_interactive(const struct task_ctx *t)
+{
+	struct server *s = server_of(t);
+
+	return s && !is_domains(s);
+}
+
 /*
  * How often the kernel has disabled migration of the current task for the callback itself (__bpf_prog_enter): once, on
  * all kernels before 6.18; since then with preemptible RCU only. A current task that shows 0 proves that it does not.

@@ -70,7 +70,7 @@ struct member {
 struct branch {
 	u64 cgid;
 	u64 now;        /* virtual time of its own tasks' queue (policy/fair.h) */
-	u64 arrivals;   /* of its own tasks (fifo) */
+	u64 arrivals;   /* number of the last of its own tasks to come (fifo) */
 	u64 weight_sum; /* of its child domains */
 	u64 ran_ns;     /* of all in it and below */
 	u64 throttled_ns, throttled_since, throttled_times;
@@ -93,6 +93,8 @@ struct branch {
 	u32 idle;      /* cpu.idle */
 	u32 cpu_weight;
 	u32 reserved_sum; /* of its child domains, ppm of the machine */
+	u32 server;       /* slot of its server (domain_server.bpf.h), 0: none */
+	u32 draws_on;     /* the same, or that of the nearest above that has one */
 };
 
 struct bpf_spin_lock tree_lock SEC(".data.tree") __hidden __attribute__((aligned(8)));
@@ -396,6 +398,16 @@ static __noinline bool goes_before(u32 a, u32 b)
 	if (a != b || i == j || top->policy != DOMAIN_MTR)
 		return false;
 	return time_before(member_key(top, i), member_key(top, j));
+}
+
+/* The virtual time with which a task begins in @b's queue; in a fifo that is the number of its arrival. */
+static __always_inline u64 branch_start(struct branch *b)
+{
+	if (b->policy != DOMAIN_FIFO)
+		return fair_start(b->now);
+	if (time_before(b->arrivals, b->now))
+		b->arrivals = b->now;
+	return ++b->arrivals;
 }
 
 #endif /* APLOMB_TREE_BPF_H */

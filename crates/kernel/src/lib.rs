@@ -96,6 +96,9 @@ pub enum KernelError {
     /// Reservations of domains add up to no more than a limit; ppm of the machine.
     #[error("{} are reserved there already, of at most {}", aplomb_domain::percent(*.taken_ppm), aplomb_domain::percent(*.limit_ppm))]
     DomainFull { taken_ppm: u32, limit_ppm: u32 },
+    /// A domain's C every T fits on no CPU, and not on several in turn, beside what is promised there to others.
+    #[error("no CPU can promise that much (r-max) beside what it has promised to others, nor can several in turn")]
+    DomainUnpromised,
 }
 
 /// What the daemon asks of the scheduler. [`Scheduler`] does it; tests have a stand-in.

@@ -34,6 +34,7 @@ pub mod flags {
     pub const PARENT: u32 = f::SPEC_PARENT.0;
     pub const STICKY: u32 = f::SPEC_STICKY.0;
     pub const GUARANTEED: u32 = f::SPEC_GUARANTEED.0;
+    pub const DOMAIN: u32 = f::SPEC_DOMAIN.0;
 }
 
 /// Settings of the kernel side, fixed when it is loaded. Meaning and trade-offs: bpf/state.bpf.h.
@@ -184,8 +185,11 @@ pub struct Server {
 
 impl Server {
     /// `sample_no`: the governor's second that runs now (`sample_no` of state.bpf.h). It is not over, so
-    /// the use is that of the full seconds which the ring still has.
+    /// the use is that of the full seconds which the ring still has. None: free, or a domain's, which is no task.
     pub(crate) fn from_raw(s: &raw::server_info, sample_no: u64) -> Option<Self> {
+        if s.spec.flags & flags::DOMAIN != 0 {
+            return None;
+        }
         let seconds = s.usage.ns.len() as u64 - 1;
         let used: u64 = (1..=seconds)
             .filter_map(|back| sample_no.checked_sub(back))

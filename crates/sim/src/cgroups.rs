@@ -7,8 +7,10 @@
 //! their tasks in is; turning it off, moving them out and removing.
 
 mod changes;
+mod domains;
 
 pub use changes::CgroupChange;
+pub use domains::{DomainChange, DomainPolicy};
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_char, CString};
@@ -223,6 +225,11 @@ impl Cgroup {
 
     pub fn id(&self) -> CgroupId {
         self.id
+    }
+
+    /// Its directory's number, by which it is known outside.
+    pub fn number(&self) -> u64 {
+        self.node.id
     }
 
     pub fn is_there(&self) -> bool {

@@ -48,7 +48,9 @@ mod task;
 pub mod worker;
 pub mod workload;
 
-pub use cgroups::{Bandwidth, CgroupChange, CgroupError, CgroupId, Existing, ROOT};
+pub use cgroups::{
+    Bandwidth, CgroupChange, CgroupError, CgroupId, DomainChange, DomainPolicy, Existing, ROOT,
+};
 pub use change::Change;
 pub use engine::{Settings, Simulation, Switch};
 pub use host::{Reservation, ServerPolicy};

@@ -159,6 +159,7 @@ fn the_same_workload_gives_the_same_trace() {
 
 mod cgroups;
 mod chaos;
+mod domain_servers;
 mod domains;
 mod kernel;
 mod moves;

@@ -272,7 +272,10 @@ fn refused(callback: &str, status: i32) -> CgroupError {
 }
 
 impl Simulation {
-    fn cgroups_changed<T>(&mut self, done: Result<T, CgroupError>) -> Result<T, CgroupError> {
+    pub(super) fn cgroups_changed<T>(
+        &mut self,
+        done: Result<T, CgroupError>,
+    ) -> Result<T, CgroupError> {
         self.check();
         done
     }

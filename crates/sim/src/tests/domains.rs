@@ -4,28 +4,28 @@
 
 use super::cgroups::{machine, start_in};
 use crate::workload::{hog, on_off};
-use crate::{Bandwidth, CgroupId, CpuMask, Simulation, TaskId, ROOT};
+use crate::{Bandwidth, CgroupId, CpuMask, DomainChange, DomainPolicy, Simulation, TaskId, ROOT};
 
 const MS: u64 = 1_000_000;
 const SEC: u64 = 1000 * MS;
 
-fn domain(sim: &mut Simulation, parent: CgroupId, name: &str, weight: u32) -> CgroupId {
+pub(super) fn domain(sim: &mut Simulation, parent: CgroupId, name: &str, weight: u32) -> CgroupId {
     let id = sim.create_cgroup(parent, name).unwrap();
     sim.set_cgroup_weight(id, weight).unwrap();
     id
 }
 
-fn hogs(sim: &mut Simulation, cgroup: CgroupId, n: usize) -> Vec<TaskId> {
+pub(super) fn hogs(sim: &mut Simulation, cgroup: CgroupId, n: usize) -> Vec<TaskId> {
     (0..n).map(|_| start_in(sim, cgroup, hog(0))).collect()
 }
 
 /// What they had together, ppm of `of` ns.
-fn had(sim: &Simulation, tasks: &[TaskId], of: u64) -> u64 {
+pub(super) fn had(sim: &Simulation, tasks: &[TaskId], of: u64) -> u64 {
     let ran: u64 = tasks.iter().map(|&t| sim.ran(t)).sum();
     ran * 1_000_000 / of
 }
 
-fn near(found: u64, due: u64, off: u64) {
+pub(super) fn near(found: u64, due: u64, off: u64) {
     assert!(found.abs_diff(due) <= off, "{found} ppm, due are {due}");
 }
 
@@ -302,4 +302,24 @@ fn nobody_waits_for_ever_whatever_his_domain_is_due() {
         }
     }
     assert!(had(&sim, &movie, 95 * SEC) > 970_000);
+}
+
+/// First come, first served, for ever: the second would make the kernel end the scheduler after 30 s, and if it was
+/// preempted in the kernel, RCU after 21.
+#[test]
+fn nobody_waits_for_ever_behind_the_first_of_a_fifo() {
+    let mut sim = machine(1);
+    let a = domain(&mut sim, ROOT, "a", 100);
+    sim.change_domain(a, DomainChange::Policy(DomainPolicy::Fifo))
+        .unwrap();
+    let tasks = hogs(&mut sim, a, 3);
+    let mut before = vec![0; tasks.len()];
+    for second in (15..=60).step_by(15) {
+        sim.run_until(second * SEC);
+        let now: Vec<u64> = tasks.iter().map(|&t| sim.ran(t)).collect();
+        assert!(before.iter().zip(&now).all(|(b, n)| b < n), "{now:?}");
+        before = now;
+    }
+    let first = had(&sim, &tasks[..1], 60 * SEC);
+    assert!(first > 990_000, "and it stays first: {first}");
 }

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * domain_server.bpf.h - C every T for a whole domain: one server, on which all its threads draw.
+ *
+ * Source: Eclipse (Bruno et al. 1998), sections 3 and 6 (a reservation belongs to a domain, whoever is in it).
+ *
+ * 1. Why. A fraction says how much, not by when: a domain that is due 20 % may get its 20 ms at the end of each 100.
+ *    "10 ms every 50" has a deadline, so it is one for the reserved layer, like a program's; and it is promised, like
+ *    a spec's with flag G (guarantee.bpf.h), since nobody could say which of a domain's programs to revoke.
+ *
+ * 2. Model. A domain with such a reservation has a server. Those that draw on it are the threads of the domain and
+ *    of those below that have none of their own, unless their program has a server itself. What they run by right is
+ *    charged to their domains as always, and the tree counts C/T as a fraction (share.h): so together they get C/T and
+ *    their part of what nobody reserved, and not C/T twice.
+ *
+ * 3. Control. A thread joins when it is next queued, and leaves when it is queued after the domain, the reservation, or
+ *    the thread's domain has changed. The domain counts as one thread, so the last thread to leave frees nothing.
+ *
+ *       set cpu=C/T ---> domain_serve ---> [promised, on one CPU or split] ---> domain_unserve <--- cpu=none, rmdir
+ *                              |                                                      |
+ *                              +-- does not fit: -ENOSPC, as it was before             +--- its threads draw on nobody's
+ */
+#ifndef APLOMB_DOMAIN_SERVER_BPF_H
+#define APLOMB_DOMAIN_SERVER_BPF_H
+
+#include "server.bpf.h"
+
+/* Domains that have a server: 0 spares each enqueue the question. */
+u32 domain_servers;
+
+/* Those below domain @slot that have no server of their own draw on its, or if it has none on its parent's. */
+VERIFIED_ONCE int domain_pass_on(void)
+{
+	u32 i, used = nr_domain_slots;
+
+	bpf_for(i, 0, used) {
+		u32 k, at = i, server = 0;
+
+		bpf_for(k, 0, MAX_DEPTH + 1) {
+			server = branch(at)->server;
+			if (server || !at)
+				break;
+			at = branch(at)->parent;
+		}
+		branch(i)->draws_on = server;
+	}
+	return 0;
+}
+
+/* Domain @slot gives its server back. Its threads find that out when they are queued. */
+VERIFIED_ONCE int domain_unserve(u32 slot)
+{
+	struct branch *b = branch(slot);
+	struct server *s = server_at(b->server);
+
+	b->server = 0;
+	if (!s)
+		return 0;
+	__sync_fetch_and_sub(&domain_servers, 1);
+	domain_pass_on();
+	return server_release(s->info.slot, s->info.generation, 0);
+}
+
+/* A server of @runtime every @period for domain @slot, which has none. 0; -ENOSPC: no slot, or no room on the CPUs. */
+VERIFIED_ONCE int domain_serve(u32 slot, u64 runtime, u64 period)
+{
+	struct spec spec = { .runtime_ns = runtime,
+			     .period_ns = period,
+			     .flags = SPEC_INTERACTIVE | SPEC_GUARANTEED | SPEC_DOMAIN };
+	struct server *s;
+	u32 taken = 0;
+
+	if (bpf_map_pop_elem(&free_slots, &taken))
+		return -ENOSPC;
+	s = server_at(taken);
+	if (!s)
+		return -ENOSPC;
+	server_reset(s, taken, &spec, 0);
+	s->info.threads = 1;
+	s->before.period = 0;
+	__builtin_memcpy(s->info.comm, "(domain)", sizeof("(domain)"));
+	__sync_fetch_and_add(&nr_servers, 1);
+	governor_wake();
+	if (!governor_guarantee(taken, NULL, false)) {
+		server_release(taken, s->info.generation, 0);
+		return -ENOSPC;
+	}
+	branch(slot)->server = taken;
+	__sync_fetch_and_add(&domain_servers, 1);
+	return domain_pass_on();
+}
+
+/* @p, of context @t, is about to be queued: on whose server does it draw? Its program's own goes first. */
+VERIFIED_ONCE int domain_draw(struct task_ctx *t __arg_nonnull)
+{
+	u32 slot = branch(t->domain)->draws_on;
+	struct server *s = server_of(t);
+
+	if (s && (!is_domains(s) || t->slot == slot))
+		return 0;
+	if (s)
+		task_leave(t);
+	s = server_at(slot);
+	if (s && is_domains(s) && s->info.state)
+		task_join(t, slot, s, s->info.generation);
+	return 0;
+}
+
+#endif /* APLOMB_DOMAIN_SERVER_BPF_H */

@@ -1,0 +1,169 @@
+//! C every T for a whole domain (bpf/domain_server.bpf.h): by its deadlines, and no more than once.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::cgroups::{machine, start_in};
+use super::domains::{domain, had, hogs, near};
+use super::{reserve, MS, SEC};
+use crate::workload::{Jobs, Periodic};
+use crate::{CgroupError, CgroupId, DomainChange, Simulation, TaskId, ROOT};
+
+const E2BIG: i32 = 7;
+const ENOSPC: i32 = 28;
+
+fn reservation(sim: &mut Simulation, of: CgroupId, c: u64, t: u64) -> Result<(), CgroupError> {
+    let (runtime, interval) = (c * MS, t * MS);
+    sim.change_domain(of, DomainChange::Reservation { runtime, interval })
+}
+
+/// A task of no spec in `cgroup`, with `work` us of work every `period` ms.
+fn periodic(
+    sim: &mut Simulation,
+    cgroup: CgroupId,
+    work: u64,
+    period: u64,
+) -> (TaskId, Rc<RefCell<Jobs>>) {
+    let first = sim.now() + 100 * MS;
+    let (task, jobs) = Periodic::new(0, work * 1000, period * MS, first);
+    (start_in(sim, cgroup, task), jobs)
+}
+
+fn missed(sim: &Simulation, jobs: &Rc<RefCell<Jobs>>) -> u64 {
+    jobs.borrow().missed_at(sim.now())
+}
+
+/// Two tasks that need 9.6 ms in each 50 together, beside hogs that are due as much as they by weight; by a fraction of
+/// the same size they would come too late now and then.
+#[test]
+fn deadlines_are_met_whoever_else_is_there() {
+    for cpus in [1, 2, 4] {
+        let mut sim = machine(cpus);
+        let (a, b) = (
+            domain(&mut sim, ROOT, "a", 1),
+            domain(&mut sim, ROOT, "b", 1000),
+        );
+        reservation(&mut sim, a, 10, 50).unwrap();
+        hogs(&mut sim, b, 10 * cpus);
+        let (_, first) = periodic(&mut sim, a, 4_800, 50);
+        let (_, second) = periodic(&mut sim, a, 4_800, 50);
+        sim.run_until(10 * SEC);
+        let found = (missed(&sim, &first), missed(&sim, &second));
+        assert_eq!(found, (0, 0), "{cpus} CPUs");
+    }
+}
+
+/// What is reserved, and its part of what is not: 20 % and half of 80 %.
+#[test]
+fn what_runs_by_right_counts_as_its_share() {
+    let mut sim = machine(1);
+    let (a, b) = (
+        domain(&mut sim, ROOT, "a", 100),
+        domain(&mut sim, ROOT, "b", 100),
+    );
+    reservation(&mut sim, a, 20, 100).unwrap();
+    let (reserved, other) = (hogs(&mut sim, a, 3), hogs(&mut sim, b, 3));
+    sim.run_until(10 * SEC);
+    near(had(&sim, &reserved, 10 * SEC), 600_000, 10_000);
+    near(had(&sim, &other, 10 * SEC), 400_000, 10_000);
+}
+
+/// On no weight to speak of, what is reserved is all.
+#[test]
+fn what_is_reserved_comes_whatever_the_weight() {
+    let mut sim = machine(1);
+    let (a, b) = (
+        domain(&mut sim, ROOT, "a", 1),
+        domain(&mut sim, ROOT, "b", 10_000),
+    );
+    reservation(&mut sim, a, 20, 100).unwrap();
+    let (reserved, _) = (hogs(&mut sim, a, 3), hogs(&mut sim, b, 3));
+    sim.run_until(10 * SEC);
+    near(had(&sim, &reserved, 10 * SEC), 200_000, 10_000);
+}
+
+#[test]
+fn those_below_draw_on_it_and_those_who_move_away_do_not() {
+    let mut sim = machine(1);
+    let a = domain(&mut sim, ROOT, "a", 1);
+    let b = domain(&mut sim, ROOT, "b", 10_000);
+    reservation(&mut sim, a, 30, 100).unwrap();
+    let below = domain(&mut sim, a, "below", 100);
+    hogs(&mut sim, b, 3);
+    let task = hogs(&mut sim, below, 1)[0];
+    sim.run_until(10 * SEC);
+    near(had(&sim, &[task], 10 * SEC), 300_000, 10_000);
+    sim.move_process(task, b).unwrap();
+    let before = sim.ran(task);
+    sim.run_until(14 * SEC);
+    near((sim.ran(task) - before) / 4000, 250_000, 10_000);
+}
+
+/// The domain's own is one server: who came first does not keep it when the last thread has gone.
+#[test]
+fn it_outlives_its_threads() {
+    let mut sim = machine(1);
+    let a = domain(&mut sim, ROOT, "a", 1);
+    let b = domain(&mut sim, ROOT, "b", 1000);
+    reservation(&mut sim, a, 10, 50).unwrap();
+    hogs(&mut sim, b, 5);
+    for _ in 0..3 {
+        let one = super::cgroups::script(vec![crate::Step::Run(5 * MS), crate::Step::Exit]);
+        start_in(&mut sim, a, one);
+        sim.run_until(sim.now() + 100 * MS);
+    }
+    let (_, jobs) = periodic(&mut sim, a, 9_600, 50);
+    sim.run_until(sim.now() + 5 * SEC);
+    assert_eq!(missed(&sim, &jobs), 0);
+}
+
+#[test]
+fn more_than_a_cpu_can_promise_is_refused_and_changes_nothing() {
+    let mut sim = machine(1);
+    let (a, b) = (
+        domain(&mut sim, ROOT, "a", 1),
+        domain(&mut sim, ROOT, "b", 1),
+    );
+    reservation(&mut sim, a, 50, 100).unwrap();
+    let refused = |errno: i32| Err(CgroupError::Refused(-errno));
+    assert_eq!(reservation(&mut sim, b, 42, 100), refused(E2BIG));
+    assert_eq!(reservation(&mut sim, a, 91, 100), refused(E2BIG));
+    assert_eq!(reservation(&mut sim, b, 46, 100), refused(ENOSPC));
+    hogs(&mut sim, b, 3);
+    let (_, jobs) = periodic(&mut sim, a, 48_000, 100);
+    sim.run_until(5 * SEC);
+    assert_eq!(missed(&sim, &jobs), 0, "what it had before holds");
+    reservation(&mut sim, b, 35, 100).unwrap();
+}
+
+#[test]
+fn it_is_given_back() {
+    let mut sim = machine(1);
+    let a = domain(&mut sim, ROOT, "a", 1);
+    let b = domain(&mut sim, ROOT, "b", 1);
+    reservation(&mut sim, a, 80, 100).unwrap();
+    sim.change_domain(a, DomainChange::Fraction(0)).unwrap();
+    reservation(&mut sim, b, 80, 100).unwrap();
+    sim.remove_cgroup(b).unwrap();
+    reservation(&mut sim, a, 80, 100).unwrap();
+    reservation(&mut sim, a, 0, 0).unwrap();
+    let c = domain(&mut sim, ROOT, "c", 1);
+    reservation(&mut sim, c, 80, 100).unwrap();
+}
+
+/// A program with a spec has its own server, whatever its domain has.
+#[test]
+fn a_programs_own_goes_first() {
+    let mut sim = machine(1);
+    sim.spec(7, reserve(30 * MS, 100 * MS));
+    let a = domain(&mut sim, ROOT, "a", 1);
+    let b = domain(&mut sim, ROOT, "b", 10_000);
+    reservation(&mut sim, a, 10, 100).unwrap();
+    hogs(&mut sim, b, 3);
+    let (task, jobs) = Periodic::new(7, 29 * MS, 100 * MS, 100 * MS);
+    start_in(&mut sim, a, task);
+    let plain = hogs(&mut sim, a, 1);
+    sim.run_until(10 * SEC);
+    assert_eq!(missed(&sim, &jobs), 0);
+    near(had(&sim, &plain, 10 * SEC), 100_000, 12_000);
+}
