@@ -435,7 +435,10 @@ int domain_refresh(void *unused)
 			if (!at)
 				break;
 			/* own tasks of a domain with children count as a member once there are any */
-			share = share * member_ppm(up, MEMBER_OF(at)) / PPM;
+			share = share *
+				share_ppm(member(MEMBER_OF(at))->reserved_ppm, up->reserved_sum,
+					  branch_ppm(up), member(MEMBER_OF(at))->weight, up->weight_sum) /
+				PPM;
 			at = branch(at)->parent;
 		}
 		d->info.share_ppm = share;

@@ -63,6 +63,7 @@ struct member {
 	struct wrr_member wrr;
 	struct mtr_member mtr;
 	u32 weight;       /* cpu.weight, in WEIGHT_UNIT */
+	u32 waits_with;   /* what it added to its branch's awake_sum when it began to wait */
 	u32 reserved_ppm; /* of the machine */
 };
 
@@ -72,6 +73,7 @@ struct branch {
 	u64 now;        /* virtual time of its own tasks' queue (policy/fair.h) */
 	u64 arrivals;   /* number of the last of its own tasks to come (fifo) */
 	u64 weight_sum; /* of its child domains */
+	u64 awake_sum;  /* of those members that wait */
 	u64 ran_ns;     /* of all in it and below */
 	u64 throttled_ns, throttled_since, throttled_times;
 	u64 runtime_ns, interval_ns; /* reserved as C every T of one CPU; 0: not so */
@@ -143,17 +145,27 @@ static __always_inline u32 branch_ppm(const struct branch *b)
 	return b->depth ? member(MEMBER_OF(b->slot))->reserved_ppm : 0;
 }
 
+/*
+ * What nobody reserved is split among those who want it, so @i's part is that of the weights that wait, and of its own.
+ * (One who runs elsewhere while nobody of his waits is not counted: on several CPUs the reserved get a little less of the
+ * rest than this says, never less than is reserved.)
+ */
+static __always_inline u64 awake_sum(const struct branch *b, u32 i)
+{
+	return b->awake_sum + (in_heap(i) ? 0 : own_weight(b, i));
+}
+
 /* The weight of member @i of @b, with what is reserved there (policy/share.h). */
 static __always_inline u32 member_weight(const struct branch *b, u32 i)
 {
 	return share_weight(member(i)->reserved_ppm, b->reserved_sum, branch_ppm(b), own_weight(b, i),
-			    b->weight_sum);
+			    awake_sum(b, i));
 }
 
 static __always_inline u32 member_ppm(const struct branch *b, u32 i)
 {
 	return share_ppm(member(i)->reserved_ppm, b->reserved_sum, branch_ppm(b), own_weight(b, i),
-			 b->weight_sum);
+			 awake_sum(b, i));
 }
 
 /* --- the policies, side by side (called with tree_lock held, like all below) ---------------------------- */
@@ -217,11 +229,18 @@ static __always_inline void member_charge(struct branch *b, u32 i, u64 ns)
 
 static __noinline void member_insert(struct branch *b, u32 i)
 {
+	if (in_heap(i))
+		return;
+	member(i)->waits_with = own_weight(b, i);
+	b->awake_sum += member(i)->waits_with;
 	heap_insert(tree_nodes, &b->heap, i, member_key(b, i));
 }
 
 static __noinline void member_remove(struct branch *b, u32 i)
 {
+	if (!in_heap(i))
+		return;
+	b->awake_sum -= member(i)->waits_with;
 	heap_remove(tree_nodes, &b->heap, i);
 }
 

@@ -103,6 +103,38 @@ done
 end_all
 gone calm bomb
 
+say "C every T"
+domain_of film; domain_of heavy
+weigh film 1
+weigh heavy 10000
+a domain set /film cpu=10ms/50ms > $out/set.txt 2>&1
+status=$?
+check set-c-every-t "$(cat $out/set.txt)" [ $status = 0 ]
+in_domain heavy $hogs 5
+chrt -o 0 sh -c 'echo $$ > "$0/cgroup.procs"; exec /job/guest-programs/periodic 4700 50000 200' $cg/film > $out/periodic1 &
+one=$!
+chrt -o 0 sh -c 'echo $$ > "$0/cgroup.procs"; exec /job/guest-programs/periodic 4700 50000 200' $cg/film > $out/periodic2 &
+wait $one $!
+check deadlines-of-a-domain "$(cat $out/periodic1 $out/periodic2)" [ "$(cat $out/periodic1 $out/periodic2 | grep -c "missed=0 ")" = 2 ]
+in_domain film $hogs 3
+sleep 1
+ppm=$(share film heavy 6)
+check reserved-c-every-t "$ppm, 200080 due" within 190000 "$ppm" 210000
+weigh film 100
+weigh heavy 100
+ppm=$(share film heavy 6)
+check c-every-t-counts-once "$ppm, 600000 due" within 580000 "$ppm" 620000
+a domain set /heavy cpu=75ms/100ms > $out/set.txt 2>&1
+status=$?
+check no-cpu-can-promise "$(cat $out/set.txt)" [ $status != 0 ]
+check no-cpu-can-promise-says-why "$(cat $out/set.txt)" grep -q "promise" $out/set.txt
+a domain set /film cpu=none > $out/set.txt 2>&1
+sleep 1
+ppm=$(share film heavy 4)
+check c-every-t-given-back "$ppm, 500000 due" within 490000 "$ppm" 510000
+end_all
+gone film heavy
+
 say "ephemeral"
 a domain create /short --ephemeral > $out/create.txt 2>&1
 a domain run /short -- true > $out/run.txt 2>&1

@@ -323,3 +323,25 @@ fn nobody_waits_for_ever_behind_the_first_of_a_fifo() {
     let first = had(&sim, &tasks[..1], 60 * SEC);
     assert!(first > 990_000, "and it stays first: {first}");
 }
+
+/// What nobody reserved is split among those who want it: forty idle services count for nothing.
+#[test]
+fn who_sleeps_has_no_part_of_what_is_left() {
+    for cpus in [1, 2] {
+        let mut sim = machine(cpus);
+        let (a, b) = (
+            domain(&mut sim, ROOT, "a", 100),
+            domain(&mut sim, ROOT, "b", 100),
+        );
+        for service in 0..40 {
+            domain(&mut sim, ROOT, &format!("service{service}"), 100);
+        }
+        sim.change_domain(a, DomainChange::Fraction(200_000))
+            .unwrap();
+        let (reserved, other) = (hogs(&mut sim, a, 3), hogs(&mut sim, b, 3));
+        sim.run_until(10 * SEC);
+        let all = 10 * SEC * cpus as u64;
+        near(had(&sim, &reserved, all), 600_000, 20_000);
+        near(had(&sim, &other, all), 400_000, 20_000);
+    }
+}
