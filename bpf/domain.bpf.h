@@ -105,6 +105,7 @@ VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight)
 	b->cpu_weight = weight;
 	b->limited = up->limited;
 	b->draws_on = up->draws_on;
+	b->leaf_epoch = ++leaf_epochs;
 	member(MEMBER_OWN(slot))->weight = WEIGHT_OWN;
 	member(MEMBER_OF(slot))->weight = scaled_weight(weight, false);
 	up->weight_sum += scaled_weight(weight, false);
@@ -276,6 +277,9 @@ void OPS(aplomb_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 qu
 		domain_limit(slot, bpf_ktime_get_ns(), period_us, quota_us, burst_us);
 }
 
+/* Tasks that one change of a policy puts in its order; more keep the places they had. */
+#define MAX_REQUEUED (1 << 16)
+
 /* --- what the daemon asks for ------------------------------------------------------------------------------ */
 
 /* Order the members of @slot by @policy from now on. */
@@ -297,6 +301,11 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 		}
 	}
 	b->policy = policy;
+	b->reordered = 1;
+	b->leaf_epoch = ++leaf_epochs;
+	b->own_sum = 0;
+	b->own_sfq.now = 0;
+	b->own_sfq.last = 0;
 	bpf_for(i, 0, used) {
 		u32 m = i == slot ? MEMBER_OWN(slot) : MEMBER_OF(i);
 
@@ -307,6 +316,42 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 		member_insert(b, m);
 	}
 	bpf_spin_unlock(&tree_lock);
+	return 0;
+}
+
+/*
+ * The tasks that wait in @slot's queue get the places that its policy, which is new, gives them: what they had is in other
+ * units, and who is behind by those might be so for ever.
+ */
+VERIFIED_ONCE int requeue(u32 slot)
+{
+	struct branch *b = branch(slot);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u32 i;
+
+	bpf_rcu_read_lock(); /* a sleepable program has it not */
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0)) {
+		bpf_for(i, 0, MAX_REQUEUED) {
+			struct task_ctx *t;
+			u64 key;
+
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_ctx(p);
+			if (!t)
+				continue;
+			bpf_spin_lock(&tree_lock);
+			leaf_enter(t, slot & (MAX_DOMAINS - 1), true);
+			key = leaf_has_members(b) ? leaf_key(b, t) : branch_start(b);
+			bpf_spin_unlock(&tree_lock);
+			scx_bpf_dsq_move_set_vtime(&it, key);
+			scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(slot), 0);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	bpf_rcu_read_unlock();
 	return 0;
 }
 
@@ -383,6 +428,7 @@ int domain_set(struct domain_args *args)
 		ppm = ~0U;
 	if (change == SET_POLICY && policy < NR_DOMAIN_POLICIES) {
 		set_policy(slot, policy);
+		requeue(slot);
 		result = 0;
 	} else if (change != SET_POLICY && slot && ppm <= PPM) {
 		result = set_reservation(slot, ppm, runtime, interval, told);

@@ -50,25 +50,21 @@ static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *
 		*now = p->scx.dsq_vtime;
 }
 
-/*
- * A kernel thread's nice value says how little it matters by itself. But it may hold locks of those that
- * matter (khugepaged, at nice 19, the mmap_lock of a player), so it counts as nice 0 at least.
- */
-static __always_inline u32 fair_weight(const struct task_struct *p)
-{
-	u32 weight = p->scx.weight;
-
-	return (p->flags & PF_KTHREAD) && weight < FAIR_WEIGHT ? FAIR_WEIGHT : weight;
-}
-
 /* @p ran for @ran ns on @cpu, by right or not: all of it counts against its share. */
 static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
 					bool sleeps)
 {
 	u32 waiting;
 
-	if (!tree_on || branch(c->leaf)->policy != DOMAIN_FIFO)
+	struct branch *b = branch(c->leaf);
+	struct task_ctx *t = tree_on && b->reordered && !pinned(p) ? task_ctx(p) : NULL;
+
+	if (t) {
+		t->weight = fair_weight(p);
+		p->scx.dsq_vtime = leaf_charge(t, c->leaf & (MAX_DOMAINS - 1), ran, sleeps, p->scx.dsq_vtime);
+	} else {
 		p->scx.dsq_vtime += fair_cost(ran, fair_weight(p));
+	}
 	if (tree_on)
 		tree_charge(cpu, ran, sleeps);
 	if (nr_cpus == 1)

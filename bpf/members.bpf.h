@@ -22,6 +22,7 @@ VERIFIED_ONCE int tree_leave(struct task_ctx *t __arg_nonnull)
 	if (t->queued)
 		leave(t->queued - 1);
 	t->queued = 0;
+	leaf_leave(t);
 	bpf_spin_unlock(&tree_lock);
 	return 0;
 }
@@ -35,6 +36,8 @@ VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wa
 	bpf_spin_lock(&tree_lock);
 	if (t->queued)
 		leave(t->queued - 1);
+	if (leaf_has_members(branch(leaf)))
+		leaf_enter(t, leaf & (MAX_DOMAINS - 1), wake);
 	enter(leaf, wake, running);
 	t->queued = leaf + 1;
 	if (!t->waits_since)
@@ -67,10 +70,12 @@ static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
 }
 
 /* The virtual time with which @p joins the queue of domain @leaf. */
-static __always_inline u64 leaf_vtime(struct task_struct *p, u32 leaf, bool wake)
+static __always_inline u64 leaf_vtime(struct task_struct *p, const struct task_ctx *t, u32 leaf, bool wake)
 {
 	struct branch *b = branch(leaf);
 
+	if (leaf_has_members(b))
+		return leaf_key(b, t);
 	if (b->policy != DOMAIN_FIFO)
 		return fair_vtime(p, DSQ_DOMAIN(leaf), b->now);
 	return wake ? branch_start(b) : p->scx.dsq_vtime;
@@ -95,6 +100,7 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	bool wake = enq_flags & SCX_ENQ_WAKEUP;
 	s32 cpu = task_cpu(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
+	bool before;
 	u32 leaf;
 
 	if (!t) { /* no memory: any CPU may take it */
@@ -105,8 +111,8 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	}
 	leaf = leaf_for(p, t);
 	if (leaf == PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
-		bool direct =
-			wake && !branch(leaf)->limited && leaf != PASSING && nr_cpus == 1 && !tree_waiting;
+		bool direct = wake && !branch(leaf)->limited && leaf != PASSING && nr_cpus == 1 &&
+			      !tree_waiting && !leaf_has_members(branch(leaf));
 
 		if (pinned(p) || direct || (enq_flags & SCX_ENQ_LAST)) {
 			if (t->queued)
@@ -119,9 +125,13 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 			return true;
 		}
 	}
-	if (tree_enter(t, leaf, wake, c->leaf) && !c->by_right && !c->in_turn)
+	t->weight = fair_weight(p);
+	before = tree_enter(t, leaf, wake, c->leaf);
+	if (wake && leaf == c->leaf && branch(leaf)->policy == DOMAIN_MTR) /* the ways meet at the leaf */
+		before = time_before(leaf_key(branch(leaf), t), c->leaf_key);
+	if (before && !c->by_right && !c->in_turn)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, leaf_vtime(p, leaf, wake), enq_flags);
+	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, leaf_vtime(p, t, leaf, wake), enq_flags);
 	if (!rescue_armed)
 		rescue_arm();
 	if (nr_cpus > 1 && !looked)
@@ -193,6 +203,8 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		t->waits_since = 0;
 		if (t->queued) /* by a way of the kernel's own */
 			tree_leave(t);
+		leaf_run(branch(slot), t);
+		c->leaf_key = leaf_key(branch(slot), t);
 	}
 	if (c->rescued) {
 		c->rescued = 0;
@@ -305,6 +317,8 @@ static __noinline u32 tree_try(u32 cpu, struct cpu_ctx *c, struct task_struct *p
 	if (prev && t && leaf == mine && still_first(prev, DSQ_DOMAIN(leaf))) {
 		t->queued = 0;
 		t->waits_since = 0;
+		leaf_run(branch(leaf), t);
+		c->leaf_key = leaf_key(branch(leaf), t);
 		prev->scx.slice = FAIR_SLICE_NS;
 		c->passing = leaf == PASSING;
 		grant_begin(c, cpu, limited ? granted : 0);

@@ -13,6 +13,7 @@
 #define APLOMB_PLACE_BPF_H
 
 #include "limit.bpf.h"
+#include "leaf.bpf.h"
 
 /* CPUs that have gone off line and are passed over in one search for an idle one. */
 #define MAX_GONE 8
@@ -103,6 +104,17 @@ static __noinline bool still_first(struct task_struct *prev, u64 dsq)
 	keep = !head || time_before(prev->scx.dsq_vtime, head->scx.dsq_vtime);
 	bpf_iter_scx_dsq_destroy(&it);
 	return keep;
+}
+
+/*
+ * A kernel thread's nice value says how little it matters by itself. But it may hold locks of those that
+ * matter (khugepaged, at nice 19, the mmap_lock of a player), so it counts as nice 0 at least.
+ */
+static __always_inline u32 fair_weight(const struct task_struct *p)
+{
+	u32 weight = p->scx.weight;
+
+	return (p->flags & PF_KTHREAD) && weight < FAIR_WEIGHT ? FAIR_WEIGHT : weight;
 }
 
 #endif /* APLOMB_PLACE_BPF_H */

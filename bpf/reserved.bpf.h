@@ -431,7 +431,10 @@ static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_stru
 			u32 leaf = t->domain & (MAX_DOMAINS - 1);
 
 			tree_enter(t, leaf, false, NO_LEAF);
-			scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, branch(leaf)->now));
+			scx_bpf_dsq_move_set_vtime(it,
+						   leaf_has_members(branch(leaf))
+							   ? leaf_key(branch(leaf), t)
+							   : fair_place(t->fair_vtime, branch(leaf)->now));
 			scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0);
 		} else {
 			scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, fair_now));

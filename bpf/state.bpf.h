@@ -14,6 +14,9 @@
 #include "intf.h"
 #include "policy/fair.h"
 #include "policy/background.h"
+#include "policy/sfq.h"
+#include "policy/mtr.h"
+#include "policy/wrr.h"
 
 /*
  * Settings, written by user space before the load. Trade: a higher r_hi lets more applications in, a
@@ -120,6 +123,16 @@ struct task_ctx {
 	u32 queued;      /* it waits in the queue of this domain - 1; 0: in none. Under tree_lock */
 	u64 waits_since; /* ns, since it last ran or woke up, in a domain's queue; 0: it does not wait there */
 	u32 parked;      /* it holds nothing of the kernel's: cpu.max may keep it off the CPU (limit.bpf.h) */
+	u32 weight;      /* by its nice value, when it was queued last */
+	/* as a member of its domain's own tasks (leaf.bpf.h), under tree_lock: */
+	u32 leaf_slot;  /* of domain */
+	u32 leaf_epoch; /* whose branch.leaf_epoch it joined in */
+	u32 own_weight; /* counted in its own_sum; 0: it sleeps */
+	union {
+		struct sfq_member sfq;
+		struct mtr_member mtr;
+		struct wrr_member wrr;
+	} leaf;
 };
 
 struct {
@@ -213,6 +226,7 @@ struct cpu_ctx {
 	u32 leaf;       /* domain of the running task */
 	u32 limited;    /* it runs on time that its domain's cpu.max granted: */
 	u64 granted;    /* so much, ns */
+	u64 leaf_key;   /* of the running task, in a domain under MTR-LS (leaf.bpf.h) */
 	u32 passing;    /* it waited in PASSING's queue */
 	u32 rescued;    /* dispatch has just sent one from DSQ_RESCUE */
 	u32 next_leaf;  /* for what dispatch has just sent: the same */

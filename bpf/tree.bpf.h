@@ -40,9 +40,6 @@
 
 #include "state.bpf.h"
 #include "policy/heap.h"
-#include "policy/sfq.h"
-#include "policy/mtr.h"
-#include "policy/wrr.h"
 #include "policy/quota.h"
 #include "policy/share.h"
 
@@ -85,10 +82,18 @@ struct branch {
 	u32 slot;
 	u32 parent;
 	u32 depth;
-	u32 state;   /* enum domain_state */
-	u32 policy;  /* enum domain_policy */
-	u32 waiting; /* its own tasks in its queue */
-	u32 turns;   /* of its own tasks, since rescue.bpf.h looked */
+	u32 state;      /* enum domain_state */
+	u32 policy;     /* enum domain_policy */
+	u32 waiting;    /* its own tasks in its queue */
+	u32 leaf_epoch; /* of its own tasks' order: another with each policy (leaf.bpf.h) */
+	u32 reordered;  /* it has had another policy than the default */
+	u64 own_sum;    /* weights of its own tasks that are awake */
+	union {
+		struct sfq_node own_sfq;
+		struct mtr_node own_mtr;
+		struct wrr_node own_wrr;
+	};
+	u32 turns; /* of its own tasks, since rescue.bpf.h looked */
 	u32 children;
 	u32 throttled; /* has used up cpu.max: in no heap */
 	u32 limited;   /* it or one above has a cpu.max */
@@ -109,6 +114,7 @@ u32 tree_on;
 u32 tree_legacy;     /* tasks may be in DSQ_FAIR, from the time before */
 u32 tree_waiting;    /* tasks in all domains' queues */
 u32 rescue_armed;    /* rescue.bpf.h looks once a second */
+u32 leaf_epochs;     /* orders of own tasks so far; never 0 in a branch that has one (leaf.bpf.h) */
 u32 nr_domain_slots; /* highest slot ever used + 1 */
 
 #define DSQ_DOMAIN(slot) (0x40000ULL + (slot))

@@ -329,6 +329,7 @@ extern "C" fn scx_bpf_dsq_move_to_local___v2___k(queue: u64, _flags: u64) -> boo
 pub(crate) struct Iter {
     queue: u64,
     at: (u64, u64),
+    /// Twice the number of insertions before it began, which it does not go beyond; one more after its first step.
     begun: u64,
     slice: u64,
     vtime: u64,
@@ -341,7 +342,7 @@ extern "C" fn bpf_iter_scx_dsq_new(it: *mut Iter, queue: u64, _flags: u64) -> i3
         it.write(Iter {
             queue,
             at: (0, 0),
-            begun: 0,
+            begun: with(|s| s.queues.borrow().entered()) * 2,
             slice: u64::MAX,
             vtime: u64::MAX,
         })
@@ -354,12 +355,17 @@ extern "C" fn bpf_iter_scx_dsq_next(it: *mut Iter) -> *mut TaskStruct {
     // SAFETY: made by bpf_iter_scx_dsq_new()
     let it = unsafe { &mut *it };
     with(|s| {
-        let after = (it.begun != 0).then_some(it.at);
-        let found = s.queues.borrow().next(it.queue, after);
-        found.map_or(ptr::null_mut(), |(at, id)| {
-            (it.at, it.begun) = (at, 1);
-            s.tasks[id].pointer()
-        })
+        let queues = s.queues.borrow();
+        loop {
+            let after = (it.begun & 1 == 1).then_some(it.at);
+            let Some((at, id)) = queues.next(it.queue, after) else {
+                return ptr::null_mut();
+            };
+            (it.at, it.begun) = (at, it.begun | 1);
+            if at.1 <= it.begun / 2 {
+                return s.tasks[id].pointer();
+            }
+        }
     })
 }
 

@@ -150,6 +150,11 @@ impl Queues {
         Some(seat)
     }
 
+    /// Insertions so far, in all queues: what came later has a higher number in its seat.
+    pub fn entered(&self) -> u64 {
+        self.entered
+    }
+
     pub fn remove(&mut self, id: u64, seat: Seat) {
         if let Some(queue) = self.get_mut(id) {
             queue.remove(seat);

@@ -162,6 +162,7 @@ mod chaos;
 mod domain_servers;
 mod domains;
 mod kernel;
+mod leaves;
 mod moves;
 pub(crate) mod probe;
 mod reservations;

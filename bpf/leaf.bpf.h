@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * leaf.bpf.h - a domain's own tasks in the order of its policy, where that is SFQ, MTR-LS or WRR.
+ *
+ * Source: QLinux, section 2.1 (a leaf has a scheduler of its own, as any node has); Eclipse, section 4, whose members
+ * are processes. The policies are the same as among domains: policy/sfq.h, mtr.h, wrr.h.
+ *
+ * 1. Model. A task of such a domain is a member of its own-tasks node as a domain is one of its parent: its part is its
+ *    weight (nice) among those that are awake. A queue of sched_ext holds numbers, so the member's key is the
+ *    task's virtual time: a start tag, the stamp of its first token, or its turn.
+ *
+ * 2. Control. A task joins when it first waits under this policy (`leaf_epoch` tells), wakes up in tree_enter and is
+ *    charged in leaf_charge, both under tree_lock. Under MTR-LS one that wakes up before who runs takes the CPU at
+ *    once; the others' turns end with a slice.
+ */
+#ifndef APLOMB_LEAF_BPF_H
+#define APLOMB_LEAF_BPF_H
+
+#include "tree.bpf.h"
+
+/* Are @b's own tasks ordered as members are? Else by virtual time, or by arrival. */
+static __always_inline bool leaf_has_members(const struct branch *b)
+{
+	return b->policy == DOMAIN_SFQ || b->policy == DOMAIN_MTR || b->policy == DOMAIN_WRR;
+}
+
+/* What @t's thread is due of @b's own tasks' time beside those that are awake, ppm. */
+static __always_inline u64 leaf_ppm(const struct branch *b, const struct task_ctx *t)
+{
+	u64 sum = b->own_sum + (t->own_weight ? 0 : t->weight);
+
+	return sum > t->weight ? t->weight * PPM / sum : PPM;
+}
+
+/* The key of @t's thread: its virtual time. */
+static __always_inline u64 leaf_key(const struct branch *b, const struct task_ctx *t)
+{
+	switch (b->policy) {
+	case DOMAIN_MTR:
+		return mtr_key(&t->leaf.mtr);
+	case DOMAIN_WRR:
+		return t->leaf.wrr.turn;
+	default:
+		return t->leaf.sfq.start;
+	}
+}
+
+/* @t's thread sleeps, or is not one of that domain's any more. With tree_lock held, like all below. */
+static __always_inline void leaf_leave(struct task_ctx *t)
+{
+	struct branch *b = branch(t->leaf_slot);
+
+	if (b->leaf_epoch == t->leaf_epoch)
+		b->own_sum -= t->own_weight;
+	t->own_weight = 0;
+}
+
+/* @t's thread is to wait among the own tasks of domain @slot, or runs without having waited. */
+static __always_inline void leaf_enter(struct task_ctx *t, u32 slot, bool wake)
+{
+	struct branch *b = branch(slot);
+	bool new = t->leaf_slot != slot || t->leaf_epoch != b->leaf_epoch;
+
+	if (new) {
+		leaf_leave(t);
+		t->leaf_slot = slot;
+		t->leaf_epoch = b->leaf_epoch;
+	}
+	switch (b->policy) {
+	case DOMAIN_MTR:
+		if (new)
+			mtr_join(&t->leaf.mtr, &b->own_mtr, leaf_ppm(b, t));
+		break;
+	case DOMAIN_WRR:
+		if (new || wake)
+			wrr_wake(&t->leaf.wrr, &b->own_wrr, wrr_quantum(leaf_ppm(b, t)));
+		break;
+	case DOMAIN_SFQ:
+		if (new)
+			t->leaf.sfq.start = b->own_sfq.now;
+		sfq_wake(&t->leaf.sfq, &b->own_sfq);
+		break;
+	default:
+		break;
+	}
+	b->own_sum += t->weight - t->own_weight;
+	t->own_weight = t->weight;
+}
+
+/* What @ns move a task of @b's own, which has virtual time @key under an order without members. */
+static __always_inline u64 leaf_cost(const struct branch *b, u64 key, u64 ns, u32 weight)
+{
+	return b->policy == DOMAIN_FIFO ? key : key + fair_cost(ns, weight);
+}
+
+/* @t's thread, one of domain @slot's with virtual time @key, ran for @ns. Returns its new one. */
+VERIFIED_ONCE u64 leaf_charge(struct task_ctx *t __arg_nonnull, u32 slot, u64 ns, bool sleeps, u64 key)
+{
+	struct branch *b = branch(slot);
+	bool new = t->leaf_slot != slot || t->leaf_epoch != b->leaf_epoch;
+
+	bpf_spin_lock(&tree_lock);
+	if (new) /* it never waited here, or the policy is new: its key is another's */
+		leaf_enter(t, slot, true);
+	switch (b->policy) {
+	case DOMAIN_MTR:
+		mtr_resize(&t->leaf.mtr, leaf_ppm(b, t));
+		mtr_charge(&t->leaf.mtr, &b->own_mtr, ns);
+		break;
+	case DOMAIN_WRR:
+		wrr_charge(&t->leaf.wrr, &b->own_wrr, ns, wrr_quantum(leaf_ppm(b, t)));
+		break;
+	case DOMAIN_SFQ:
+		sfq_charge(&t->leaf.sfq, ns, t->weight);
+		if (sleeps)
+			sfq_sleep(&t->leaf.sfq, &b->own_sfq, nr_cpus == 1 && !b->waiting);
+		break;
+	default:
+		key = leaf_cost(b, new ? branch_start(b) : key, ns, t->weight);
+	}
+	if (sleeps)
+		leaf_leave(t);
+	if (leaf_has_members(b))
+		key = leaf_key(b, t);
+	bpf_spin_unlock(&tree_lock);
+	return key;
+}
+
+/* @t's thread, one of @b's own, begins to run. */
+static __always_inline void leaf_run(struct branch *b, const struct task_ctx *t)
+{
+	if (b->policy == DOMAIN_SFQ && t->leaf_epoch == b->leaf_epoch)
+		sfq_run(&t->leaf.sfq, &b->own_sfq);
+}
+
+#endif /* APLOMB_LEAF_BPF_H */
