@@ -14,8 +14,9 @@
  *
  *        in the heap --- nothing is left ---> [throttled] --- period begins, or time is given back ---> in the heap
  *
- *    Tasks that may run on some CPUs only wait in those CPUs' queues and claim nothing: what they ran is a debt, and who is
- *    there when their domain is throttled has one slice more.
+ *    Tasks that run without a choice of the tree's claim when they begin: those that may run on some CPUs only, and those
+ *    that a higher class of the kernel's had interrupted. If nothing is left they make way at once. What a reserved
+ *    task runs by right is no claim: it is a debt.
  *
  * 3. Where a task may be stopped. One that was preempted in the kernel may hold a lock there that others need, so it
  *    has to go on, at its domain's expense, until it returns to user mode. There a task work parks it: only

@@ -321,7 +321,7 @@ void OPS(aplomb_tick, struct task_struct *p)
 
 	if (c->left_out)
 		look_at_left_out(c);
-	if (reserved_on)
+	if (reserved_on || tree_on)
 		cpu_timer_tick(task_cpu(p));
 }
 

@@ -182,6 +182,23 @@ VERIFIED_ONCE int tree_return(u32 slot, u64 granted)
 	return 0;
 }
 
+/*
+ * A task of domain @slot, which has a cpu.max, goes on without having been chosen: a higher class of the kernel's had
+ * interrupted it, or it comes from a CPU's own queue. It claims its time now. 0: there is none.
+ */
+VERIFIED_ONCE u64 tree_resume(u32 slot)
+{
+	u64 now = bpf_ktime_get_ns(), granted;
+	u32 blocked = NO_LEAF;
+
+	bpf_spin_lock(&tree_lock);
+	granted = claim_time(slot, now, FAIR_SLICE_NS, &blocked);
+	bpf_spin_unlock(&tree_lock);
+	if (blocked != NO_LEAF)
+		limit_timer_start(blocked);
+	return granted;
+}
+
 /* @p, of some domain, begins to run on @cpu: on the time that dispatch has claimed, if it is whom dispatch meant. */
 VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -210,6 +227,12 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		c->rescued = 0;
 		c->limited = 1;
 		cpu_timer_start(cpu, bpf_ktime_get_ns(), RESCUE_SLICE_NS);
+	}
+	if (meant == NO_LEAF && branch(slot)->limited && t && !t->by_right && !c->limited) {
+		granted = tree_resume(slot);
+		meant = slot;
+		if (!granted)
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	if (!granted)
 		return 0;
