@@ -87,7 +87,7 @@ VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight)
 
 	if (up->depth >= MAX_DEPTH || bpf_map_pop_elem(&free_domains, &slot))
 		return 0;
-	slot &= MAX_DOMAINS - 1;
+	slot &= DOMAIN_SLOTS - 1;
 	if (scx_bpf_dsq_nr_queued(DSQ_DOMAIN(slot)) < 0 && scx_bpf_create_dsq(DSQ_DOMAIN(slot), -1)) {
 		bpf_map_push_elem(&free_domains, &slot, 0);
 		return 0;
@@ -132,11 +132,11 @@ static __always_inline s32 domains_init(void)
 	branches[0].cpu_weight = SHARE_WEIGHT;
 	members[1].weight = WEIGHT_OWN;
 	nr_domain_slots = 1;
-	bpf_for(i, 1, MAX_DOMAINS) {
-		u32 slot = PASSING - i; /* so that the lowest is taken first; the last is PASSING itself */
+	bpf_for(i, 0, MAX_DOMAINS + 1) {
+		u32 slot = MAX_DOMAINS - i; /* so that the lowest is taken first; 0 is the root's */
 		struct domain *d = bpf_map_lookup_elem(&domains, &slot);
 
-		if (!d || slot >= PASSING)
+		if (!d)
 			break;
 		bpf_timer_init(&d->timer, &domains, CLOCK_MONOTONIC);
 		bpf_timer_set_callback(&d->timer, limit_timer);
@@ -343,7 +343,7 @@ VERIFIED_ONCE int requeue(u32 slot)
 			if (!t)
 				continue;
 			bpf_spin_lock(&tree_lock);
-			leaf_enter(t, slot & (MAX_DOMAINS - 1), true);
+			leaf_enter(t, slot & (DOMAIN_SLOTS - 1), true);
 			key = leaf_has_members(b) ? leaf_key(b, t) : branch_start(b);
 			bpf_spin_unlock(&tree_lock);
 			scx_bpf_dsq_move_set_vtime(&it, key);

@@ -61,7 +61,8 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 
 	if (t) {
 		t->weight = fair_weight(p);
-		p->scx.dsq_vtime = leaf_charge(t, c->leaf & (MAX_DOMAINS - 1), ran, sleeps, p->scx.dsq_vtime);
+		p->scx.dsq_vtime =
+			leaf_charge(t, c->leaf & (DOMAIN_SLOTS - 1), ran, sleeps, p->scx.dsq_vtime);
 	} else {
 		p->scx.dsq_vtime += fair_cost(ran, fair_weight(p));
 	}

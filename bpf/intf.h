@@ -16,15 +16,15 @@
 #include "policy/wmr.h"
 
 enum limits {
-	MAX_CPUS = 1024,    /* possible CPUs; attach is refused above */
-	MAX_SPECS = 8192,   /* matchers; user space refuses the spec that does not fit */
-	MAX_SERVERS = 4096, /* interactive tasks at a time; one more stays best-effort (EV_LIMIT) */
-	COMM_LEN = 16,      /* TASK_COMM_LEN */
-	ARGS_SCANNED = 8,   /* arguments after argv[0] that a matcher may name */
-	ARG_BYTES = 256,    /* bytes of the argument area that are looked at */
-	CGROUP_BYTES = 128, /* bytes of the leaf cgroup's name that are looked at */
-	MAX_DOMAINS =
-		4096, /* slots, with the root's and PASSING's; tasks of one more are an ancestor's (EV_LIMIT) */
+	MAX_CPUS = 1024,      /* possible CPUs; attach is refused above */
+	MAX_SPECS = 8192,     /* matchers; user space refuses the spec that does not fit */
+	MAX_SERVERS = 4096,   /* interactive tasks at a time; one more stays best-effort (EV_LIMIT) */
+	COMM_LEN = 16,        /* TASK_COMM_LEN */
+	ARGS_SCANNED = 8,     /* arguments after argv[0] that a matcher may name */
+	ARG_BYTES = 256,      /* bytes of the argument area that are looked at */
+	CGROUP_BYTES = 128,   /* bytes of the leaf cgroup's name that are looked at */
+	MAX_DOMAINS = 4096,   /* beside the root; tasks of one more are its ancestor's (EV_LIMIT) */
+	DOMAIN_SLOTS = 8192,  /* of the kernel side's tables: a power of two above MAX_DOMAINS + 2 */
 	MAX_DEPTH = 16,       /* levels below the root; tasks deeper are those of the ancestor there */
 	EVENT_BYTES = 1 << 20 /* ring buffer; when full, events are dropped and counted (EV_LOST) */
 };

@@ -31,7 +31,7 @@
 #include "tree.bpf.h"
 
 /* Those that pass through a throttled domain's limit up to user mode. The last slot, never a cgroup's. */
-#define PASSING (MAX_DOMAINS - 1)
+#define PASSING (DOMAIN_SLOTS - 1)
 /* With less than this left, ns, a domain that was throttled stays so until its next period. */
 #define LEAST_GRANT_NS (20 * NSEC_PER_USEC)
 
@@ -42,7 +42,7 @@ struct domain {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_DOMAINS);
+	__uint(max_entries, MAX_DOMAINS + 1);
 	__type(key, u32);
 	__type(value, struct domain);
 } domains SEC(".maps");

@@ -37,12 +37,12 @@ VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wa
 	if (t->queued)
 		leave(t->queued - 1);
 	if (leaf_has_members(branch(leaf)))
-		leaf_enter(t, leaf & (MAX_DOMAINS - 1), wake);
+		leaf_enter(t, leaf & (DOMAIN_SLOTS - 1), wake);
 	enter(leaf, wake, running);
 	t->queued = leaf + 1;
 	if (!t->waits_since)
 		t->waits_since = now | 1; /* 0 is none */
-	if (wake && running < MAX_DOMAINS)
+	if (wake && running < DOMAIN_SLOTS)
 		before = goes_before(leaf, running);
 	bpf_spin_unlock(&tree_lock);
 	return before;
@@ -62,7 +62,7 @@ static __always_inline void domain_join(struct task_struct *p, struct task_ctx *
 /* In which domain's queue @p waits: its own, or PASSING while it may not be stopped (limit.bpf.h 3). */
 static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
 {
-	u32 slot = t->domain & (MAX_DOMAINS - 1);
+	u32 slot = t->domain & (DOMAIN_SLOTS - 1);
 
 	if (branch(slot)->limited && !t->parked && path_throttled(slot) && park_later(p))
 		return PASSING;
@@ -143,7 +143,7 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 slot = c->leaf & (MAX_DOMAINS - 1);
+	u32 slot = c->leaf & (DOMAIN_SLOTS - 1);
 	u64 now = branch(slot)->limited ? bpf_ktime_get_ns() : 0;
 	u32 blocked = NO_LEAF;
 
@@ -204,7 +204,7 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct task_ctx *t = task_ctx(p);
-	u32 slot = t ? t->domain & (MAX_DOMAINS - 1) : 0, meant = c->next_leaf;
+	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : 0, meant = c->next_leaf;
 	u64 granted = c->next_granted;
 
 	if (meant == NO_LEAF)
@@ -231,8 +231,16 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 	if (meant == NO_LEAF && branch(slot)->limited && t && !t->by_right && !c->limited) {
 		granted = tree_resume(slot);
 		meant = slot;
-		if (!granted)
+		/*
+		 * Not twice in a row: the kernel puts a task that exits, or may not migrate, back at the head of the CPU's
+		 * line without asking us, and the CPU would do nothing else.
+		 */
+		if (!granted && c->refused != p->pid) {
+			c->refused = p->pid;
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		} else {
+			c->refused = 0;
+		}
 	}
 	if (!granted)
 		return 0;
@@ -305,7 +313,7 @@ VERIFIED_ONCE int tree_claim(u32 cpu)
 
 	bpf_spin_lock(&tree_lock);
 	leaf = choose();
-	if (leaf < MAX_DOMAINS) {
+	if (leaf < DOMAIN_SLOTS) {
 		if (branch(leaf)->limited)
 			claimed = claim_time(leaf, now, FAIR_SLICE_NS, &blocked);
 		if (claimed) {
@@ -332,7 +340,7 @@ static __noinline u32 tree_try(u32 cpu, struct cpu_ctx *c, struct task_struct *p
 	bool limited;
 	s32 taken;
 
-	if (leaf >= MAX_DOMAINS)
+	if (leaf >= DOMAIN_SLOTS)
 		return FAIR_NONE;
 	if (!granted)
 		return TRY_AGAIN;
@@ -371,7 +379,7 @@ VERIFIED_ONCE int tree_restore(u32 cpu)
 	c->nr_failed = 0;
 	bpf_spin_lock(&tree_lock);
 	bpf_for(k, 0, n)
-		enter(c->failed[k & (TREE_TRIES - 1)] & (MAX_DOMAINS - 1), false, NO_LEAF);
+		enter(c->failed[k & (TREE_TRIES - 1)] & (DOMAIN_SLOTS - 1), false, NO_LEAF);
 	bpf_spin_unlock(&tree_lock);
 	return 0;
 }

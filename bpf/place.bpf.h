@@ -29,7 +29,7 @@ static __always_inline u32 domain_of_task(struct task_struct *p)
 {
 	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
 
-	return t ? t->domain & (MAX_DOMAINS - 1) : 0;
+	return t ? t->domain & (DOMAIN_SLOTS - 1) : 0;
 }
 
 /* The virtual time of the queue that @p belongs to. */

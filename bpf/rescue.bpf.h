@@ -58,7 +58,7 @@ static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 	u32 i, used = nr_domain_slots;
 
 	bpf_for(i, 0, used + 1) {
-		u32 slot = i < used ? i & (MAX_DOMAINS - 1) : PASSING;
+		u32 slot = i < used ? i & (DOMAIN_SLOTS - 1) : PASSING;
 		struct branch *b = branch(slot);
 		u32 turns = b->turns;
 

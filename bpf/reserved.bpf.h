@@ -428,7 +428,7 @@ static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_stru
 		t->by_right = RIGHT_NONE;
 		scx_bpf_dsq_move_set_slice(it, FAIR_SLICE_NS);
 		if (tree_on && !pinned(p)) {
-			u32 leaf = t->domain & (MAX_DOMAINS - 1);
+			u32 leaf = t->domain & (DOMAIN_SLOTS - 1);
 
 			tree_enter(t, leaf, false, NO_LEAF);
 			scx_bpf_dsq_move_set_vtime(it,

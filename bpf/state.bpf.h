@@ -227,6 +227,7 @@ struct cpu_ctx {
 	u32 limited;    /* it runs on time that its domain's cpu.max granted: */
 	u64 granted;    /* so much, ns */
 	u64 leaf_key;   /* of the running task, in a domain under MTR-LS (leaf.bpf.h) */
+	s32 refused;    /* thread that was told to make way, as its cpu.max was used up */
 	u32 passing;    /* it waited in PASSING's queue */
 	u32 rescued;    /* dispatch has just sent one from DSQ_RESCUE */
 	u32 next_leaf;  /* for what dispatch has just sent: the same */

@@ -53,7 +53,7 @@
 /* Members: 2 * slot is a domain in its parent, 2 * slot + 1 its own tasks in itself. 0, the root in none, is none. */
 #define MEMBER_OF(slot) (2 * (slot))
 #define MEMBER_OWN(slot) (2 * (slot) + 1)
-_Static_assert(HEAP_SIZE == 2 * MAX_DOMAINS, "two members for each domain");
+_Static_assert(HEAP_SIZE == 2 * DOMAIN_SLOTS, "two members for each domain");
 
 struct member {
 	struct sfq_member sfq;
@@ -107,7 +107,7 @@ struct branch {
 struct bpf_spin_lock tree_lock SEC(".data.tree") __hidden __attribute__((aligned(8)));
 struct heap_node tree_nodes[HEAP_SIZE] SEC(".bss.nodes") __hidden;
 struct member members[HEAP_SIZE] SEC(".bss.members") __hidden;
-struct branch branches[MAX_DOMAINS] SEC(".bss.branches") __hidden;
+struct branch branches[DOMAIN_SLOTS] SEC(".bss.branches") __hidden;
 
 /* 0: there is no domain but the root, and every path skips the tree. It stays 1 until the scheduler goes. */
 u32 tree_on;
@@ -121,7 +121,7 @@ u32 nr_domain_slots; /* highest slot ever used + 1 */
 
 static __always_inline struct branch *branch(u32 slot)
 {
-	return &branches[slot & (MAX_DOMAINS - 1)];
+	return &branches[slot & (DOMAIN_SLOTS - 1)];
 }
 
 static __always_inline struct member *member(u32 i)
@@ -296,7 +296,7 @@ static __noinline void sink(u32 slot)
 	}
 }
 
-#define NO_LEAF MAX_DOMAINS
+#define NO_LEAF DOMAIN_SLOTS
 
 /* A task of domain @slot waits. */
 static __always_inline void enter(u32 slot, bool wake, u32 running)

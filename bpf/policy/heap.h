@@ -15,7 +15,7 @@
  *    right. So the way to the nearest missing child is always the right one (the right spine), and a node of rank r
  *    has all of its first r levels:
  *
- *        n >= 2^r - 1,    so a right spine is log2(n + 1) nodes at most: 13 of HEAP_SIZE - 1
+ *        n >= 2^r - 1,    so a right spine is log2(n + 1) nodes at most: 14 of HEAP_SIZE - 1
  *
  *    while ways to the left may be as long as n: nothing here ever walks down to the left.
  *
@@ -23,9 +23,9 @@
  *    children exchanged where the right one has become the higher. Insert: merge with a heap of one. Remove: merge the
  *    two children into its place, and mend ranks upwards.
  *
- *    That way up stops where a rank stays as it is, after 14 steps at most though the root may be thousands away: a
+ *    That way up stops where a rank stays as it is, after 15 steps at most though the root may be thousands away: a
  *    rank changes only if the child that changed is the lower one, and is then one more than that child's (if ranks
- *    fall, now; if they rise, before). So ranks along the way grow by one each step, and 13 is the highest.
+ *    fall, now; if they rise, before). So ranks along the way grow by one each step, and 14 is the highest.
  *
  * No recursion and no loop without a bound; an index is masked wherever it is used, so that the verifier knows that it
  * is inside. A broken heap (it cannot be) would thus be a wrong choice, not a wrong address.
@@ -36,9 +36,9 @@
 #include "types.h"
 
 /* Nodes of the array, a power of two. Index 0 means none: it stays all zeros, and is never inserted. */
-#define HEAP_SIZE 8192
-/* Above the highest rank, log2(HEAP_SIZE) = 13, by one: a loop along a right spine that also sees its end. */
-#define HEAP_RANKS 14
+#define HEAP_SIZE 16384
+/* Above the highest rank, log2(HEAP_SIZE) = 14, by one: a loop along a right spine that also sees its end. */
+#define HEAP_RANKS 15
 
 struct heap_node {
 	u64 key;             /* compared by time_before(): all of a heap within 2^63 */

@@ -1,7 +1,7 @@
 //! `heap.h`: leftist heaps whose nodes are linked by index, any number of them in one array.
 
 /// Nodes of the array, of which 0 means none (`HEAP_SIZE`).
-pub const SIZE: usize = 8192;
+pub const SIZE: usize = 16384;
 
 /// A node (`struct heap_node`).
 #[repr(C)]

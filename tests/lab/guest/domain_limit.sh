@@ -1,6 +1,6 @@
 # Part of domain_faults.sh: as many domains as there are places, and one more.
-least=${DOMAINS:-4094} # that many below the root, at least
-most=4096
+most=$((4096 + 1 - alone)) # "alone" counts those before, with the root, which needs no place
+least=$most
 
 groups=64
 fill() { # makes domains until one finds no place: count of those that did, below the root

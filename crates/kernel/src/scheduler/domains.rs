@@ -22,7 +22,7 @@ impl Scheduler {
         // SAFETY: a valid place that the kernel writes, whole words.
         let used = unsafe { std::ptr::read_volatile(&raw const bss.nr_domain_slots) };
         let mut domains = Vec::new();
-        for slot in 0..used.min(limits::MAX_DOMAINS) {
+        for slot in 0..used.min(limits::MAX_DOMAINS + 1) {
             let value = self
                 .skel
                 .maps
