@@ -153,33 +153,6 @@ ran_of() { for pid in $hogs_of_leaf; do cut -d' ' -f1 "/proc/$pid/schedstat"; do
 for policy in sfq mtr fair sfq default; do
 	a domain set /leaf policy=$policy > $out/set.txt 2>&1
 	sleep 2
-	mapfile -t before < <(ran_of)
-	sleep 4
-	least=$(ran_of | { i=0; while read -r ran; do echo $(((ran - before[i++]) / 1000)); done; } | sort -n | head -n 1)
-	check "all-run-under-$policy" "the least of 4 had $least of 1000000 us; $(cat $out/set.txt)" \
-		within 850000 "$least" 1050000
-done
-end_all
-gone leaf
-
-say "threads under a policy"
-domain_of leaf
-a domain set /leaf policy=mtr > $out/set.txt 2>&1
-in_domain leaf $hogs 4
-late_of() { # of 300 jobs that need 0.6 ms in each 4, the number that was not done in time
-	chrt -o 0 sh -c 'echo $$ > "$0/cgroup.procs"; exec /job/guest-programs/periodic 600 4000 300' $cg/leaf |
-		sed -n 's/^missed=\([0-9]*\) .*/\1/p'
-}
-late=$(late_of)
-check a-sleeper-under-mtr "$late of 300 late" within 0 "$late" 15
-a domain set /leaf policy=wrr > $out/set.txt 2>&1
-late=$(late_of)
-check a-sleeper-under-wrr "$late of 300 late" within 150 "$late" 300
-hogs_of_leaf=$(pgrep -P "$(head -n 1 $cg/leaf/cgroup.procs)")
-ran_of() { for pid in $hogs_of_leaf; do cut -d' ' -f1 "/proc/$pid/schedstat"; done; }
-for policy in sfq mtr fair sfq default; do
-	a domain set /leaf policy=$policy > $out/set.txt 2>&1
-	sleep 2
 	before=($(ran_of))
 	sleep 4
 	least=$(ran_of | { i=0; while read -r ran; do echo $(((ran - before[i++]) / 1000)); done; } | sort -n | head -n 1)
