@@ -153,7 +153,7 @@ ran_of() { for pid in $hogs_of_leaf; do cut -d' ' -f1 "/proc/$pid/schedstat"; do
 for policy in sfq mtr fair sfq default; do
 	a domain set /leaf policy=$policy > $out/set.txt 2>&1
 	sleep 2
-	before=($(ran_of))
+	mapfile -t before < <(ran_of)
 	sleep 4
 	least=$(ran_of | { i=0; while read -r ran; do echo $(((ran - before[i++]) / 1000)); done; } | sort -n | head -n 1)
 	check "all-run-under-$policy" "the least of 4 had $least of 1000000 us; $(cat $out/set.txt)" \
