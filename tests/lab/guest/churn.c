@@ -13,7 +13,10 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-enum { DEPTH = 4, WIDTH = 3 };
+enum {
+	DEPTH = 4,
+	WIDTH = 3
+};
 
 static const char *top;
 static char home[PATH_MAX];
@@ -40,7 +43,8 @@ static const char *somewhere(void)
 	char *at = place[turn ^= 1];
 	int n = snprintf(at, PATH_MAX, "%s", top);
 
-	for (int level = 0; level < DEPTH && (!level || rand() % 2); level++) /* most are not deep: those are there */
+	for (int level = 0; level < DEPTH && (!level || rand() % 2);
+	     level++) /* most are not deep: those are there */
 		n += snprintf(at + n, PATH_MAX - n, "/%c", 'a' + rand() % WIDTH);
 	return rand() % 6 ? at : home;
 }
@@ -81,9 +85,11 @@ static int attribute(const char *at)
 	return !setxattr(at, "trusted.aplomb.policy", text, strlen(text), 0);
 }
 
-static const char *const actions[] = { "make",  "remove", "controller", "weight", "max",  "unlimited",
-				       "idle",  "some",   "all",        "attribute", "empty" };
-enum { NR_ACTIONS = sizeof(actions) / sizeof(*actions) };
+static const char *const actions[] = { "make", "remove", "controller", "weight",    "max",  "unlimited",
+				       "idle", "some",   "all",        "attribute", "empty" };
+enum {
+	NR_ACTIONS = sizeof(actions) / sizeof(*actions)
+};
 
 static int act(int action)
 {

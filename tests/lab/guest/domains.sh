@@ -147,7 +147,7 @@ late=$(late_of)
 check a-sleeper-under-mtr "$late of 300 late" within 0 "$late" 15
 a domain set /leaf policy=wrr > $out/set.txt 2>&1
 late=$(late_of)
-check a-sleeper-under-wrr "$late of 300 late" within 150 "$late" 300
+check a-sleeper-under-wrr "$late of 300 late" within 150 "$late" 310
 hogs_of_leaf=$(pgrep -P "$(head -n 1 $cg/leaf/cgroup.procs)")
 ran_of() { for pid in $hogs_of_leaf; do cut -d' ' -f1 "/proc/$pid/schedstat"; done; }
 for policy in sfq mtr fair sfq default; do

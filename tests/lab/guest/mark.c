@@ -11,8 +11,8 @@ int main(int count, char **words)
 
 	if (count < 3)
 		return 2;
-	if (count > 3 ? setxattr(words[1], words[2], words[3], strlen(words[3]), 0) < 0 :
-			getxattr(words[1], words[2], value, sizeof(value) - 1) < 0) {
+	if (count > 3 ? setxattr(words[1], words[2], words[3], strlen(words[3]), 0) < 0
+		      : getxattr(words[1], words[2], value, sizeof(value) - 1) < 0) {
 		int error = errno;
 
 		perror(words[2]);
