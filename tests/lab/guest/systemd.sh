@@ -80,7 +80,7 @@ bg /job/aplomb run --cpu 5ms/100ms -- $bin/plain
 plain=$!
 check run-is-admitted "" until_true 10 is_admitted $plain
 in_own_scope() { grep -q '^0::/aplomb-.*\.scope$' "/proc/$plain/cgroup"; }
-check run-has-a-scope "$(pid_in $plain)" in_own_scope
+check run-has-a-scope "$(pid_in $plain)" until_true 10 in_own_scope
 ok ephemeral-runs domain run --ephemeral short -- true
 short_gone() { [ ! -d $cg/short.slice ]; }
 check ephemeral-goes "the daemon asks systemd: $(journalctl -u aplomb --no-pager -n 3)" until_true 10 short_gone
