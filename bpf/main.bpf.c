@@ -18,7 +18,7 @@
 #include "budget.bpf.h"
 #include "hotplug.bpf.h"
 #include "reserve.bpf.h"
-#include "domain.bpf.h"
+#include "domain_set.bpf.h"
 #include "rescue.bpf.h"
 
 char _license[] SEC("license") = "GPL";
