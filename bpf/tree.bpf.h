@@ -168,10 +168,14 @@ static __always_inline u32 member_weight(const struct branch *b, u32 i)
 			    awake_sum(b, i));
 }
 
+/*
+ * Its share of @b for MTR-LS and WRR: among all members, awake or not. A share that grew whenever another slept would
+ * break MTR-LS's bounds (mtr.h 5, its end): beside 20 that sleep for 5 ms now and then a sleeper waited for 250 ms.
+ */
 static __always_inline u32 member_ppm(const struct branch *b, u32 i)
 {
 	return share_ppm(member(i)->reserved_ppm, b->reserved_sum, branch_ppm(b), own_weight(b, i),
-			 awake_sum(b, i));
+			 b->weight_sum);
 }
 
 /* --- the policies, side by side (called with tree_lock held, like all below) ---------------------------- */
