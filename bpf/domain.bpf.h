@@ -216,16 +216,16 @@ void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
 	bpf_map_delete_elem(&domain_of, &id);
 	if (!slot || b->cgid != id)
 		return;
-	if (b->server)
-		domain_unserve(slot);
 	up = branch(b->parent);
 	bpf_spin_lock(&tree_lock);
 	up->children--;
 	up->weight_sum -= member(MEMBER_OF(slot))->weight;
 	up->reserved_sum -= member(MEMBER_OF(slot))->reserved_ppm;
-	b->state = DOMAIN_GONE;
 	b->cgid = 0;
 	bpf_spin_unlock(&tree_lock);
+	if (b->server)
+		domain_unserve(slot);
+	b->state = DOMAIN_GONE;
 	domain_bury(slot); /* or by rescue.bpf.h, later */
 }
 

@@ -18,7 +18,7 @@
  *
  *       set cpu=C/T ---> domain_serve ---> [promised, on one CPU or split] ---> domain_unserve <--- cpu=none, rmdir
  *                              |                                                      |
- *                              +-- does not fit: -ENOSPC, as it was before             +--- its threads draw on nobody's
+ *                              +-- does not fit: -E2BIG, as it was before              +--- its threads draw on nobody's
  */
 #ifndef APLOMB_DOMAIN_SERVER_BPF_H
 #define APLOMB_DOMAIN_SERVER_BPF_H
@@ -28,7 +28,7 @@
 /* Domains that have a server: 0 spares each enqueue the question. */
 u32 domain_servers;
 
-/* Those below domain @slot that have no server of their own draw on its, or if it has none on its parent's. */
+/* Who draws on whose: a domain without a server on that of the nearest above it that has one. */
 VERIFIED_ONCE int domain_pass_on(void)
 {
 	u32 i, used = nr_domain_slots;
@@ -50,10 +50,9 @@ VERIFIED_ONCE int domain_pass_on(void)
 /* Domain @slot gives its server back. Its threads find that out when they are queued. */
 VERIFIED_ONCE int domain_unserve(u32 slot)
 {
-	struct branch *b = branch(slot);
-	struct server *s = server_at(b->server);
+	/* taken once: its cgroup may go while the daemon changes it */
+	struct server *s = server_at(__sync_lock_test_and_set(&branch(slot)->server, 0));
 
-	b->server = 0;
 	if (!s)
 		return 0;
 	__sync_fetch_and_sub(&domain_servers, 1);
@@ -61,7 +60,7 @@ VERIFIED_ONCE int domain_unserve(u32 slot)
 	return server_release(s->info.slot, s->info.generation, 0);
 }
 
-/* A server of @runtime every @period for domain @slot, which has none. 0; -ENOSPC: no slot, or no room on the CPUs. */
+/* A server of @runtime every @period for domain @slot, which has none. 0; -EMFILE: no slot; -E2BIG: no CPU can promise it. */
 VERIFIED_ONCE int domain_serve(u32 slot, u64 runtime, u64 period)
 {
 	struct spec spec = { .runtime_ns = runtime,
@@ -71,10 +70,10 @@ VERIFIED_ONCE int domain_serve(u32 slot, u64 runtime, u64 period)
 	u32 taken = 0;
 
 	if (bpf_map_pop_elem(&free_slots, &taken))
-		return -ENOSPC;
+		return -EMFILE;
 	s = server_at(taken);
 	if (!s)
-		return -ENOSPC;
+		return -EMFILE;
 	server_reset(s, taken, &spec, 0);
 	s->info.threads = 1;
 	s->before.period = 0;
@@ -83,7 +82,7 @@ VERIFIED_ONCE int domain_serve(u32 slot, u64 runtime, u64 period)
 	governor_wake();
 	if (!governor_guarantee(taken, NULL, false)) {
 		server_release(taken, s->info.generation, 0);
-		return -ENOSPC;
+		return -E2BIG;
 	}
 	branch(slot)->server = taken;
 	__sync_fetch_and_add(&domain_servers, 1);

@@ -88,7 +88,7 @@ VERIFIED_ONCE int requeue(u32 slot)
 }
 
 /* @told: what others have reserved beside it, and the most that may be, ppm. */
-static __always_inline s32 set_fraction(u32 slot, u32 ppm, u32 told[2])
+static __always_inline s32 set_fraction(u32 slot, u64 id, u32 ppm, u32 told[2])
 {
 	struct member *m = member(MEMBER_OF(slot));
 	struct branch *b = branch(slot), *up = branch(b->parent);
@@ -98,7 +98,9 @@ static __always_inline s32 set_fraction(u32 slot, u32 ppm, u32 told[2])
 	bpf_spin_lock(&tree_lock);
 	taken = up->reserved_sum - m->reserved_ppm;
 	limit = b->depth == 1 ? SHARE_LIMIT_PPM : member(MEMBER_OF(b->parent))->reserved_ppm;
-	if (ppm && !share_fits(taken, ppm, limit)) {
+	if (b->cgid != id) { /* it has just gone */
+		err = -ENOENT;
+	} else if (ppm && !share_fits(taken, ppm, limit)) {
 		err = -ENOSPC;
 	} else if (ppm < b->reserved_sum) { /* what is below it has been promised more */
 		err = -EINVAL;
@@ -117,18 +119,26 @@ static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 i
 {
 	u32 before = member(MEMBER_OF(slot))->reserved_ppm, unused[2] = {};
 	struct branch *b = branch(slot);
-	s32 err = set_fraction(slot, ppm, told);
+	u64 id = b->cgid;
+	s32 err = set_fraction(slot, id, ppm, told);
 
 	if (err)
 		return err;
 	if (b->server)
 		domain_unserve(slot);
-	if (interval && domain_serve(slot, runtime, interval)) { /* all as it was: there was room for that */
-		set_fraction(slot, before, unused);
+	if (interval)
+		err = domain_serve(slot, runtime, interval);
+	if (err) { /* all as it was: there was room for that */
+		set_fraction(slot, id, before, unused);
 		if (b->interval_ns)
 			domain_serve(slot, b->runtime_ns, b->interval_ns);
-		return -E2BIG;
 	}
+	if (b->cgid != id) { /* its cgroup went meanwhile (aplomb_cgroup_exit) */
+		domain_unserve(slot);
+		return -ENOENT;
+	}
+	if (err)
+		return err;
 	b->runtime_ns = interval ? runtime : 0;
 	b->interval_ns = interval;
 	return 0;

@@ -169,7 +169,8 @@ struct domain_args {
 	u32 change;       /* enum domain_change, one of them */
 	u32 policy;       /* enum domain_policy */
 	u32 reserved_ppm; /* 0: none */
-	s32 result; /* 0; -ENOENT: no such domain; -EINVAL; -ENOSPC: see below; -E2BIG: no CPU can promise it */
+	s32 result; /* 0; -ENOENT: no such domain; -EINVAL; -ENOSPC: see below; -E2BIG: no CPU can promise it;
+			     -EMFILE: all MAX_SERVERS are taken */
 	u32 taken_ppm; /* answer: reserved by others beside it */
 	u32 limit_ppm; /* answer: the most that may be reserved there */
 };

@@ -55,7 +55,7 @@ struct bpf_task_work {
 #define SETTING const volatile
 /*
  * A function that the verifier looks at once, by itself, not anew at each call on each way to it: without these a start
- * takes three times as long. So its arguments are numbers, our own structs (without a lock or a timer in them: for a
+ * takes twice as long. So its arguments are numbers, our own structs (without a lock or a timer in them: for a
  * server its slot) and trusted tasks, and it finds out anew what its caller knew. Not to be called with a lock held.
  */
 #define VERIFIED_ONCE __attribute__((noinline))
@@ -84,6 +84,7 @@ enum {
 	ESRCH = 3,
 	E2BIG = 7,
 	EINVAL = 22,
+	EMFILE = 24,
 	ENOSPC = 28,
 	PF_EXITING = 0x00000004,
 	PF_KTHREAD = 0x00200000,

@@ -113,7 +113,7 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_if_any(p);
 
-	if (t && tree_on)
+	if (t && domain_servers)
 		domain_draw(t);
 	if (t && reserved_enqueue(p, t, enq_flags))
 		return;

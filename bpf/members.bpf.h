@@ -232,8 +232,8 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		granted = tree_resume(slot);
 		meant = slot;
 		/*
-		 * Not twice in a row: the kernel puts a task that exits, or may not migrate, back at the head of the CPU's
-		 * line without asking us, and the CPU would do nothing else.
+		 * Not twice in a row: the kernel puts a task that exits, or may not migrate, back into the CPU's local queue
+		 * without asking us, and the CPU would do nothing else.
 		 */
 		if (!granted && c->refused != p->pid) {
 			c->refused = p->pid;

@@ -180,8 +180,8 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted, struct task
 
 	if (!old || t->window_ns || is_domains(old))
 		old = NULL;
-	barrier_var(
-		old); /* or clang splits it into a flag and a pointer, which verifiers before 7.0 take for two matters */
+	/* else clang splits it into a flag and a pointer, which verifiers before 7.0 take for two matters */
+	barrier_var(old);
 	if (old)
 		runs_on_old = runs && c->slot == t->slot && c->generation == t->generation;
 	if ((parent || table_is_crowded()) && !governor_fits(p, bw, &load)) {

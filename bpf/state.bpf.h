@@ -329,7 +329,7 @@ static __always_inline bool is_domains(const struct server *s)
 	return s->info.spec.flags & SPEC_DOMAIN;
 }
 
-/* Is the thread one of an interactive program, or of one in its first 1 ms of such a program's child? */
+/* Has its program a server, or the program that forked it, while it is in its first 1 ms? */
 static __always_inline bool is_interactive(const struct task_ctx *t)
 {
 	struct server *s = server_of(t);

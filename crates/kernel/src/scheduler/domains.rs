@@ -57,6 +57,7 @@ impl Scheduler {
                 taken_ppm: args.taken_ppm,
                 limit_ppm: args.limit_ppm,
             }),
+            libc::EMFILE => Err(KernelError::Full(limits::MAX_SERVERS)),
             libc::E2BIG => Err(KernelError::DomainUnpromised),
             _ => Err(KernelError::Invalid),
         }
