@@ -11,6 +11,7 @@ from experiments.framework.containers import JUDGED_FROM, is_sleeper, limited, t
 from experiments.framework.domains import Domain, asked, divide, loops, points_off, read_samples, received, step_words, windows
 from experiments.framework.reservation_domains import beside_onoffs, lines
 from experiments.framework.schedulers import ROOT
+from experiments.tests.workloads import WithWorkloads
 
 
 class Arithmetic(unittest.TestCase):
@@ -127,20 +128,8 @@ class Samples(unittest.TestCase):
 
 
 @unittest.skipUnless(shutil.which("gcc") or shutil.which("cc"), "no compiler")
-class Programs(unittest.TestCase):
+class Programs(WithWorkloads):
     """The sampler needs no cgroup: any folder with cgroup.procs will do."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        subprocess.run(["make", "-s", "-C", ROOT / "experiments" / "workloads", f"OUT={cls.folder.name}"], check=True)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    def path(self, name):
-        return Path(self.folder.name) / name
 
     def test_sampler_reads_clocks_and_counters(self):
         progress = self.path("progress")

@@ -2,31 +2,18 @@
 import json
 import struct
 import subprocess
-import tempfile
 import time
 import unittest
 from pathlib import Path
 
-from experiments.framework.schedulers import ROOT
+from experiments.tests.workloads import WithWorkloads
 
 
 def children(pid):
     return [int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
 
 
-class Workloads(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        subprocess.run(["make", "-s", "-C", ROOT / "experiments" / "workloads", f"OUT={cls.folder.name}"], check=True)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.folder.cleanup()
-
-    def path(self, name):
-        return Path(self.folder.name) / name
-
+class Workloads(WithWorkloads):
     def output(self, name, *words):
         done = subprocess.run([self.path(name), *map(str, words)], capture_output=True, text=True, timeout=60, check=True)
         return json.loads(done.stdout)

@@ -7,7 +7,7 @@ use super::cgroups::{machine, start_in};
 use super::domains::{domain, had, hogs, near};
 use super::{reserve, MS, SEC};
 use crate::workload::{Jobs, Periodic};
-use crate::{CgroupError, CgroupId, DomainChange, Simulation, TaskId, ROOT};
+use crate::{CgroupError, CgroupId, Change, DomainChange, Simulation, TaskId, ROOT};
 
 const E2BIG: i32 = 7;
 const ENOSPC: i32 = 28;
@@ -166,4 +166,25 @@ fn a_programs_own_goes_first() {
     sim.run_until(10 * SEC);
     assert_eq!(missed(&sim, &jobs), 0);
     near(had(&sim, &plain, 10 * SEC), 100_000, 12_000);
+}
+
+/// Its CPU leaves: the server moves to one that is there, by the governor's next looks.
+#[test]
+fn it_follows_when_its_cpu_leaves() {
+    let mut sim = machine(2);
+    let a = domain(&mut sim, ROOT, "a", 1);
+    let b = domain(&mut sim, ROOT, "b", 10_000);
+    reservation(&mut sim, a, 10, 50).unwrap();
+    hogs(&mut sim, b, 6);
+    for cpu in [0, 1] {
+        assert!(sim.change(Change::Offline(cpu)));
+        sim.run_until(sim.now() + 5 * SEC);
+        let (_, jobs) = periodic(&mut sim, a, 9_600, 50);
+        sim.run_until(sim.now() + 3 * SEC);
+        assert_eq!(missed(&sim, &jobs), 0, "without CPU {cpu}");
+        assert!(sim.change(Change::Online(cpu)));
+        let tasks = sim.tasks();
+        assert!(sim.change(Change::Kill(tasks - 1)));
+        sim.run_until(sim.now() + SEC);
+    }
 }
