@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use aplomb_domain::{DomainError, DomainPath, Marks, Reservation, Tree};
 use aplomb_kernel::{Domain, DomainChange, Event, Kernel, KernelError};
 
-use super::state::monotonic_ns;
+use super::state::{code_of, monotonic_ns};
 use crate::config::WantedDomain;
 use crate::domains::with_manager;
 use crate::protocol::{Code, DomainLine, DomainTable, Refusal};
@@ -395,16 +395,8 @@ impl Domains {
             KernelError::NoDomain(_) => Why::Unknown(format!(
                 "{path} is no domain of the kernel side: it has no CPU controller, or is beyond a limit"
             )),
-            KernelError::DomainFull { .. } => Why::Refused {
-                code: Code::Limit,
-                message: format!("{path}: {e}"),
-            },
-            KernelError::Invalid => Why::Refused {
-                code: Code::Invalid,
-                message: format!("{path}: {e}"),
-            },
             e => Why::Refused {
-                code: Code::Failed,
+                code: code_of(&e),
                 message: format!("{path}: {e}"),
             },
         });

@@ -375,12 +375,18 @@ fn root(peer: Peer, what: &str) -> Result<(), Refusal> {
 }
 
 fn failed(error: KernelError) -> Refusal {
-    let code = match error {
-        KernelError::Full(_) | KernelError::DomainFull { .. } => Code::Limit,
+    Refusal::new(code_of(&error), error.to_string())
+}
+
+/// What kind of refusal an error of the kernel side is.
+pub(super) fn code_of(error: &KernelError) -> Code {
+    match error {
+        KernelError::Full(_) | KernelError::DomainFull { .. } | KernelError::DomainUnpromised => {
+            Code::Limit
+        }
         KernelError::Invalid => Code::Invalid,
         _ => Code::Failed,
-    };
-    Refusal::new(code, error.to_string())
+    }
 }
 
 /// CLOCK_MONOTONIC now, ns.

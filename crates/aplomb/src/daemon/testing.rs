@@ -38,6 +38,8 @@ pub struct Seen {
     pub domain_changes: Vec<(u64, DomainChange)>,
     /// A fraction above this is refused.
     pub room_ppm: Option<u32>,
+    /// No CPU can promise a domain anything.
+    pub no_promise: bool,
 }
 
 /// A kernel side that only notes what is asked of it.
@@ -126,6 +128,9 @@ impl Kernel for Fake {
                     limit_ppm,
                 });
             }
+        }
+        if seen.no_promise && matches!(change, DomainChange::Budget { .. }) {
+            return Err(KernelError::DomainUnpromised);
         }
         seen.domain_changes.push((cgid, change));
         Ok(())

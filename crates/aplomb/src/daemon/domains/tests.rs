@@ -175,6 +175,11 @@ fn a_refusal_is_told_and_leaves_what_was() {
     assert_eq!(changes(&fake), [], "the old one stays in force");
     let line = &domains.table(&fake).unwrap().domains[0];
     assert!(line.refused.as_ref().unwrap().starts_with("a: "));
+    fake.seen.borrow_mut().no_promise = true;
+    mark(root, "a", CPU, "10ms/100ms");
+    let refusal = domains.look(&path("a"), &mut fake).unwrap_err();
+    assert_eq!(refusal.code, Code::Limit);
+    assert!(refusal.message.contains("promise"), "{refusal}");
     mark(root, "a", CPU, "soon");
     let refusal = domains.look(&path("a"), &mut fake).unwrap_err();
     assert_eq!(refusal.code, Code::Invalid);
