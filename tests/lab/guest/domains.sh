@@ -5,7 +5,18 @@
 say "domains that were there before"
 domain_of before
 weigh before 300
+program periodic filmed
+spec filmed 5ms/100ms 'domain = "chosen"'
 start_daemon || { finish; exit; }
+
+say "a program goes where its spec says"
+bg $bin/filmed 1000 100000 100
+filmed=$!
+is_in_chosen() { grep -q '^0::/chosen$' "/proc/$filmed/cgroup"; }
+check spec-names-a-domain "$(cat /proc/$filmed/cgroup)" until_true 5 is_in_chosen
+end_all
+gone chosen
+
 in_domain before $hogs 1
 
 say "shares"
@@ -49,6 +60,18 @@ echo "max 100000" > $cg/top/cpu.max
 ppm=$(share top other 3)
 check quota-is-lifted "$ppm, 500000 due" within 490000 "$ppm" 510000
 end_all
+say "cpu.max.burst"
+echo "20000 100000" > $cg/top/cpu.max
+took() { # us that 38 ms of work took at most, once in 300 ms: within the quota, but not within that of one period
+	chrt -o 0 sh -c 'echo $$ > "$0/cgroup.procs"; exec /job/guest-programs/periodic 38000 300000 8' $cg/top/inner |
+		sed -n 's/.*response_us=\([0-9]*\).*/\1/p'
+}
+us=$(took)
+check no-burst "$us us" within 80000 "$us" 200000
+echo 20000 > $cg/top/cpu.max.burst
+us=$(took)
+check burst "$us us" within 38000 "$us" 60000
+echo 0 > $cg/top/cpu.max.burst # the kernel takes no quota below it
 say "system calls under a quota"
 echo "10000 100000" > $cg/top/cpu.max
 in_domain top/inner dd if=/dev/zero of=/dev/null bs=64k

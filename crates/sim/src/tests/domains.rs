@@ -345,3 +345,26 @@ fn who_sleeps_has_no_part_of_what_is_left() {
         near(had(&sim, &other, all), 400_000, 20_000);
     }
 }
+
+/// `cpu.max.burst`: what earlier periods left may be used at once, and no more than that.
+#[test]
+fn a_burst_is_what_was_left_before() {
+    let longest = |burst| {
+        let mut sim = machine(1);
+        let a = domain(&mut sim, ROOT, "a", 100);
+        let limit = Bandwidth {
+            period: 100_000,
+            quota: Some(20_000),
+            burst,
+        };
+        sim.set_cgroup_bandwidth(a, limit).unwrap();
+        // 38 ms in each 300: less than the quota of three periods, nearly that of two
+        let (task, jobs) = crate::workload::Periodic::new(0, 38 * MS, 300 * MS, 1010 * MS);
+        start_in(&mut sim, a, task);
+        sim.run_until(10 * SEC);
+        let longest = jobs.borrow().response.iter().copied().max();
+        longest.unwrap()
+    };
+    assert!(longest(0) > 80 * MS, "it waits for the next period");
+    assert!(longest(20_000) < 40 * MS, "it need not");
+}
