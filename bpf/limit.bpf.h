@@ -152,15 +152,26 @@ static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
 	return want;
 }
 
-/* Domain @slot has time again. With tree_lock held. */
+/*
+ * Domain @slot has time again. With tree_lock held. It keeps its place for a slice (sfq_release): else it might get its time
+ * so late that a part of it falls into the next period.
+ */
 static __always_inline void unthrottle(u32 slot, u64 now)
 {
-	struct branch *b = branch(slot);
+	struct branch *b = branch(slot), *up = branch(b->parent);
+	u32 i = MEMBER_OF(slot);
 
 	b->throttled = 0;
 	b->throttled_ns += now - b->throttled_since;
-	if (b->heap)
-		climb(slot, false, NO_LEAF);
+	tree_released = 1;
+	if (!b->heap || !slot || in_heap(i))
+		return;
+	if (up->policy == DOMAIN_MTR || up->policy == DOMAIN_WRR)
+		member_wake(up, i, false);
+	else
+		sfq_release(&member(i)->sfq, &up->sfq, FAIR_SLICE_NS, member_weight(up, i));
+	member_insert(up, i);
+	climb(b->parent, false, NO_LEAF);
 }
 
 /*
@@ -192,21 +203,37 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 	return blocked;
 }
 
-/* Wake idle CPUs, one for each task that waits in the tree, if there are. */
+/* CPUs that have gone off line and are passed over in one search for an idle one. */
+#define MAX_GONE 8
+
+/* Wake an idle CPU of @mask. False: there is none. One that is off line may count as idle still; once picked no more. */
+static __noinline bool kick_idle(const struct cpumask *mask)
+{
+	u32 i;
+
+	bpf_for(i, 0, MAX_GONE) {
+		s32 idle = scx_bpf_pick_idle_cpu(mask, 0);
+
+		if (idle < 0)
+			return false;
+		if (cpu_ctx(idle)->online) {
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Domains have time again: wake idle CPUs, one for each task that waits in the tree, if there are. */
 VERIFIED_ONCE int wake_idle(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	u32 i, n = tree_waiting;
 
+	tree_released = 0; /* first: who is released from now on is not seen here */
 	bpf_for(i, 0, nr_cpus) {
-		s32 cpu;
-
-		if (i >= n)
+		if (i >= n || !kick_idle(online))
 			break;
-		cpu = scx_bpf_pick_idle_cpu(online, 0);
-		if (cpu < 0)
-			break;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 	scx_bpf_put_cpumask(online);
 	return 0;

@@ -113,6 +113,8 @@ struct branch branches[DOMAIN_SLOTS] SEC(".bss.branches") __hidden;
 u32 tree_on;
 u32 tree_legacy;     /* tasks may be in DSQ_FAIR, from the time before */
 u32 tree_waiting;    /* tasks in all domains' queues */
+u32 tree_mtr;        /* some domain has had policy mtr: who wakes up may go before what runs */
+u32 tree_released;   /* a domain has time again, and idle CPUs have not been woken for it yet (limit.bpf.h) */
 u32 rescue_armed;    /* rescue.bpf.h looks once a second */
 u32 leaf_epochs;     /* orders of own tasks so far; never 0 in a branch that has one (leaf.bpf.h) */
 u32 nr_domain_slots; /* highest slot ever used + 1 */
@@ -202,7 +204,9 @@ static __always_inline void member_wake(struct branch *b, u32 i, bool slept)
 	switch (b->policy) {
 	case DOMAIN_MTR:
 		if (!m->mtr.token)
-			mtr_join(&m->mtr, &b->mtr, member_ppm(b, i));
+			mtr_join(&m->mtr, &b->mtr, nr_cpus * member_ppm(b, i));
+		else if (slept)
+			mtr_wake(&m->mtr);
 		break;
 	case DOMAIN_WRR:
 		if (slept || !m->wrr.left)
@@ -223,7 +227,8 @@ static __always_inline void member_charge(struct branch *b, u32 i, u64 ns)
 	switch (b->policy) {
 	case DOMAIN_MTR:
 		if (m->mtr.token) {
-			mtr_resize(&m->mtr, member_ppm(b, i)); /* what it is due changes with its siblings */
+			mtr_resize(&m->mtr,
+				   nr_cpus * member_ppm(b, i)); /* what it is due changes with its siblings */
 			mtr_charge(&m->mtr, &b->mtr, ns);
 		}
 		break;

@@ -24,15 +24,23 @@
  *    nor cut at any length (Fig. 3): the list would have no bound. A token moves when all of it is used; until then it
  *    keeps its place. So a member can be ahead by what it used of one token, a_i T / MTR_TOKENS.
  *
+ *    And one that wakes up may use one token before its place: else who wants more than its share would find the list used
+ *    up now and then just when it wakes up, and wait for half a cycle to begin, where a person notices it most. It has no
+ *    more for it: the token goes to the rear as all do, and there is no other one until it has run by its place again.
+ *
+ *        [by its place] --- wakes up ---> [early] --- a token is used up ---> [was early] --- runs by its place ---+
+ *              ^                                                                                                   |
+ *              +---------------------------------------------------------------------------------------------------+
+ *
  * 5. What it promises, with shares that add up to 1 at most and preemption as soon as somebody comes who is before
  *    the one that runs (5.3; crates/policy/src/mtr has the theorems as tests). Over any interval, w: time in which it
  *    waited, s: in which it ran, both only while it has something to run:
  *
- *        cumulative service    w + s <= s / a + T (1 + 1 / MTR_TOKENS)
- *        fairness              | s_i / a_i - s_j / a_j | <= T (1 + 1 / MTR_TOKENS), both with something to run
- *        delay                 a job of d ns is done after d / a + T (1 + 1 / MTR_TOKENS)
+ *        cumulative service    w + s <= s / a + T (1 + 2 / MTR_TOKENS)
+ *        fairness              | s_i / a_i - s_j / a_j | <= T (1 + 2 / MTR_TOKENS), both with something to run
+ *        delay                 a job of d ns is done after d / a + T (1 + 2 / MTR_TOKENS)
  *
- *    The paper's bounds, but for the one token that is partly used. Why: between two turns of one of i's tokens each other
+ *    The paper's bounds, but for the one token that is partly used, and each other's early one. Why: between two turns of one of i's tokens each other
  *    member moves each of its own once at most, for those it has moved are behind; and with all of its MTR_TOKENS in
  *    the time of a_i T that i itself runs, the others have had no more than (1 - a_i) T. This counts tokens, so it holds
  *    too as members come (at the rear) and go, if the shares never add up to more than 1. Where a share grows by g
@@ -46,9 +54,12 @@
 
 #include "types.h"
 
-/* T, the service cycle (Eclipse: half a second). Trade: longer, fewer switches and a looser bound. */
+/*
+ * T, the service cycle (Eclipse: half a second). Trade: longer, fewer switches, and who uses a little less than its share is
+ * rarely late; shorter, tighter bounds. (With 100 ms a sleeper that uses 90 % of its share woke up 1.6 ms late, not 0.03.)
+ */
 #define MTR_CYCLE_NS (500 * NSEC_PER_MSEC)
-/* Tokens of each member. Trade: more, a finer list and a larger member; 16 put the bounds within 7 % of the paper's. */
+/* Tokens of each member. Trade: more, a finer list and a larger member; 16 put the bounds within 13 % of the paper's. */
 #define MTR_TOKENS 16
 /* A token is no shorter than this, ns: each is a decision. Shares below 0.032 % count as that, and T is longer by it. */
 #define MTR_LEAST_NS (10 * NSEC_PER_USEC)
@@ -63,10 +74,21 @@ struct mtr_member {
 	u64 token;             /* length of each, ns */
 	u64 debt;              /* ran beyond all of its tokens, ns */
 	u32 first;
-	u32 pad;
+	u32 early; /* enum mtr_early */
 };
 
-/* The length of a token for a share of @ppm of the node. */
+enum mtr_early {
+	MTR_BY_PLACE = 0,
+	MTR_EARLY = 1,     /* it woke up: its first token goes before all that are not early */
+	MTR_WAS_EARLY = 2, /* it has used that one */
+};
+/* Of those who are not early, added to the stamp, which counts moves and never gets that far: they are behind all others. */
+#define MTR_BEHIND (1ULL << 62)
+
+/*
+ * The length of a token for a share of @ppm of the node. With n CPUs the list moves n times as fast: there @ppm is n times
+ * the share, so that it comes round in T all the same.
+ */
 static inline u64 mtr_token(u64 ppm)
 {
 	u64 ns = MTR_CYCLE_NS / MTR_TOKENS * ppm / PPM;
@@ -77,7 +99,14 @@ static inline u64 mtr_token(u64 ppm)
 /* Its place on the list: the least is first. */
 static inline u64 mtr_key(const struct mtr_member *m)
 {
-	return m->stamp[m->first % MTR_TOKENS];
+	return m->stamp[m->first % MTR_TOKENS] + (m->early == MTR_EARLY ? 0 : MTR_BEHIND);
+}
+
+/* @m has something to run again. */
+static inline void mtr_wake(struct mtr_member *m)
+{
+	if (m->early == MTR_BY_PLACE)
+		m->early = MTR_EARLY;
 }
 
 /* @m is new, with a share of @ppm: all its tokens are at the rear. */
@@ -91,6 +120,7 @@ static inline void mtr_join(struct mtr_member *m, struct mtr_node *n, u64 ppm)
 		m->stamp[i] = n->moves;
 	}
 	m->first = 0;
+	m->early = MTR_WAS_EARLY;
 	m->token = mtr_token(ppm);
 	m->left = m->token;
 	m->debt = 0;
@@ -118,6 +148,10 @@ static inline void mtr_charge(struct mtr_member *m, struct mtr_node *n, u64 ns)
 {
 	u32 i;
 
+	if (m->early == MTR_WAS_EARLY)
+		m->early = MTR_BY_PLACE;
+	else if (m->early == MTR_EARLY && ns + m->debt >= m->left)
+		m->early = MTR_WAS_EARLY;
 	ns += m->debt;
 	m->debt = 0;
 	policy_for(i, 0, MTR_TOKENS)

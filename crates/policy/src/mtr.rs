@@ -27,13 +27,14 @@ pub struct Member {
     pub debt: u64,
     /// Where the first is.
     pub first: u32,
-    /// Nothing.
-    pub pad: u32,
+    /// Whether that one goes before its place (`enum mtr_early`).
+    pub early: u32,
 }
 
 extern "C" {
     fn policy_mtr_key(m: *const Member) -> u64;
     fn policy_mtr_join(m: *mut Member, n: *mut Node, ppm: u64);
+    fn policy_mtr_wake(m: *mut Member);
     fn policy_mtr_resize(m: *mut Member, ppm: u64);
     fn policy_mtr_charge(m: *mut Member, n: *mut Node, ns: u64);
     fn policy_mtr_slice(m: *const Member) -> u64;
@@ -51,6 +52,11 @@ impl Member {
     /// Its place on the list: the least is first.
     pub fn key(&self) -> u64 {
         unsafe { policy_mtr_key(self) }
+    }
+
+    /// It has something to run again.
+    pub fn wake(&mut self) {
+        unsafe { policy_mtr_wake(self) }
     }
 
     /// Its share is `ppm` from now on.
