@@ -143,6 +143,15 @@ impl Domains {
             .min()
     }
 
+    /// A program's reservation ended, so there may be room for a domain that was refused: looked at within
+    /// [`FIRST_LOOK`], however many end meanwhile.
+    pub fn room_may_be(&mut self, now: Instant) {
+        let waits = |k: &Known| matches!(k.refused, Some(Why::Refused { .. }));
+        if self.again.is_none() && self.known.values().any(waits) {
+            self.again = Some((now + FIRST_LOOK, LOOKS));
+        }
+    }
+
     /// Do what is due.
     pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
         if self.poll.is_some_and(|at| at <= now) {

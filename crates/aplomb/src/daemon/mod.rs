@@ -309,6 +309,9 @@ impl Daemon {
                     self.state.domains.recognised(event, domain);
                 }
             }
+            if event.kind == EventKind::Exited {
+                self.state.domains.room_may_be(Instant::now());
+            }
             self.state.history.push(*event);
         }
         if !events.is_empty() {

@@ -189,6 +189,38 @@ fn a_refusal_is_told_and_leaves_what_was() {
 }
 
 #[test]
+fn a_promise_is_tried_again_when_a_programs_has_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a"], InFiles::default());
+    known_to(&fake, root, &["a"]);
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.room_may_be(Instant::now());
+    assert_eq!(domains.deadline(), None, "nobody waits for it");
+    fake.seen.borrow_mut().no_promise = true;
+    mark(root, "a", CPU, "10ms/100ms");
+    domains.scan(&mut fake);
+    assert_eq!((changes(&fake), domains.deadline()), (vec![], None));
+    let now = Instant::now();
+    domains.room_may_be(now);
+    domains.room_may_be(now + FIRST_LOOK / 2);
+    assert_eq!(
+        domains.deadline(),
+        Some(now + FIRST_LOOK),
+        "one look for all"
+    );
+    domains.tick(now + FIRST_LOOK, &mut fake);
+    assert_eq!((changes(&fake), domains.deadline()), (vec![], None));
+    fake.seen.borrow_mut().no_promise = false;
+    domains.room_may_be(now);
+    domains.tick(now + FIRST_LOOK, &mut fake);
+    assert_eq!(changes(&fake).len(), 1);
+    assert!(domains.table(&fake).unwrap().domains[0].refused.is_none());
+    domains.room_may_be(now);
+    assert_eq!(domains.deadline(), None);
+}
+
+#[test]
 fn the_room_of_one_that_went_is_free_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let (root, mut fake) = (dir.path(), Fake::new());
