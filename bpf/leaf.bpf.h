@@ -71,7 +71,7 @@ static __always_inline void leaf_enter(struct task_ctx *t, u32 slot, bool wake)
 		if (new)
 			mtr_join(&t->leaf.mtr, &b->own_mtr, nr_cpus * leaf_ppm(b, t));
 		else if (wake)
-			mtr_wake(&t->leaf.mtr);
+			mtr_wake(&t->leaf.mtr, &b->own_mtr);
 		break;
 	case DOMAIN_WRR:
 		if (new || wake)

@@ -206,7 +206,7 @@ static __always_inline void member_wake(struct branch *b, u32 i, bool slept)
 		if (!m->mtr.token)
 			mtr_join(&m->mtr, &b->mtr, nr_cpus * member_ppm(b, i));
 		else if (slept)
-			mtr_wake(&m->mtr);
+			mtr_wake(&m->mtr, &b->mtr);
 		break;
 	case DOMAIN_WRR:
 		if (slept || !m->wrr.left)

@@ -24,9 +24,10 @@
  *    nor cut at any length (Fig. 3): the list would have no bound. A token moves when all of it is used; until then it
  *    keeps its place. So a member can be ahead by what it used of one token, a_i T / MTR_TOKENS.
  *
- *    And one that wakes up may use one token before its place: else who wants more than its share would find the list used
- *    up now and then just when it wakes up, and wait for half a cycle to begin, where a person notices it most. It has no
- *    more for it: the token goes to the rear as all do, and there is no other one until it has run by its place again.
+ *    And one that wakes up may use one token before its place, before all but those who are due: they slept while the list
+ *    went past their place. Else who wants more than its share would find the list used up now and then just when it wakes
+ *    up, and wait for half a cycle to begin, where a person notices it most. It has no more for it: the token goes to the
+ *    rear as all do, and there is no other one until it has run by its place again.
  *
  *        [by its place] --- wakes up ---> [early] --- a token is used up ---> [was early] --- runs by its place ---+
  *              ^                                                                                                   |
@@ -66,6 +67,7 @@
 
 struct mtr_node {
 	u64 moves; /* so far: the next stamp is one more */
+	u64 front; /* the latest place that has run: who is before it slept meanwhile */
 };
 
 struct mtr_member {
@@ -75,14 +77,16 @@ struct mtr_member {
 	u64 debt;              /* ran beyond all of its tokens, ns */
 	u32 first;
 	u32 early; /* enum mtr_early */
+	u32 due;   /* its first token is before the front */
+	u32 pad;
 };
 
 enum mtr_early {
 	MTR_BY_PLACE = 0,
-	MTR_EARLY = 1,     /* it woke up: its first token goes before all that are not early */
+	MTR_EARLY = 1,     /* it woke up: its first token goes before all that are neither early nor due */
 	MTR_WAS_EARLY = 2, /* it has used that one */
 };
-/* Of those who are not early, added to the stamp, which counts moves and never gets that far: they are behind all others. */
+/* Added to the stamp, which counts moves and never gets that far, of those who are neither early nor due. */
 #define MTR_BEHIND (1ULL << 62)
 
 /*
@@ -99,13 +103,20 @@ static inline u64 mtr_token(u64 ppm)
 /* Its place on the list: the least is first. */
 static inline u64 mtr_key(const struct mtr_member *m)
 {
-	return m->stamp[m->first % MTR_TOKENS] + (m->early == MTR_EARLY ? 0 : MTR_BEHIND);
+	return m->stamp[m->first % MTR_TOKENS] + (m->early == MTR_EARLY || m->due ? 0 : MTR_BEHIND);
+}
+
+/* Has the list gone past @m's place? */
+static inline bool mtr_due(const struct mtr_member *m, const struct mtr_node *n)
+{
+	return m->stamp[m->first % MTR_TOKENS] < n->front;
 }
 
 /* @m has something to run again. */
-static inline void mtr_wake(struct mtr_member *m)
+static inline void mtr_wake(struct mtr_member *m, const struct mtr_node *n)
 {
-	if (m->early == MTR_BY_PLACE)
+	m->due = mtr_due(m, n);
+	if (!m->due && m->early == MTR_BY_PLACE)
 		m->early = MTR_EARLY;
 }
 
@@ -121,6 +132,7 @@ static inline void mtr_join(struct mtr_member *m, struct mtr_node *n, u64 ppm)
 	}
 	m->first = 0;
 	m->early = MTR_WAS_EARLY;
+	m->due = 0;
 	m->token = mtr_token(ppm);
 	m->left = m->token;
 	m->debt = 0;
@@ -146,14 +158,18 @@ static inline void mtr_resize(struct mtr_member *m, u64 ppm)
  */
 static inline void mtr_charge(struct mtr_member *m, struct mtr_node *n, u64 ns)
 {
+	bool early = m->early == MTR_EARLY;
 	u32 i;
 
-	if (m->early == MTR_WAS_EARLY)
-		m->early = MTR_BY_PLACE;
-	else if (m->early == MTR_EARLY && ns + m->debt >= m->left)
-		m->early = MTR_WAS_EARLY;
 	ns += m->debt;
 	m->debt = 0;
+	if (early) {
+		m->early = ns < m->left ? MTR_EARLY : MTR_WAS_EARLY;
+	} else {
+		m->early = MTR_BY_PLACE;
+		if (n->front < m->stamp[m->first % MTR_TOKENS])
+			n->front = m->stamp[m->first % MTR_TOKENS];
+	}
 	policy_for(i, 0, MTR_TOKENS)
 	{
 		if (ns < m->left)
@@ -167,6 +183,7 @@ static inline void mtr_charge(struct mtr_member *m, struct mtr_node *n, u64 ns)
 		m->left -= ns;
 	else
 		m->debt = ns < m->token * MTR_TOKENS ? ns : m->token * MTR_TOKENS;
+	m->due = mtr_due(m, n);
 }
 
 /* For how long @m may run before it has to be charged, if another member waits: until its place changes. */

@@ -65,14 +65,14 @@ fn worst(mine: u64, events: &[(u64, Event)]) -> f64 {
                 if let Some(other) = &mut others[i] {
                     other.2 = !other.2;
                     if other.2 {
-                        other.0.wake();
+                        other.0.wake(&node);
                     }
                 }
             }
             Event::TurnMine => {
                 awake = !awake;
                 if awake {
-                    me.wake();
+                    me.wake(&node);
                 }
             }
             Event::Join(..) => {}
