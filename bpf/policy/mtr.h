@@ -24,14 +24,15 @@
  *    nor cut at any length (Fig. 3): the list would have no bound. A token moves when all of it is used; until then it
  *    keeps its place. So a member can be ahead by what it used of one token, a_i T / MTR_TOKENS.
  *
- *    And one that wakes up may use one token before its place, before all but those who are due: they slept while the list
- *    went past their place. Else who wants more than its share would find the list used up now and then just when it wakes
- *    up, and wait for half a cycle to begin, where a person notices it most. It has no more for it: the token goes to the
- *    rear as all do, and there is no other one until it has run by its place again.
+ *    And one that wakes up may use one token before its place, before all that are not early. Else who wants more than its
+ *    share would find the list used up now and then just when it wakes up, and wait for half a cycle to begin, where a
+ *    person notices it most. It has no more for it: the token goes to the rear as all do, and there is no other one until
+ *    it has run by its place again. That it has, too, if its turn was due: it slept while the list went past its place. So
+ *    who uses less than its share can be early whenever it wakes up, and before all others, for its tokens are the oldest.
  *
- *        [by its place] --- wakes up ---> [early] --- a token is used up ---> [was early] --- runs by its place ---+
- *              ^                                                                                                   |
- *              +---------------------------------------------------------------------------------------------------+
+ *        [by its place] --- wakes up ---> [early] --- a token is used up that was not due ---> [was early] ---+
+ *              ^                             |                                                                |
+ *              +------ one that was due -----+----------------------------- runs by its place ----------------+
  *
  * 5. What it promises, with shares that add up to 1 at most and preemption as soon as somebody comes who is before
  *    the one that runs (5.3; crates/policy/src/mtr has the theorems as tests). Over any interval, w: time in which it
@@ -77,17 +78,19 @@ struct mtr_member {
 	u64 debt;              /* ran beyond all of its tokens, ns */
 	u32 first;
 	u32 early; /* enum mtr_early */
-	u32 due;   /* its first token is before the front */
+	u32 due;   /* its first token was before the front when it woke up */
 	u32 pad;
 };
 
+/* MTR_BEHIND is a bit of its own, so that a key takes no branch: the kernel's verifier follows each, at every place. */
 enum mtr_early {
-	MTR_BY_PLACE = 0,
-	MTR_EARLY = 1,     /* it woke up: its first token goes before all that are neither early nor due */
-	MTR_WAS_EARLY = 2, /* it has used that one */
+	MTR_EARLY = 0, /* it woke up: its first token goes before all that are not early */
+	MTR_BEHIND = 1,
+	MTR_BY_PLACE = MTR_BEHIND,
+	MTR_WAS_EARLY = MTR_BEHIND | 2, /* it has used that one */
 };
-/* Added to the stamp, which counts moves and never gets that far, of those who are neither early nor due. */
-#define MTR_BEHIND (1ULL << 62)
+/* Stamps count moves and never get that far: MTR_BEHIND puts all it is added to behind all others. */
+#define MTR_BEHIND_SHIFT 62
 
 /*
  * The length of a token for a share of @ppm of the node. With n CPUs the list moves n times as fast: there @ppm is n times
@@ -103,21 +106,16 @@ static inline u64 mtr_token(u64 ppm)
 /* Its place on the list: the least is first. */
 static inline u64 mtr_key(const struct mtr_member *m)
 {
-	return m->stamp[m->first % MTR_TOKENS] + (m->early == MTR_EARLY || m->due ? 0 : MTR_BEHIND);
-}
-
-/* Has the list gone past @m's place? */
-static inline bool mtr_due(const struct mtr_member *m, const struct mtr_node *n)
-{
-	return m->stamp[m->first % MTR_TOKENS] < n->front;
+	return m->stamp[m->first % MTR_TOKENS] + ((u64)(m->early & MTR_BEHIND) << MTR_BEHIND_SHIFT);
 }
 
 /* @m has something to run again. */
 static inline void mtr_wake(struct mtr_member *m, const struct mtr_node *n)
 {
-	m->due = mtr_due(m, n);
-	if (!m->due && m->early == MTR_BY_PLACE)
-		m->early = MTR_EARLY;
+	if (m->early != MTR_BY_PLACE)
+		return;
+	m->early = MTR_EARLY;
+	m->due = m->stamp[m->first % MTR_TOKENS] < n->front;
 }
 
 /* @m is new, with a share of @ppm: all its tokens are at the rear. */
@@ -164,7 +162,8 @@ static inline void mtr_charge(struct mtr_member *m, struct mtr_node *n, u64 ns)
 	ns += m->debt;
 	m->debt = 0;
 	if (early) {
-		m->early = ns < m->left ? MTR_EARLY : MTR_WAS_EARLY;
+		if (ns >= m->left)
+			m->early = m->due ? MTR_BY_PLACE : MTR_WAS_EARLY;
 	} else {
 		m->early = MTR_BY_PLACE;
 		if (n->front < m->stamp[m->first % MTR_TOKENS])
@@ -183,7 +182,6 @@ static inline void mtr_charge(struct mtr_member *m, struct mtr_node *n, u64 ns)
 		m->left -= ns;
 	else
 		m->debt = ns < m->token * MTR_TOKENS ? ns : m->token * MTR_TOKENS;
-	m->due = mtr_due(m, n);
 }
 
 /* For how long @m may run before it has to be charged, if another member waits: until its place changes. */

@@ -31,7 +31,7 @@ pub struct Member {
     pub first: u32,
     /// Whether that one goes before its place (`enum mtr_early`).
     pub early: u32,
-    /// It is before the front.
+    /// It was before the front when it woke up.
     pub due: u32,
     /// Nothing.
     pub pad: u32,
