@@ -158,20 +158,15 @@ static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
  */
 static __always_inline void unthrottle(u32 slot, u64 now)
 {
-	struct branch *b = branch(slot), *up = branch(b->parent);
-	u32 i = MEMBER_OF(slot);
+	struct branch *b = branch(slot);
 
 	b->throttled = 0;
 	b->throttled_ns += now - b->throttled_since;
 	tree_released = 1;
-	if (!b->heap || !slot || in_heap(i))
-		return;
-	if (up->policy == DOMAIN_MTR || up->policy == DOMAIN_WRR)
-		member_wake(up, i, false);
-	else
-		sfq_release(&member(i)->sfq, &up->sfq, FAIR_SLICE_NS, member_weight(up, i));
-	member_insert(up, i);
-	climb(b->parent, false, NO_LEAF);
+	member(MEMBER_OF(slot))->released = 1;
+	if (b->heap)
+		climb(slot, false, NO_LEAF);
+	member(MEMBER_OF(slot))->released = 0;
 }
 
 /*
@@ -203,37 +198,27 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 	return blocked;
 }
 
-/* CPUs that have gone off line and are passed over in one search for an idle one. */
-#define MAX_GONE 8
-
-/* Wake an idle CPU of @mask. False: there is none. One that is off line may count as idle still; once picked no more. */
-static __noinline bool kick_idle(const struct cpumask *mask)
-{
-	u32 i;
-
-	bpf_for(i, 0, MAX_GONE) {
-		s32 idle = scx_bpf_pick_idle_cpu(mask, 0);
-
-		if (idle < 0)
-			return false;
-		if (cpu_ctx(idle)->online) {
-			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-			return true;
-		}
-	}
-	return false;
-}
-
 /* Domains have time again: wake idle CPUs, one for each task that waits in the tree, if there are. */
 VERIFIED_ONCE int wake_idle(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	u32 i, n = tree_waiting;
+	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
+	u32 i;
 
 	tree_released = 0; /* first: who is released from now on is not seen here */
+	c->to_wake = tree_waiting;
 	bpf_for(i, 0, nr_cpus) {
-		if (i >= n || !kick_idle(online))
+		s32 idle;
+
+		if (!c->to_wake)
 			break;
+		idle = scx_bpf_pick_idle_cpu(online, 0);
+		if (idle < 0)
+			break;
+		if (!cpu_ctx(idle)->online) /* about to go, it counts as idle still */
+			continue;
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+		c->to_wake--;
 	}
 	scx_bpf_put_cpumask(online);
 	return 0;

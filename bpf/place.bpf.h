@@ -15,6 +15,9 @@
 #include "limit.bpf.h"
 #include "leaf.bpf.h"
 
+/* CPUs that have gone off line and are passed over in one search for an idle one. */
+#define MAX_GONE 8
+
 /* Tied to one CPU of several? Or with domains, to some? (With one CPU the machine's queue is that CPU's.) */
 static __always_inline bool pinned(const struct task_struct *p)
 {
@@ -58,10 +61,24 @@ static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
 	return v;
 }
 
-/* @p waits for a CPU that is busy with other things: an idle one may help. */
-static __always_inline void ask_idle(struct task_struct *p)
+/*
+ * @p waits for a CPU that is busy with other things: an idle one may help. A CPU that is off line may count
+ * as idle still; once picked it does no more.
+ */
+static __noinline void ask_idle(struct task_struct *p)
 {
-	kick_idle(p->cpus_ptr);
+	u32 i;
+
+	bpf_for(i, 0, MAX_GONE) {
+		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+
+		if (idle < 0)
+			return;
+		if (cpu_ctx(idle)->online) {
+			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+			return;
+		}
+	}
 }
 
 /* What became of the CPU when the fair layer was asked for work. */

@@ -62,6 +62,7 @@ struct member {
 	u32 weight;       /* cpu.weight, in WEIGHT_UNIT */
 	u32 waits_with;   /* what it added to its branch's awake_sum when it began to wait */
 	u32 reserved_ppm; /* of the machine */
+	u32 released;     /* its cpu.max held it back until now */
 };
 
 /* A domain as a node. */
@@ -213,6 +214,10 @@ static __always_inline void member_wake(struct branch *b, u32 i, bool slept)
 			wrr_wake(&m->wrr, &b->wrr, wrr_quantum(member_ppm(b, i)));
 		break;
 	default:
+		if (m->released) {
+			sfq_release(&m->sfq, &b->sfq, FAIR_SLICE_NS, member_weight(b, i));
+			break;
+		}
 		sfq_wake(&m->sfq, &b->sfq);
 		/* before whoever was chosen last and has not been charged yet: see 4 */
 		if (!slept && m->sfq.start == b->sfq.now)
