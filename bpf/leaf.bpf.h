@@ -69,9 +69,7 @@ static __always_inline void leaf_enter(struct task_ctx *t, u32 slot, bool wake)
 	switch (b->policy) {
 	case DOMAIN_MTR:
 		if (new)
-			mtr_join(&t->leaf.mtr, &b->own_mtr, nr_cpus * leaf_ppm(b, t));
-		else if (wake)
-			mtr_wake(&t->leaf.mtr, &b->own_mtr);
+			mtr_join(&t->leaf.mtr, &b->own_mtr, leaf_ppm(b, t));
 		break;
 	case DOMAIN_WRR:
 		if (new || wake)
@@ -106,7 +104,7 @@ VERIFIED_ONCE u64 leaf_charge(struct task_ctx *t __arg_nonnull, u32 slot, u64 ns
 		leaf_enter(t, slot, true);
 	switch (b->policy) {
 	case DOMAIN_MTR:
-		mtr_resize(&t->leaf.mtr, nr_cpus * leaf_ppm(b, t));
+		mtr_resize(&t->leaf.mtr, leaf_ppm(b, t));
 		mtr_charge(&t->leaf.mtr, &b->own_mtr, ns);
 		break;
 	case DOMAIN_WRR:

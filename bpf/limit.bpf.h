@@ -152,21 +152,15 @@ static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
 	return want;
 }
 
-/*
- * Domain @slot has time again. With tree_lock held. It keeps its place for a slice (sfq_release): else it might get its time
- * so late that a part of it falls into the next period.
- */
+/* Domain @slot has time again. With tree_lock held. */
 static __always_inline void unthrottle(u32 slot, u64 now)
 {
 	struct branch *b = branch(slot);
 
 	b->throttled = 0;
 	b->throttled_ns += now - b->throttled_since;
-	tree_released = 1;
-	member(MEMBER_OF(slot))->released = 1;
 	if (b->heap)
 		climb(slot, false, NO_LEAF);
-	member(MEMBER_OF(slot))->released = 0;
 }
 
 /*
@@ -198,27 +192,21 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 	return blocked;
 }
 
-/* Domains have time again: wake idle CPUs, one for each task that waits in the tree, if there are. */
+/* Wake idle CPUs, one for each task that waits in the tree, if there are. */
 VERIFIED_ONCE int wake_idle(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
-	u32 i;
+	u32 i, n = tree_waiting;
 
-	tree_released = 0; /* first: who is released from now on is not seen here */
-	c->to_wake = tree_waiting;
 	bpf_for(i, 0, nr_cpus) {
-		s32 idle;
+		s32 cpu;
 
-		if (!c->to_wake)
+		if (i >= n)
 			break;
-		idle = scx_bpf_pick_idle_cpu(online, 0);
-		if (idle < 0)
+		cpu = scx_bpf_pick_idle_cpu(online, 0);
+		if (cpu < 0)
 			break;
-		if (!cpu_ctx(idle)->online) /* about to go, it counts as idle still */
-			continue;
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-		c->to_wake--;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 	scx_bpf_put_cpumask(online);
 	return 0;
