@@ -42,6 +42,8 @@ pub struct Domains {
     known: BTreeMap<DomainPath, Known>,
     /// Look again at this time, for the how manieth time.
     again: Option<(Instant, u32)>,
+    /// There may be room for those that were refused: try at this time.
+    room: Option<Instant>,
     /// Not all directories are watched: walk at this time.
     poll: Option<Instant>,
     /// That was said.
@@ -89,6 +91,7 @@ impl Domains {
             tree,
             known: BTreeMap::new(),
             again: None,
+            room: None,
             poll: None,
             warned: false,
             made: Made::default(),
@@ -137,7 +140,7 @@ impl Domains {
 
     /// When [`Domains::tick`] has something to do.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.again.map(|(at, _)| at), self.poll]
+        [self.again.map(|(at, _)| at), self.room, self.poll]
             .into_iter()
             .flatten()
             .min()
@@ -147,8 +150,8 @@ impl Domains {
     /// [`FIRST_LOOK`], however many end meanwhile.
     pub fn room_may_be(&mut self, now: Instant) {
         let waits = |k: &Known| matches!(k.refused, Some(Why::Refused { .. }));
-        if self.again.is_none() && self.known.values().any(waits) {
-            self.again = Some((now + FIRST_LOOK, LOOKS));
+        if self.room.is_none() && self.known.values().any(waits) {
+            self.room = Some(now + FIRST_LOOK);
         }
     }
 
@@ -156,6 +159,9 @@ impl Domains {
     pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
         if self.poll.is_some_and(|at| at <= now) {
             self.scan(kernel);
+        }
+        if self.room.take_if(|at| *at <= now).is_some() {
+            self.tell_all(kernel);
         }
         if let Some((_, looks)) = self.again.take_if(|(at, _)| *at <= now) {
             self.tell_all(kernel);

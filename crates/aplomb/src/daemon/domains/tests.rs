@@ -220,6 +220,32 @@ fn a_promise_is_tried_again_when_a_programs_has_ended() {
     assert_eq!(domains.deadline(), None);
 }
 
+/// Programs end all the time, and whoever likes can have them end: those that the kernel side does not know yet are looked
+/// at as often as ever.
+#[test]
+fn programs_that_end_take_no_look_from_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a", "b"], InFiles::default());
+    known_to(&fake, root, &["a"]);
+    fake.seen.borrow_mut().no_promise = true;
+    mark(root, "a", CPU, "10ms/100ms");
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    let now = Instant::now();
+    domains.room_may_be(now);
+    mark(root, "b", CPU, "25%");
+    domains.look(&path("b"), &mut fake).unwrap_err();
+    domains.tick(now + FIRST_LOOK, &mut fake); // for the room
+    let mut looks = 0;
+    while let Some(at) = domains.deadline() {
+        domains.tick(at, &mut fake);
+        looks += 1;
+        assert!(looks <= LOOKS);
+    }
+    assert_eq!(looks, LOOKS);
+}
+
 #[test]
 fn the_room_of_one_that_went_is_free_at_once() {
     let dir = tempfile::tempdir().unwrap();
