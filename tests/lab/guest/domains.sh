@@ -156,6 +156,16 @@ sleep 1
 ppm=$(share film heavy 4)
 check c-every-t-given-back "$ppm, 500000 due" within 490000 "$ppm" 510000
 end_all
+bg /job/aplomb run --cpu 50ms/100ms --flags G -- /job/guest-programs/periodic 1000 100000 100000
+promised=$!
+check a-program-is-promised "" until_true 5 is_admitted $promised
+/job/guest-programs/mark $cg/heavy trusted.aplomb.cpu 60ms/100ms
+not_in_force() { a domain show heavy --over 100ms | grep -q "^not in force"; }
+in_force() { local shown; shown=$(a domain show heavy --over 100ms) && ! grep -q "^not in force" <<< "$shown"; }
+check full-of-promises "" until_true 5 not_in_force
+end_all
+check tried-again-when-a-promise-ends "" until_true 5 in_force
+a domain set /heavy cpu=none
 gone film heavy
 
 say "threads under a policy"
