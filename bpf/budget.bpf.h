@@ -11,7 +11,7 @@
 #ifndef APLOMB_BUDGET_BPF_H
 #define APLOMB_BUDGET_BPF_H
 
-#include "reserved.bpf.h"
+#include "reserved_dispatch.bpf.h"
 
 /* Is best-effort work due on @cpu before anything reserved? (background.h) @runs: some runs now. */
 static __always_inline bool background_due(u32 cpu, struct cpu_ctx *c, bool runs)
@@ -69,25 +69,6 @@ VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
 	return 0;
 }
 
-/*
- * A reserved task takes a CPU that seemed free to who waits first in @queue, or was picked to help him while it
- * was idle: another one may.
- */
-VERIFIED_ONCE int help_first(u64 queue)
-{
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *head = NULL;
-
-	if (!scx_bpf_dsq_nr_queued(queue))
-		return 0;
-	if (!bpf_iter_scx_dsq_new(&it, queue, 0))
-		head = bpf_iter_scx_dsq_next(&it);
-	if (head)
-		ask_idle(head);
-	bpf_iter_scx_dsq_destroy(&it);
-	return 0;
-}
-
 /* A task of @t's server begins to run by right: set the timer for what ends first. False: it has no right now. */
 VERIFIED_ONCE int reserved_running(struct task_ctx *t __arg_nonnull, u32 cpu)
 {
@@ -139,6 +120,14 @@ static __always_inline u64 owed(const struct server *s, u64 ran)
 	return !is_guaranteed(s) && over > 0 && over < (s64)SLIP_NS ? s->info.edf.budget : ran;
 }
 
+/* Does a thread of @s, of which another stops on @c's CPU, run by right where @s belongs? */
+static __always_inline bool runs_at_home(const struct server *s, const struct cpu_ctx *c)
+{
+	const struct cpu_ctx *home = cpu_ctx(s->info.cpu);
+
+	return home->by_right && home->slot == c->slot && home->generation == c->generation;
+}
+
 /* A task of the server that runs on @cpu, with context @t or NULL, stops after @ran ns: budget, Listing 1, books, slack. */
 VERIFIED_ONCE int reserved_stopping(struct task_ctx *t, u32 cpu, u64 ran, bool runnable)
 {
@@ -169,10 +158,11 @@ VERIFIED_ONCE int reserved_stopping(struct task_ctx *t, u32 cpu, u64 ran, bool r
 	} else if (right == RIGHT_DRAWN) {
 		s->info.reclaimed_ns += ran;
 	} else if (s->info.state == SERVER_ADMITTED && s->info.cpu != (s32)cpu &&
-		   edf_eligible(&s->info.edf, now)) {
+		   edf_eligible(&s->info.edf, now) && !runs_at_home(s, c)) {
 		/*
 		 * It had a right to its own CPU, but that was busy and another was not. As if it ran at home: or
-		 * it would come back with all of its budget and little time, more than was promised there.
+		 * it would come back with all of its budget and little time, more than was promised there. Not while
+		 * another thread uses the budget there, until a time that is set.
 		 */
 		ran = least(ran, now - s->info.edf.start);
 		edf_charge(&s->info.edf, least(ran, s->info.edf.budget));

@@ -69,7 +69,9 @@ static __always_inline void leaf_enter(struct task_ctx *t, u32 slot, bool wake)
 	switch (b->policy) {
 	case DOMAIN_MTR:
 		if (new)
-			mtr_join(&t->leaf.mtr, &b->own_mtr, leaf_ppm(b, t));
+			mtr_join(&t->leaf.mtr, &b->own_mtr, nr_cpus * leaf_ppm(b, t));
+		else if (wake)
+			mtr_wake(&t->leaf.mtr, &b->own_mtr);
 		break;
 	case DOMAIN_WRR:
 		if (new || wake)
@@ -104,7 +106,7 @@ VERIFIED_ONCE u64 leaf_charge(struct task_ctx *t __arg_nonnull, u32 slot, u64 ns
 		leaf_enter(t, slot, true);
 	switch (b->policy) {
 	case DOMAIN_MTR:
-		mtr_resize(&t->leaf.mtr, leaf_ppm(b, t));
+		mtr_resize(&t->leaf.mtr, nr_cpus * leaf_ppm(b, t));
 		mtr_charge(&t->leaf.mtr, &b->own_mtr, ns);
 		break;
 	case DOMAIN_WRR:

@@ -152,15 +152,21 @@ static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
 	return want;
 }
 
-/* Domain @slot has time again. With tree_lock held. */
+/*
+ * Domain @slot has time again. With tree_lock held. It keeps its place for a slice (sfq_release): else it might get its time
+ * so late that a part of it falls into the next period.
+ */
 static __always_inline void unthrottle(u32 slot, u64 now)
 {
 	struct branch *b = branch(slot);
 
 	b->throttled = 0;
 	b->throttled_ns += now - b->throttled_since;
+	tree_released = 1;
+	member(MEMBER_OF(slot))->released = 1;
 	if (b->heap)
 		climb(slot, false, NO_LEAF);
+	member(MEMBER_OF(slot))->released = 0;
 }
 
 /*
@@ -192,21 +198,27 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 	return blocked;
 }
 
-/* Wake idle CPUs, one for each task that waits in the tree, if there are. */
+/* Domains have time again: wake idle CPUs, one for each task that waits in the tree, if there are. */
 VERIFIED_ONCE int wake_idle(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	u32 i, n = tree_waiting;
+	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
+	u32 i;
 
+	tree_released = 0; /* first: who is released from now on is not seen here */
+	c->to_wake = tree_waiting;
 	bpf_for(i, 0, nr_cpus) {
-		s32 cpu;
+		s32 idle;
 
-		if (i >= n)
+		if (!c->to_wake)
 			break;
-		cpu = scx_bpf_pick_idle_cpu(online, 0);
-		if (cpu < 0)
+		idle = scx_bpf_pick_idle_cpu(online, 0);
+		if (idle < 0)
 			break;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		if (!cpu_ctx(idle)->online) /* about to go, it counts as idle still */
+			continue;
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+		c->to_wake--;
 	}
 	scx_bpf_put_cpumask(online);
 	return 0;

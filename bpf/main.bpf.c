@@ -216,8 +216,11 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	if (reclaim_wanted(cpu))
 		offer_slack(cpu);
 	if (deadline != TIME_NEVER || scx_bpf_dsq_nr_queued(DSQ_EDF(cpu))) {
-		if (turn_dispatch(cpu, c, plain))
+		if (turn_dispatch(cpu, c, plain)) {
+			if (nr_cpus > 1)
+				help_first(DSQ_EDF(cpu));
 			return;
+		}
 		if (deadline != TIME_NEVER && reserved_keeps(prev, cpu, deadline))
 			return;
 		if (reserved_dispatch(cpu))

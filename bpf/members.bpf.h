@@ -112,7 +112,8 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	leaf = leaf_for(p, t);
 	if (leaf == PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
 		bool direct = wake && !branch(leaf)->limited && leaf != PASSING && nr_cpus == 1 &&
-			      !tree_waiting && !leaf_has_members(branch(leaf));
+			      !tree_waiting && !leaf_has_members(branch(leaf)) &&
+			      (!tree_mtr || c->leaf == NO_LEAF || c->leaf == leaf);
 
 		if (pinned(p) || direct || (enq_flags & SCX_ENQ_LAST)) {
 			if (t->queued)
@@ -134,7 +135,8 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, leaf_vtime(p, t, leaf, wake), enq_flags);
 	if (!rescue_armed)
 		rescue_arm();
-	if (nr_cpus > 1 && !looked)
+	/* busy though it is limited: the idle CPU that select_cpu found, and left to this, has gone off line */
+	if (nr_cpus > 1 && (!looked || (branch(leaf)->limited && c->leaf != NO_LEAF)))
 		ask_idle(p);
 	return true;
 }
@@ -158,6 +160,8 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps)
 	bpf_spin_unlock(&tree_lock);
 	if (blocked != NO_LEAF)
 		limit_timer_start(blocked);
+	if (tree_released)
+		wake_idle();
 	c->granted = 0;
 	return 0;
 }
@@ -179,6 +183,8 @@ VERIFIED_ONCE int tree_return(u32 slot, u64 granted)
 	bpf_spin_lock(&tree_lock);
 	return_time(slot, now, granted, 0);
 	bpf_spin_unlock(&tree_lock);
+	if (tree_released)
+		wake_idle();
 	return 0;
 }
 

@@ -62,6 +62,7 @@ struct member {
 	u32 weight;       /* cpu.weight, in WEIGHT_UNIT */
 	u32 waits_with;   /* what it added to its branch's awake_sum when it began to wait */
 	u32 reserved_ppm; /* of the machine */
+	u32 released;     /* its cpu.max held it back until now */
 };
 
 /* A domain as a node. */
@@ -113,6 +114,8 @@ struct branch branches[DOMAIN_SLOTS] SEC(".bss.branches") __hidden;
 u32 tree_on;
 u32 tree_legacy;     /* tasks may be in DSQ_FAIR, from the time before */
 u32 tree_waiting;    /* tasks in all domains' queues */
+u32 tree_mtr;        /* some domain has had policy mtr: who wakes up may go before what runs */
+u32 tree_released;   /* a domain has time again, and idle CPUs have not been woken for it yet (limit.bpf.h) */
 u32 rescue_armed;    /* rescue.bpf.h looks once a second */
 u32 leaf_epochs;     /* orders of own tasks so far; never 0 in a branch that has one (leaf.bpf.h) */
 u32 nr_domain_slots; /* highest slot ever used + 1 */
@@ -202,13 +205,19 @@ static __always_inline void member_wake(struct branch *b, u32 i, bool slept)
 	switch (b->policy) {
 	case DOMAIN_MTR:
 		if (!m->mtr.token)
-			mtr_join(&m->mtr, &b->mtr, member_ppm(b, i));
+			mtr_join(&m->mtr, &b->mtr, nr_cpus * member_ppm(b, i));
+		else if (slept)
+			mtr_wake(&m->mtr, &b->mtr);
 		break;
 	case DOMAIN_WRR:
 		if (slept || !m->wrr.left)
 			wrr_wake(&m->wrr, &b->wrr, wrr_quantum(member_ppm(b, i)));
 		break;
 	default:
+		if (m->released) {
+			sfq_release(&m->sfq, &b->sfq, FAIR_SLICE_NS, member_weight(b, i));
+			break;
+		}
 		sfq_wake(&m->sfq, &b->sfq);
 		/* before whoever was chosen last and has not been charged yet: see 4 */
 		if (!slept && m->sfq.start == b->sfq.now)
@@ -223,7 +232,8 @@ static __always_inline void member_charge(struct branch *b, u32 i, u64 ns)
 	switch (b->policy) {
 	case DOMAIN_MTR:
 		if (m->mtr.token) {
-			mtr_resize(&m->mtr, member_ppm(b, i)); /* what it is due changes with its siblings */
+			mtr_resize(&m->mtr,
+				   nr_cpus * member_ppm(b, i)); /* what it is due changes with its siblings */
 			mtr_charge(&m->mtr, &b->mtr, ns);
 		}
 		break;

@@ -11,6 +11,8 @@ pub const CYCLE: u64 = 500_000_000;
 pub struct Node {
     /// Moves to the rear so far.
     pub moves: u64,
+    /// The latest place that has run.
+    pub front: u64,
 }
 
 /// One of its members (`struct mtr_member`).
@@ -27,6 +29,10 @@ pub struct Member {
     pub debt: u64,
     /// Where the first is.
     pub first: u32,
+    /// Whether that one goes before its place (`enum mtr_early`).
+    pub early: u32,
+    /// It was before the front when it woke up.
+    pub due: u32,
     /// Nothing.
     pub pad: u32,
 }
@@ -34,6 +40,7 @@ pub struct Member {
 extern "C" {
     fn policy_mtr_key(m: *const Member) -> u64;
     fn policy_mtr_join(m: *mut Member, n: *mut Node, ppm: u64);
+    fn policy_mtr_wake(m: *mut Member, n: *const Node);
     fn policy_mtr_resize(m: *mut Member, ppm: u64);
     fn policy_mtr_charge(m: *mut Member, n: *mut Node, ns: u64);
     fn policy_mtr_slice(m: *const Member) -> u64;
@@ -51,6 +58,11 @@ impl Member {
     /// Its place on the list: the least is first.
     pub fn key(&self) -> u64 {
         unsafe { policy_mtr_key(self) }
+    }
+
+    /// It has something to run again.
+    pub fn wake(&mut self, n: &Node) {
+        unsafe { policy_mtr_wake(self, n) }
     }
 
     /// Its share is `ppm` from now on.

@@ -23,6 +23,7 @@ pub struct Member {
 
 extern "C" {
     fn policy_sfq_wake(m: *mut Member, n: *const Node);
+    fn policy_sfq_release(m: *mut Member, n: *const Node, credit_ns: u64, weight: u32);
     fn policy_sfq_run(m: *const Member, n: *mut Node);
     fn policy_sfq_sleep(m: *const Member, n: *mut Node, all: bool);
     fn policy_sfq_charge(m: *mut Member, ns: u64, weight: u32);
@@ -33,6 +34,11 @@ impl Member {
     /// It has something to run again.
     pub fn wake(&mut self, n: &Node) {
         unsafe { policy_sfq_wake(self, n) }
+    }
+
+    /// It, of `weight`, was held back and may run again: it is behind by `credit` ns of its own running at most.
+    pub fn release(&mut self, n: &Node, credit: u64, weight: u32) {
+        unsafe { policy_sfq_release(self, n, credit, weight) }
     }
 
     /// It is chosen.

@@ -106,6 +106,11 @@ void policy_sfq_wake(struct sfq_member *m, const struct sfq_node *n)
 	sfq_wake(m, n);
 }
 
+void policy_sfq_release(struct sfq_member *m, const struct sfq_node *n, u64 credit_ns, u32 weight)
+{
+	sfq_release(m, n, credit_ns, weight);
+}
+
 void policy_sfq_run(const struct sfq_member *m, struct sfq_node *n)
 {
 	sfq_run(m, n);
@@ -147,8 +152,8 @@ bool policy_wrr_charge(struct wrr_member *m, struct wrr_node *n, u64 ns, u64 qua
 
 /* mtr.h */
 const size_t policy_layout_mtr_member[] = {
-	sizeof(struct mtr_member), AT(mtr_member, stamp), AT(mtr_member, left),
-	AT(mtr_member, token),     AT(mtr_member, first), AT(mtr_member, pad),
+	sizeof(struct mtr_member), AT(mtr_member, stamp), AT(mtr_member, left), AT(mtr_member, token),
+	AT(mtr_member, first),     AT(mtr_member, early), AT(mtr_member, due),
 };
 const u64 policy_mtr_cycle_ns = MTR_CYCLE_NS;
 const u64 policy_mtr_tokens = MTR_TOKENS;
@@ -161,6 +166,11 @@ u64 policy_mtr_key(const struct mtr_member *m)
 void policy_mtr_join(struct mtr_member *m, struct mtr_node *n, u64 ppm)
 {
 	mtr_join(m, n, ppm);
+}
+
+void policy_mtr_wake(struct mtr_member *m, const struct mtr_node *n)
+{
+	mtr_wake(m, n);
 }
 
 void policy_mtr_resize(struct mtr_member *m, u64 ppm)

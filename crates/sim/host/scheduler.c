@@ -359,6 +359,14 @@ void host_cpu(s32 cpu, bool comes)
 }
 
 /* What the scheduler believes of a CPU, for the invariants; the same in src/host.rs. */
+/* Has @p's domain, or one above it, used up its cpu.max? */
+bool host_held_back(struct task_struct *p)
+{
+	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
+
+	return t && path_throttled(t->domain);
+}
+
 struct host_cpu_view {
 	u64 fair_now, pinned_now, exec_start;
 	u32 by_right;

@@ -17,6 +17,8 @@ pub(crate) enum Happening {
     Resched(u32),
     /// A kick arrives; true: it preempts.
     Kick(u32, bool),
+    /// The same, if it is idle then.
+    KickIdle(u32),
     /// The current step of the task that runs there is done. The number is that of its run.
     Done(u32, u32),
     /// The tick.

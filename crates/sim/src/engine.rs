@@ -265,6 +265,11 @@ impl State {
                 self.choose(cpu as usize);
             }
             Happening::Kick(cpu, preempt) => self.kicked(cpu as usize, preempt),
+            Happening::KickIdle(cpu) => {
+                if self.cpus[cpu as usize].curr.get().is_none() {
+                    self.kicked(cpu as usize, false);
+                }
+            }
             Happening::Tick(cpu) => self.tick(cpu as usize),
             Happening::Done(cpu, run) => {
                 let cpu = cpu as usize;

@@ -163,6 +163,7 @@ extern "C" {
     fn host_has() -> u32;
     fn host_take_away(pid: i32) -> i32;
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
+    fn host_held_back(p: *mut TaskStruct) -> bool;
     static host_cgroup_ops: CgroupOps;
     static host_layout: [usize; 26];
 }
@@ -210,6 +211,12 @@ pub(crate) fn cgroup_ops() -> CgroupOps {
     #[cfg(test)]
     let ops = crate::tests::probe::around(ops);
     ops
+}
+
+/// Has a task's domain, or one above it, used up its `cpu.max`?
+pub(crate) fn held_back(p: &TaskStruct) -> bool {
+    // SAFETY: reads what the scheduler has stored with the task
+    unsafe { host_held_back(ptr::from_ref(p).cast_mut()) }
 }
 
 /// `struct host_cpu_view`: what the scheduler believes of a CPU.

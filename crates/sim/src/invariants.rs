@@ -16,10 +16,13 @@ use crate::kfuncs::Event;
 use crate::state::{Cpu, Power, State};
 use crate::task::{Place, Task, TaskId};
 
-/// Queues of bpf/state.bpf.h: DSQ_FAIR, and the first of DSQ_EDF and DSQ_PINNED.
+/// Queues of bpf/state.bpf.h and tree.bpf.h: DSQ_FAIR, and the first of DSQ_EDF, DSQ_PINNED and DSQ_DOMAIN.
 const FAIR: u64 = 1;
 const EDF: u64 = 0x1_0000;
 const PINNED: u64 = 0x2_0000;
+const DOMAIN: u64 = 0x4_0000;
+/// `DOMAIN_SLOTS` of bpf/intf.h.
+const DOMAINS: u64 = 8192;
 /// `EV_ADMITTED` of bpf/intf.h.
 const ADMITTED: u32 = 3;
 
@@ -52,6 +55,8 @@ struct Run {
 struct Before {
     pinned_now: u64,
     run: Run,
+    /// The task that waits while this CPU is idle, and since when it does.
+    wanted: Option<(TaskId, u64)>,
     /// Since when nothing but reserved work has run here while best-effort work waited for this CPU, ns.
     denied_since: Option<u64>,
 }
@@ -63,7 +68,7 @@ impl Invariants {
         for (cpu, c) in s.cpus.iter().enumerate() {
             let view = host::cpu_view(cpu);
             who_has_gone_has_nothing(s, cpu, c);
-            no_idle_cpu_is_wanted(s, cpu, c);
+            self.no_idle_cpu_is_wanted(s, cpu, c);
             self.no_budget_is_overrun(s, cpu, c, &view);
             self.virtual_time_goes_on(s, cpu, &view);
             self.best_effort_progresses(s, cpu, c, &view);
@@ -119,6 +124,37 @@ impl Invariants {
         }
         let counted: Vec<_> = s.cpus.iter().map(|c| c.runnable.get()).collect();
         assert_eq!(counted, runnable, "{now} ns: runnable tasks, by CPU");
+    }
+
+    /// Work conservation, of all queues that any CPU may serve. A CPU on which a choice is under way is not idle for long.
+    /// Not of local queues, which the kernel lets nobody else serve; nor of those whom `cpu.max` holds back.
+    fn no_idle_cpu_is_wanted(&mut self, s: &State, cpu: usize, c: &Cpu) {
+        let wanted = &mut self.cpus[cpu].wanted;
+        if c.curr.get().is_some() || c.resched.get() || !c.on() {
+            *wanted = None;
+            return;
+        }
+        let now = s.now.get();
+        let waits = |t: &Task| {
+            let queued = match t.place.get() {
+                Place::Queue(FAIR) => true,
+                Place::Queue(queue) => {
+                    (EDF..EDF + crate::MAX_CPUS as u64).contains(&queue)
+                        || (DOMAIN..DOMAIN + DOMAINS).contains(&queue)
+                }
+                _ => false,
+            };
+            queued && t.allowed().has(cpu) && !host::held_back(&t.kernel)
+        };
+        let still = wanted.filter(|&(id, _)| waits(&s.tasks[id]));
+        *wanted = still.or_else(|| Some((s.tasks.iter().position(waits)?, now)));
+        if let Some((id, since)) = *wanted {
+            assert!(
+                now - since <= crate::IDLE_BOUND_NS,
+                "{now} ns: CPU {cpu} is idle, and task {id} waits in {:?} since {since} at least",
+                s.tasks[id].place.get()
+            );
+        }
     }
 
     fn virtual_time_goes_on(&mut self, s: &State, cpu: usize, view: &CpuView) {
@@ -253,33 +289,6 @@ fn cgroups_have_their_tasks(s: &State) {
     }
     for (c, tasks) in s.cgroups.iter().zip(tasks) {
         assert_eq!(c.tasks(), tasks, "{now} ns: tasks of cgroup {}", c.id());
-    }
-}
-
-/// Work conservation, of the machine's fair queue. A CPU on which a choice is under way is not idle for long.
-/// Not of local queues, which the kernel lets nobody else serve.
-fn no_idle_cpu_is_wanted(s: &State, cpu: usize, c: &Cpu) {
-    if c.curr.get().is_some() || c.resched.get() || !c.on() {
-        return;
-    }
-    let now = s.now.get();
-    let idle_since = c.idle_since.get().unwrap_or(now);
-    let waits = |t: &Task| {
-        let queued = match t.place.get() {
-            Place::Queue(FAIR) => true,
-            Place::Queue(queue) => (EDF..EDF + crate::MAX_CPUS as u64).contains(&queue),
-            _ => false,
-        };
-        queued
-            && t.allowed().has(cpu)
-            && now - t.waits_since.get() > crate::IDLE_BOUND_NS
-            && now - idle_since > crate::IDLE_BOUND_NS
-    };
-    if let Some(id) = s.tasks.iter().position(waits) {
-        panic!(
-            "{now} ns: CPU {cpu} is idle since {idle_since}, and task {id} waits in {:?}",
-            s.tasks[id].place.get()
-        );
     }
 }
 

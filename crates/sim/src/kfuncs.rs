@@ -143,13 +143,14 @@ extern "C" fn scx_bpf_dsq_nr_queued(id: u64) -> i32 {
 extern "C" fn scx_bpf_kick_cpu(cpu: i32, flags: u64) {
     let Some(cpu) = cpu_number(cpu) else { return };
     with(|s| {
+        let at = s.now.get() + s.settings.kick_ns;
         let idle = s.cpus[cpu].curr.get().is_none();
-        if flags & KICK_IDLE == 0 || idle {
+        if flags & KICK_IDLE == 0 {
             let preempt = flags & KICK_PREEMPT != 0;
-            s.plan(
-                s.now.get() + s.settings.kick_ns,
-                Happening::Kick(cpu as u32, preempt),
-            );
+            s.plan(at, Happening::Kick(cpu as u32, preempt));
+        } else if idle || cpu == s.cpu.get() {
+            // a CPU that is choosing is looked at when it has chosen (can_skip_idle_kick, kick_one_cpu_if_idle)
+            s.plan(at, Happening::KickIdle(cpu as u32));
         }
     })
 }

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use super::{Member, Node, CYCLE, TOKENS};
 use crate::{MS, PPM};
 
-/// T (1 + 1/MTR_TOKENS), and what tokens of whole ns round off.
-const BOUND: f64 = (CYCLE + CYCLE / TOKENS as u64 + MS / 10) as f64;
+/// T (1 + 2/MTR_TOKENS), and what tokens of whole ns round off.
+const BOUND: f64 = (CYCLE + 2 * CYCLE / TOKENS as u64 + MS / 10) as f64;
 
 /// What happens to one of the others, between two steps.
 #[derive(Clone, Copy, Debug)]
@@ -64,9 +64,17 @@ fn worst(mine: u64, events: &[(u64, Event)]) -> f64 {
             Event::Turn(i) => {
                 if let Some(other) = &mut others[i] {
                     other.2 = !other.2;
+                    if other.2 {
+                        other.0.wake(&node);
+                    }
                 }
             }
-            Event::TurnMine => awake = !awake,
+            Event::TurnMine => {
+                awake = !awake;
+                if awake {
+                    me.wake(&node);
+                }
+            }
             Event::Join(..) => {}
         }
         let mut left = length;

@@ -8,31 +8,40 @@ use crate::sfq::tests::{shares, Sfq};
 use crate::wrr::tests::Wrr;
 use crate::{assert_layout, MS, PPM, SEC};
 
-/// T (1 + 1/MTR_TOKENS), and what tokens of whole ns round off in the time of a test.
-const BOUND: u64 = CYCLE + CYCLE / TOKENS as u64 + MS / 10;
+/// T (1 + 2/MTR_TOKENS), and what tokens of whole ns round off in the time of a test.
+const BOUND: u64 = CYCLE + 2 * CYCLE / TOKENS as u64 + MS / 10;
 
 pub struct Mtr {
     node: Node,
     members: Vec<Member>,
+    /// Nobody runs for less, but who sleeps: a CPU that looks at slices at ticks only.
+    tick: u64,
 }
 
 impl Mtr {
     pub fn new(shares: &[u64]) -> Self {
         let mut node = Node::default();
         let members = shares.iter().map(|&s| Member::join(&mut node, s)).collect();
-        Self { node, members }
+        let tick = 0;
+        Self {
+            node,
+            members,
+            tick,
+        }
     }
 }
 
 impl Order for Mtr {
-    fn wake(&mut self, _: usize) {} // it has kept its place
+    fn wake(&mut self, m: usize) {
+        self.members[m].wake(&self.node); // it has kept its place, and may run before it for a token
+    }
 
     fn key(&self, m: usize) -> u64 {
         self.members[m].key()
     }
 
     fn slice(&self, m: usize) -> u64 {
-        self.members[m].slice()
+        self.members[m].slice().max(self.tick)
     }
 
     fn charge(&mut self, m: usize, ns: u64) {
@@ -59,7 +68,8 @@ fn layout_and_constants_are_the_headers() {
         left,
         token,
         first,
-        pad
+        early,
+        due
     );
     extern "C" {
         static policy_mtr_cycle_ns: u64;
@@ -77,12 +87,13 @@ fn who_sleeps_keeps_its_place() {
     let [mut a, mut b] = [100_000, 100_000].map(|ppm| Member::join(&mut n, ppm));
     assert!(a.key() < b.key());
     // A runs for half of its time and sleeps: it is before B with the other half
-    a.charge(&mut n, a.token * 8);
+    let half = a.token * TOKENS as u64 / 2;
+    a.charge(&mut n, half);
     assert!(a.key() < b.key());
     b.charge(&mut n, b.token);
     assert!(a.key() < b.key(), "and B has moved further back");
     // once all of A's first tokens have been used, B is first
-    a.charge(&mut n, a.token * 8);
+    a.charge(&mut n, half);
     assert!(b.key() < a.key());
     // part of a token moves nothing
     let key = b.key();
@@ -98,7 +109,7 @@ fn more_than_a_cycle_is_all_tokens() {
     assert_eq!(n.moves, 1 + TOKENS as u64);
     assert!(m.stamp.iter().all(|&s| s > 1) && m.left <= m.token);
     // and another cycle's worth the next time; the rest is forgotten
-    assert_eq!(m.debt, 50 * MS);
+    assert_eq!(m.debt, CYCLE / 10);
     m.charge(&mut n, 0);
     assert_eq!((n.moves, m.debt), (1 + 2 * TOKENS as u64, 0));
 }
@@ -108,13 +119,13 @@ fn more_than_a_cycle_is_all_tokens() {
 fn what_was_run_too_long_is_paid_later() {
     let mut n = Node::default();
     let mut m = Member::join(&mut n, 10_000);
-    let cycle = 5 * MS;
+    let cycle = CYCLE / 100;
     m.charge(&mut n, cycle + cycle / 2);
     assert_eq!(m.debt, cycle / 2);
     m.charge(&mut n, cycle / 4);
     assert_eq!(
         (m.debt, n.moves),
-        (0, 1 + TOKENS as u64 + 12),
+        (0, 1 + TOKENS as u64 * 7 / 4),
         "three quarters of the next cycle are used up"
     );
 }
@@ -125,11 +136,12 @@ fn a_new_share_has_tokens_of_another_length() {
     let mut m = Member::join(&mut n, 400_000);
     let key = m.key();
     m.resize(100_000);
-    assert_eq!((m.token, m.left, m.key()), (CYCLE / 160, CYCLE / 160, key));
+    let whole = CYCLE / TOKENS as u64;
+    assert_eq!((m.token, m.left, m.key()), (whole / 10, whole / 10, key));
     // of a token that is partly used, the same part is left, shorter or longer
     m.charge(&mut n, m.token / 4);
     m.resize(300_000);
-    assert_eq!((m.token, m.left), (CYCLE * 3 / 160, CYCLE * 9 / 640));
+    assert_eq!((m.token, m.left), (whole * 3 / 10, whole * 9 / 40));
     m.resize(0);
     assert_eq!((m.token, m.left), (10_000, 7_500), "the least there is");
 }
@@ -153,6 +165,48 @@ fn an_io_bound_one_beside_ten_loops() {
     assert!(rate[0] <= 9, "round-robin: {rate:?}");
     assert!(rate[1] <= 25, "fair queueing with quanta of 4 ms: {rate:?}");
     assert!(rate[2] >= 41, "move-to-rear: {rate:?}");
+}
+
+/// A sleeper of `weight` beside 20 onoffs of 100 (Eclipse, Fig. 11), on a CPU that looks at slices every 4 ms only: how long
+/// it waited to begin, at most, what it ran, and what one of the others did.
+fn beside_onoffs(weight: u32, (on, off): node::Phase) -> (u64, u64, u64) {
+    let mut weights = [100; 21];
+    weights[20] = weight;
+    let shares = shares(&weights);
+    let mut phases = vec![vec![(11 * MS, 5 * MS)]; 20];
+    phases.push(vec![(on, off)]);
+    let mut order = Mtr::new(&shares);
+    order.tick = 4 * MS;
+    let mut m = machine(order, &shares, &phases);
+    m.run(2 * SEC); // new, it begins at the rear
+    m.members[20].worst_wait = 0;
+    m.run(60 * SEC);
+    (
+        m.members[20].worst_wait,
+        m.members[20].ran,
+        m.members[0].ran,
+    )
+}
+
+/// One that wants more than its share begins soon whenever it wakes up, and has no more than its share.
+#[test]
+fn who_wants_more_than_its_share_begins_soon() {
+    for (on, off) in [(11, 100), (11, 60), (9, 70), (20, 200)] {
+        let (wait, ran, other) = beside_onoffs(100, (on * MS, off * MS));
+        // a slice of each of a few that woke up just before; 60 to 300 ms without the early token
+        assert!(wait <= 20 * MS, "{wait}");
+        let most = other + CYCLE / TOKENS as u64 + CYCLE / 21;
+        assert!(ran <= most, "{ran} {most}");
+    }
+}
+
+/// Who wants less than its share is before all who are early.
+#[test]
+fn who_wants_less_than_its_share_begins_at_once() {
+    for (on, off) in [(11, 100), (5, 40), (20, 200), (1, 9)] {
+        let (wait, ..) = beside_onoffs(400, (on * MS, off * MS));
+        assert_eq!(wait, 0, "{on} of {}", on + off);
+    }
 }
 
 fn phases() -> impl Strategy<Value = Vec<node::Phase>> {

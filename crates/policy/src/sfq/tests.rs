@@ -177,6 +177,36 @@ fn sleep_earns_nothing() {
     assert!(got <= SEC + QUANTUM, "{got}");
 }
 
+/// Wherever it was, at any weight, also where virtual time wraps: no further behind than its credit, nor ahead of where it was.
+#[test]
+fn who_is_released_keeps_its_place() {
+    for weight in [1, 64, 400, 640_000] {
+        let credit = (QUANTUM * SCALE / u64::from(weight)).min(1 << 41);
+        for now in [0, 5, 1 << 42, u64::MAX - 7] {
+            let released = |start: u64| {
+                let mut m = Member { start };
+                m.release(&Node { now, last: 0 }, QUANTUM, weight);
+                m.start
+            };
+            let least = now.wrapping_sub(credit);
+            for ahead in [0, 1, credit / 2, 1 << 40] {
+                let start = now.wrapping_add(ahead);
+                assert_eq!(released(start), start, "it is ahead");
+            }
+            for behind in [1, credit / 2, credit] {
+                let start = now.wrapping_sub(behind);
+                assert_eq!(released(start), start, "it keeps its place");
+            }
+            for behind in [credit + 1, 1 << 60, 1 << 63] {
+                assert_eq!(released(now.wrapping_sub(behind)), least, "no more");
+            }
+        }
+    }
+    let mut m = Member { start: 0 };
+    m.release(&Node { now: 9, last: 0 }, 0, 100);
+    assert_eq!(m.start, 9, "no credit is a wake-up");
+}
+
 fn phases() -> impl Strategy<Value = Vec<node::Phase>> {
     let compute = 10_000..60 * MS;
     let elsewhere = prop_oneof![Just(0), 10_000..200 * MS];

@@ -157,6 +157,35 @@ fn a_quota_is_kept_each_second_at_any_depth() {
     }
 }
 
+/// Who was held back by its limit keeps its place, for a slice. Else the last part of its quota might come so late that some
+/// of it falls into the next period.
+#[test]
+fn a_new_period_is_used_early() {
+    let mut sim = machine(1);
+    let limited = domain(&mut sim, ROOT, "limited", 100);
+    let limit = Bandwidth {
+        period: 100_000,
+        quota: Some(8_000), // two slices; it is due 9.1
+        burst: 0,
+    };
+    sim.set_cgroup_bandwidth(limited, limit).unwrap(); // periods begin at 0, 100 ms and so on
+    for i in 0..10 {
+        let other = domain(&mut sim, ROOT, &format!("d{i}"), 100);
+        hogs(&mut sim, other, 2);
+    }
+    let tasks = hogs(&mut sim, limited, 2);
+    sim.run_until(SEC);
+    for period in 10..30 {
+        let before = had(&sim, &tasks, SEC);
+        // the first when whoever runs at that moment has used up its slice, the second after one of some others; 50 to 60 ms
+        // if it had lost its place
+        sim.run_until(period * 100 * MS + 30 * MS);
+        near(had(&sim, &tasks, SEC), before + 8_000, 100);
+        sim.run_until((period + 1) * 100 * MS);
+        near(had(&sim, &tasks, SEC), before + 8_000, 100);
+    }
+}
+
 /// The limit of the one above holds for both below it together.
 #[test]
 fn quotas_are_hierarchical() {

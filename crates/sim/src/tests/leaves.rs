@@ -52,7 +52,8 @@ fn who_sleeps_keeps_its_share_by_mtr_and_not_by_wrr() {
         had(&sim, &[sleeper], 20 * SEC)
     };
     let (mtr, wrr) = (part(DomainPolicy::Mtr), part(DomainPolicy::Wrr));
-    assert!(mtr > 180_000, "it is due 200,000 and wants 250,000: {mtr}");
+    // a CPU of its own with a fifth of the speed: 5 ms for 1, then 3 elsewhere. Up to 200,000 what others leave in between
+    assert!(mtr > 125_000 * 4 / 3, "it wants 250,000: {mtr}");
     assert!(wrr < mtr / 3, "{wrr}, by MTR-LS {mtr}");
 }
 
