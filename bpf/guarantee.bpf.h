@@ -170,6 +170,7 @@ static __always_inline bool guarantee(struct server *s, struct task_struct *p)
 /* @s gives back what it was promised. */
 static __noinline void guarantee_leave(struct server *s)
 {
+	TAKES_STACK(80);
 	u64 period = s->info.spec.period_ns ? s->info.spec.period_ns : 1;
 
 	bpf_spin_lock(&governor_lock);

@@ -15,6 +15,8 @@
 
 #ifndef APLOMB_HOST
 #define policy_for bpf_for
+#define policy_own_frame __attribute__((noinline))
+#define policy_takes_stack TAKES_STACK
 #endif
 #include "policy/types.h"
 
@@ -59,6 +61,16 @@ struct bpf_task_work {
  * server its slot) and trusted tasks, and it finds out anew what its caller knew. Not to be called with a lock held.
  */
 #define VERIFIED_ONCE __attribute__((noinline))
+/*
+ * First line of a function that is called in a loop and has one itself, or lies on the way to one that has: its frame is
+ * @bytes deep from here on. Without it the verifiers of 6.16 to 6.17.8 and 6.18-rc5 write past the end of a state's stack,
+ * into whatever the kernel keeps there: where a loop comes round, widen_imprecise_scalars() takes a frame to be as deep
+ * as it was in the round before, though that was another call (mended by b0c8e6d3d866 in 6.18). @bytes is more than the
+ * compiler uses, so that nothing of its own is overwritten, and a multiple of 8; the function is noinline and not
+ * VERIFIED_ONCE. crates/kernel/tests/frames.rs finds who lacks it, or has too little.
+ */
+#define TAKES_STACK(bytes)                                                                                   \
+	asm volatile("*(u64 *)(r10 - %[at]) = %[none]" : : [at] "i"(bytes), [none] "r"(0ULL) : "memory")
 #define OPS(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
 #endif

@@ -66,6 +66,7 @@ static __noinline const struct spec *match_argument(struct task_struct *p, u64 i
 /* The parts of the leaf cgroup's name, as systemd, Flatpak and Snap form it (see intf.h). */
 static __noinline const struct spec *match_application(struct task_struct *p)
 {
+	TAKES_STACK(176);
 	u64 part = NAME_HASH_INIT, to_dot = NAME_HASH_INIT;
 	const struct spec *spec;
 	char name[CGROUP_BYTES];

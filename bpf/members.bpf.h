@@ -265,6 +265,7 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
  */
 static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 {
+	TAKES_STACK(96);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
 	struct task_ctx *t = NULL;
@@ -341,6 +342,7 @@ VERIFIED_ONCE int tree_claim(u32 cpu)
 static __noinline u32 tree_try(u32 cpu, struct cpu_ctx *c, struct task_struct *prev, struct task_ctx *t,
 			       u32 mine)
 {
+	TAKES_STACK(64);
 	u32 leaf = tree_claim(cpu);
 	u64 granted = c->claimed;
 	bool limited;

@@ -67,6 +67,7 @@ static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
  */
 static __noinline void ask_idle(struct task_struct *p)
 {
+	TAKES_STACK(16);
 	u32 i;
 
 	bpf_for(i, 0, MAX_GONE) {
@@ -95,6 +96,7 @@ enum fair_choice {
  */
 static __noinline bool still_first(struct task_struct *prev, u64 dsq)
 {
+	TAKES_STACK(64);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *head = NULL;
 	bool keep;

@@ -47,6 +47,7 @@ static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_stru
  */
 static __noinline s32 head_is_eligible(s32 cpu, u64 now)
 {
+	TAKES_STACK(96);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
 	s32 verdict = -1;

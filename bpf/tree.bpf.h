@@ -249,6 +249,7 @@ static __always_inline void member_charge(struct branch *b, u32 i, u64 ns)
 
 static __noinline void member_insert(struct branch *b, u32 i)
 {
+	TAKES_STACK(16);
 	if (in_heap(i))
 		return;
 	member(i)->waits_with = own_weight(b, i);
@@ -258,6 +259,7 @@ static __noinline void member_insert(struct branch *b, u32 i)
 
 static __noinline void member_remove(struct branch *b, u32 i)
 {
+	TAKES_STACK(16);
 	if (!in_heap(i))
 		return;
 	b->awake_sum -= member(i)->waits_with;
@@ -280,6 +282,7 @@ static __always_inline bool runs_below(u32 slot, u32 leaf)
 /* Something waits in domain @slot or below: so it does in those above. @running: leaf of what runs here, or none. */
 static __noinline void climb(u32 slot, bool wake, u32 running)
 {
+	TAKES_STACK(80);
 	u32 k, at = slot;
 
 	bpf_for(k, 0, MAX_DEPTH + 1) {
@@ -298,6 +301,7 @@ static __noinline void climb(u32 slot, bool wake, u32 running)
 /* Nothing waits in domain @slot or below any more, if its heap is empty; and so on up. */
 static __noinline void sink(u32 slot)
 {
+	TAKES_STACK(16);
 	u32 k, at = slot;
 
 	bpf_for(k, 0, MAX_DEPTH + 1) {
@@ -362,6 +366,7 @@ static __noinline u32 choose(void)
 /* Member @i of @b ran for @ns: its place is another. */
 static __noinline void charge_member(struct branch *b, u32 i, u64 ns)
 {
+	TAKES_STACK(48);
 	bool waits = in_heap(i);
 
 	if (waits)

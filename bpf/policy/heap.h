@@ -70,8 +70,9 @@ static inline bool heap_mend(struct heap_node *at, struct heap_node *n)
 }
 
 /* The root of heap @a and heap @b in one; 0 is the empty heap. */
-static inline u32 heap_merge(struct heap_node *at, u32 a, u32 b)
+static inline policy_own_frame u32 heap_merge(struct heap_node *at, u32 a, u32 b)
 {
+	policy_takes_stack(32);
 	u32 root = 0, last = 0, next, k;
 	struct heap_node *n;
 

@@ -154,8 +154,9 @@ static inline void mtr_resize(struct mtr_member *m, u64 ppm)
  * @m ran for @ns: what it used up goes to the rear. What it ran beyond all of its tokens (a late tick, or the least that
  * runs is longer than its part of a cycle) counts the next time, up to a cycle's worth.
  */
-static inline void mtr_charge(struct mtr_member *m, struct mtr_node *n, u64 ns)
+static inline policy_own_frame void mtr_charge(struct mtr_member *m, struct mtr_node *n, u64 ns)
 {
+	policy_takes_stack(16);
 	bool early = m->early == MTR_EARLY;
 	u32 i;
 

@@ -39,6 +39,7 @@ fn main() -> Result<()> {
                 "-Wno-compare-distinct-pointer-types".into(),
                 "-mcpu=v3".into(),
             ])
+            .obj(out.join(name.replace(".skel.rs", ".bpf.o"))) // for tests/frames.rs
             .build_and_generate(out.join(name))
             .with_context(|| format!("{} does not compile", source.display()))
     };

@@ -20,6 +20,7 @@ typedef unsigned long size_t;
 #define __arg_nullable
 #define __arg_trusted
 #define VERIFIED_ONCE
+#define TAKES_STACK(bytes)
 #define barrier_var(var) ((void)(var))
 #define __noinline
 #define __always_inline inline
