@@ -205,6 +205,20 @@ VERIFIED_ONCE u64 tree_resume(u32 slot)
 	return granted;
 }
 
+/*
+ * What the tree chose for @c's CPU begins to run there. It has @granted ns by its domain's cpu.max, 0: it has none; and
+ * its turn may end before its slice. For either the CPU's timer is set.
+ */
+static __always_inline void grant_begin(struct cpu_ctx *c, u32 cpu, u64 granted)
+{
+	u64 ends = c->turn_ns && (!granted || c->turn_ns < granted) ? c->turn_ns : granted;
+
+	c->granted = granted;
+	c->limited = ends != 0;
+	if (ends)
+		cpu_timer_start(cpu, bpf_ktime_get_ns(), ends);
+}
+
 /* @p, of some domain, begins to run on @cpu: on the time that dispatch has claimed, if it is whom dispatch meant. */
 VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -213,8 +227,10 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : 0, meant = c->next_leaf;
 	u64 granted = c->next_granted;
 
-	if (meant == NO_LEAF)
+	if (meant == NO_LEAF) {
 		tree_alone(slot);
+		c->turn_ns = 0;
+	}
 	c->leaf = slot;
 	c->limited = 0;
 	c->granted = 0;
@@ -248,15 +264,12 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 			c->refused = 0;
 		}
 	}
-	if (!granted)
-		return 0;
 	if (meant == slot) {
-		c->granted = granted;
-		c->limited = 1;
-		cpu_timer_start(cpu, bpf_ktime_get_ns(), granted);
+		if (granted || c->turn_ns)
+			grant_begin(c, cpu, granted);
 		return 0;
 	}
-	return tree_return(meant, granted);
+	return granted ? tree_return(meant, granted) : 0;
 }
 
 /*
@@ -303,23 +316,14 @@ static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 	return moved && here ? 1 : -1;
 }
 
-/* What runs on @c's CPU, or is sent there, has @granted ns by its domain's cpu.max; 0: it has none. */
-static __always_inline void grant_begin(struct cpu_ctx *c, u32 cpu, u64 granted)
-{
-	c->granted = granted;
-	c->limited = granted != 0;
-	if (granted)
-		cpu_timer_start(cpu, bpf_ktime_get_ns(), granted);
-}
-
 /* One choice for @cpu, and its time: cpu_ctx.claimed. NO_LEAF: nothing waits. 0 ns claimed: it was in vain, go on. */
 VERIFIED_ONCE int tree_claim(u32 cpu)
 {
 	u32 leaf, blocked = NO_LEAF;
-	u64 now = bpf_ktime_get_ns(), claimed = FAIR_SLICE_NS;
+	u64 now = bpf_ktime_get_ns(), claimed = FAIR_SLICE_NS, turn = FAIR_SLICE_NS;
 
 	bpf_spin_lock(&tree_lock);
-	leaf = choose();
+	leaf = choose(&turn);
 	if (leaf < DOMAIN_SLOTS) {
 		if (branch(leaf)->limited)
 			claimed = claim_time(leaf, now, FAIR_SLICE_NS, &blocked);
@@ -330,6 +334,7 @@ VERIFIED_ONCE int tree_claim(u32 cpu)
 	}
 	bpf_spin_unlock(&tree_lock);
 	cpu_ctx(cpu)->claimed = claimed;
+	cpu_ctx(cpu)->turn_ns = turn < FAIR_SLICE_NS ? turn : 0;
 	if (blocked != NO_LEAF)
 		limit_timer_start(blocked);
 	return leaf;

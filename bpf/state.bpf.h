@@ -233,6 +233,7 @@ struct cpu_ctx {
 	u32 next_leaf;  /* for what dispatch has just sent: the same */
 	u64 next_granted;
 	u64 claimed;            /* by the last choice of the tree */
+	u64 turn_ns;            /* which ends after so long, ns; 0: with the slice */
 	u32 to_wake;            /* idle CPUs, in wake_idle() */
 	u32 failed[TREE_TRIES]; /* domains in which a dispatch has found nothing */
 	u32 nr_failed;

@@ -343,8 +343,8 @@ static __always_inline void leave(u32 slot)
 	sink(slot);
 }
 
-/* The domain whose task is next, or NO_LEAF. */
-static __noinline u32 choose(void)
+/* The domain whose task is next, or NO_LEAF. *@turn: ns after which it is to choose again, if before the slice ends. */
+static __noinline u32 choose(u64 *turn)
 {
 	u32 k, at = 0;
 
@@ -356,6 +356,8 @@ static __noinline u32 choose(void)
 			return NO_LEAF;
 		if (b->policy != DOMAIN_MTR && b->policy != DOMAIN_WRR)
 			sfq_run(&member(i)->sfq, &b->sfq);
+		else if (b->policy == DOMAIN_MTR && mtr_turn(&member(i)->mtr) < *turn)
+			*turn = mtr_turn(&member(i)->mtr);
 		at = i / 2;
 		if (i & 1)
 			return at;

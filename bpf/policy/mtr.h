@@ -162,6 +162,8 @@ static inline policy_own_frame void mtr_charge(struct mtr_member *m, struct mtr_
 
 	ns += m->debt;
 	m->debt = 0;
+	if (!ns) /* it did not run: the front is not at its place */
+		return;
 	if (early) {
 		if (ns >= m->left)
 			m->early = m->due ? MTR_BY_PLACE : MTR_WAS_EARLY;
@@ -189,6 +191,15 @@ static inline policy_own_frame void mtr_charge(struct mtr_member *m, struct mtr_
 static inline u64 mtr_slice(const struct mtr_member *m)
 {
 	return m->left;
+}
+
+/*
+ * For how long @m, which is chosen, keeps its place for sure. By its place: until somebody comes, for its tokens are near
+ * each other, and each end would be a switch. But early only for one token, however long a slice is.
+ */
+static inline u64 mtr_turn(const struct mtr_member *m)
+{
+	return m->early & MTR_BEHIND ? TIME_NEVER : m->left;
 }
 
 #endif /* APLOMB_POLICY_MTR_H */

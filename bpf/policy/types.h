@@ -28,7 +28,10 @@ typedef long long s64;
 /* A loop that the verifier need not follow round by round (the kernel side defines it: bpf_for). */
 #ifndef policy_for
 #define policy_for(i, from, to) for ((i) = (from); (i) < (to); (i)++)
-/* A function with a loop that is called in one: not inlined, and its first line. The kernel side defines and explains them. */
+#endif
+
+/* A function with a loop that is called in one: not inlined, and its first line. The kernel side says what for. */
+#ifndef policy_own_frame
 #define policy_own_frame
 #define policy_takes_stack(bytes)
 #endif

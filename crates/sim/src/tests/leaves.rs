@@ -1,8 +1,12 @@
 //! A domain's own tasks in the order of its policy (bpf/leaf.bpf.h).
 
-use super::cgroups::machine;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::cgroups::{machine, start_in};
 use super::domains::{domain, had, hogs, near};
 use super::{MS, SEC};
+use crate::task::Step;
 use crate::workload::{hog, on_off};
 use crate::{CgroupId, CpuMask, DomainChange, DomainPolicy, Simulation, TaskId, ROOT};
 
@@ -46,7 +50,7 @@ fn who_sleeps_keeps_its_share_by_mtr_and_not_by_wrr() {
     let part = |policy| {
         let mut sim = machine(1);
         let a = under(&mut sim, policy);
-        let sleeper = super::cgroups::start_in(&mut sim, a, on_off(0, MS, 3 * MS));
+        let sleeper = start_in(&mut sim, a, on_off(0, MS, 3 * MS));
         hogs(&mut sim, a, 4);
         sim.run_until(20 * SEC);
         had(&sim, &[sleeper], 20 * SEC)
@@ -82,4 +86,43 @@ fn a_change_of_policy_leaves_nobody_behind() {
         sim.change_domain(a, DomainChange::Policy(Fifo)).unwrap();
         sim.run_until(sim.now() + 40 * SEC);
     }
+}
+
+/// Eclipse's Fig. 11: 11 ms of CPU, 100 ms of sleep, beside 20 that run for 11 and sleep for 5. It wants a tenth, and is due
+/// a twenty-first; but it begins at once, for who is early before it is so for a token, not to the next tick.
+#[test]
+fn who_sleeps_long_begins_at_once_beside_many() {
+    const ON: u64 = 11 * MS;
+    let mut sim = machine(1);
+    let a = under(&mut sim, DomainPolicy::Mtr);
+    for i in 0..20 {
+        let onoff = domain(&mut sim, a, &format!("onoff {i}"), 100);
+        start_in(&mut sim, onoff, on_off(0, ON, 5 * MS));
+    }
+    let sleeper = domain(&mut sim, a, "sleeper", 100);
+    let late = Rc::new(RefCell::new(vec![]));
+    let (told, mut steps, mut due) = (late.clone(), 0, 0);
+    start_in(&mut sim, sleeper, move |now: u64, _ran: u64| {
+        steps += 1;
+        match steps % 3 {
+            1 => {
+                if due > 2 * SEC {
+                    told.borrow_mut().push(now - due);
+                }
+                Step::Run(ON)
+            }
+            2 => {
+                due = now + 100 * MS;
+                Step::SleepUntil(due)
+            }
+            _ => Step::Run(1), // it has begun
+        }
+    });
+    sim.run_until(40 * SEC);
+    let late = late.borrow();
+    let mean = late.iter().sum::<u64>() / late.len() as u64;
+    assert!(
+        late.len() > 100 && mean < MS / 20,
+        "{mean} ns late: {late:?}"
+    );
 }
