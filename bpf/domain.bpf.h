@@ -80,7 +80,7 @@ VERIFIED_ONCE int domain_limit(u32 slot, u64 now, u64 period_us, u64 quota_us, u
 }
 
 /* A slot for a new cgroup below @parent; 0: none is left. */
-VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight)
+VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle)
 {
 	struct branch *b, *up = branch(parent);
 	u32 slot = 0;
@@ -103,12 +103,13 @@ VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight)
 	b->depth = up->depth + 1;
 	b->state = DOMAIN_LIVE;
 	b->cpu_weight = weight;
+	b->idle = idle;
 	b->limited = up->limited;
 	b->draws_on = up->draws_on;
 	b->leaf_epoch = ++leaf_epochs;
 	member(MEMBER_OWN(slot))->weight = WEIGHT_OWN;
-	member(MEMBER_OF(slot))->weight = scaled_weight(weight, false);
-	up->weight_sum += scaled_weight(weight, false);
+	member(MEMBER_OF(slot))->weight = scaled_weight(weight, idle);
+	up->weight_sum += scaled_weight(weight, idle);
 	up->children++;
 	if (nr_domain_slots <= slot)
 		nr_domain_slots = slot + 1;
@@ -172,7 +173,7 @@ s32 OPS_SLEEPABLE(aplomb_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_ini
 	 * in the map counts as the root's: mkdir is never refused.
 	 */
 	if (!bpf_map_update_elem(&domain_of, &id, &parent, 0) && branch(parent)->cgid == up_id)
-		slot = domain_create(id, parent, args->weight);
+		slot = domain_create(id, parent, args->weight, cgroup_is_idle(cgrp));
 	if (!slot) {
 		emit_plain(EV_LIMIT, branch(parent)->depth >= MAX_DEPTH ? MAX_DEPTH : MAX_DOMAINS, id,
 			   branch(parent)->cgid);

@@ -165,10 +165,24 @@ struct kernfs_node {
 	u64 id; /* of a cgroup's directory: the cgroup's */
 };
 
+struct cgroup_subsys_state;
+
 struct cgroup {
 	struct kernfs_node *kn;
 	int level; /* 0: the root */
+#ifndef APLOMB_HOST
+	struct cgroup_subsys_state *subsys[1]; /* one for each enum cgroup_subsys_id */
+#endif
 };
+
+/* The CPU controller's part of a cgroup; it begins with its cgroup_subsys_state. */
+struct task_group {
+	int idle; /* cpu.idle */
+};
+
+enum cgroup_subsys_id {
+	cpu_cgrp_id = 1
+}; /* here any number: it differs from kernel to kernel */
 
 struct css_set {
 	struct cgroup *dfl_cgrp;
@@ -365,5 +379,22 @@ static __always_inline bool dsq_move_to_local(u64 dsq)
 		return scx_bpf_dsq_move_to_local___v2___k(dsq, 0);
 	return scx_bpf_dsq_move_to_local___v1(dsq);
 }
+
+#ifndef APLOMB_HOST
+/* cpu.idle of @cgrp, as it is now: cgroup_init is told weight and limit only. */
+static __always_inline bool cgroup_is_idle(struct cgroup *cgrp)
+{
+	u64 at = bpf_core_field_offset(struct cgroup, subsys) +
+		 bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id) * sizeof(void *);
+	void *group = NULL;
+	int idle = 0;
+
+	bpf_probe_read_kernel(&group, sizeof(group), (void *)cgrp + at);
+	if (group && bpf_core_field_exists(struct task_group, idle))
+		bpf_probe_read_kernel(&idle, sizeof(idle),
+				      group + bpf_core_field_offset(struct task_group, idle));
+	return idle > 0;
+}
+#endif
 
 #endif /* APLOMB_KERNEL_BPF_H */

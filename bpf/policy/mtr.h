@@ -29,6 +29,7 @@
  *    person notices it most. It has no more for it: the token goes to the rear as all do, and there is no other one until
  *    it has run by its place again. That it has, too, if its turn was due: it slept while the list went past its place. So
  *    who uses less than its share can be early whenever it wakes up, and before all others, for its tokens are the oldest.
+ *    The turn of one that is early ends with that token (mtr_turn): to the next tick it would be several.
  *
  *        [by its place] --- wakes up ---> [early] --- a token is used up that was not due ---> [was early] ---+
  *              ^                             |                                                                |
@@ -42,11 +43,11 @@
  *        fairness              | s_i / a_i - s_j / a_j | <= T (1 + 2 / MTR_TOKENS), both with something to run
  *        delay                 a job of d ns is done after d / a + T (1 + 2 / MTR_TOKENS)
  *
- *    The paper's bounds, but for the one token that is partly used, and each other's early one. Why: between two turns of one of i's tokens each other
- *    member moves each of its own once at most, for those it has moved are behind; and with all of its MTR_TOKENS in
- *    the time of a_i T that i itself runs, the others have had no more than (1 - a_i) T. This counts tokens, so it holds
- *    too as members come (at the rear) and go, if the shares never add up to more than 1. Where a share grows by g
- *    its tokens do where they are, before i's: each time may cost i another g T, once.
+ *    The paper's bounds, but for the one token that is partly used, and each other's early one. Why: between two turns
+ *    of one of i's tokens each other member moves each of its own once at most, for those it has moved are behind; and
+ *    with all of its MTR_TOKENS in the time of a_i T that i itself runs, the others have had no more than (1 - a_i) T.
+ *    This counts tokens, so it holds too as members come (at the rear) and go, if the shares never add up to more than
+ *    1. Where a share grows by g its tokens do where they are, before i's: each time may cost i another g T, once.
  *
  *    A member that uses less than its share has its tokens at the front: it runs at once when it wakes up, before all
  *    who use more. Nobody has to say who is interactive.

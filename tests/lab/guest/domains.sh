@@ -5,9 +5,15 @@
 say "domains that were there before"
 domain_of before
 weigh before 300
+domain_of idle-before
+echo 1 > $cg/idle-before/cpu.idle
 program periodic filmed
 spec filmed 5ms/100ms 'domain = "chosen"'
 start_daemon || { finish; exit; }
+
+a domain show idle-before --json > $out/idle.json
+check idle-before-start "$(tr -d '\n' < $out/idle.json | head -c 200)" grep -q '"idle": *true' $out/idle.json
+gone idle-before
 
 say "a program goes where its spec says"
 bg $bin/filmed 1000 100000 100
