@@ -15,16 +15,27 @@
 #define RESCUE_SLICE_NS (200 * NSEC_PER_USEC)
 #define RESCUE_EVERY_NS NSEC_PER_SEC
 
-/* @p waits, or waited, in a domain's queue: it does no more. */
+/*
+ * The domain + 1 in whose queue @t's thread waited, 0: none any more. Whoever gets it answers for its place in the count
+ * of those who wait there, nobody else: two CPUs may see the same thread at the head of a queue.
+ */
+static __always_inline u32 unqueue(struct task_ctx *t)
+{
+	return __sync_lock_test_and_set(&t->queued, 0);
+}
+
+/* @p waits, or waited, in a domain's queue: it does no more. False: another CPU is taking it. */
 VERIFIED_ONCE int tree_leave(struct task_ctx *t __arg_nonnull)
 {
+	u32 queued;
+
 	bpf_spin_lock(&tree_lock);
-	if (t->queued)
-		leave(t->queued - 1);
-	t->queued = 0;
+	queued = unqueue(t);
+	if (queued)
+		leave(queued - 1);
 	leaf_leave(t);
 	bpf_spin_unlock(&tree_lock);
-	return 0;
+	return queued != 0;
 }
 
 /* @t's thread waits in the queue of domain @leaf. @running: the domain of what runs there. True: it goes before that. */
@@ -32,10 +43,12 @@ VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wa
 {
 	u64 now = bpf_ktime_get_ns();
 	bool before = false;
+	u32 queued;
 
 	bpf_spin_lock(&tree_lock);
-	if (t->queued)
-		leave(t->queued - 1);
+	queued = unqueue(t);
+	if (queued)
+		leave(queued - 1);
 	if (leaf_has_members(branch(leaf)))
 		leaf_enter(t, leaf & (DOMAIN_SLOTS - 1), wake);
 	enter(leaf, wake, running);
@@ -272,9 +285,13 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 	return granted ? tree_return(meant, granted) : 0;
 }
 
+/* Tasks at the head of a queue that other CPUs are taking, and that one passes over. One more, and it looks again. */
+#define MAX_TAKEN 8
+
 /*
  * Take the first task of domain @leaf, which this CPU has claimed. 1: it is sent to @cpu. 0: there is none yet, and the
- * claim is to be put back. -1: it may not run on this CPU after all and waits for its own now, or others took it out.
+ * claim is to be put back. -1: it may not run on this CPU after all and waits for its own now, or the kernel took it out:
+ * the claim was its.
  */
 static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 {
@@ -282,17 +299,25 @@ static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
 	struct task_ctx *t = NULL;
-	bool moved = false, here = false;
+	bool moved = false, here = false, found = false;
 	s32 home = 0;
+	u32 i;
 
-	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(leaf), 0))
-		p = bpf_iter_scx_dsq_next(&it);
-	if (p)
-		t = task_ctx(p);
-	if (t) {
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(leaf), 0)) {
+		bpf_for(i, 0, MAX_TAKEN) {
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_ctx(p);
+			found = t &&
+				unqueue(t); /* before the move: it may run and be queued again the moment it is made */
+			if (found)
+				break;
+		}
+	}
+	if (found && p && t) {
 		home = task_cpu(p);
 		here = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (home == (s32)cpu || !stays(p));
-		t->queued = 0; /* before the move: it may run and be queued again the moment it is made */
 		scx_bpf_dsq_move_set_slice(&it, slice);
 		if (here) {
 			moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
@@ -306,12 +331,9 @@ static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 			if (moved)
 				scx_bpf_kick_cpu(home, SCX_KICK_IDLE);
 		}
-		if (!moved &&
-		    !t->queued) /* taken out; if it sleeps by now, its next enqueue or its end corrects it */
-			tree_enter(t, leaf, false, NO_LEAF);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
-	if (!t)
+	if (!found)
 		return 0;
 	return moved && here ? 1 : -1;
 }
@@ -359,7 +381,7 @@ static __noinline u32 tree_try(u32 cpu, struct cpu_ctx *c, struct task_struct *p
 		return TRY_AGAIN;
 	limited = branch(leaf)->limited;
 	if (prev && t && leaf == mine && still_first(prev, DSQ_DOMAIN(leaf))) {
-		t->queued = 0;
+		unqueue(t);
 		t->waits_since = 0;
 		leaf_run(branch(leaf), t);
 		c->leaf_key = leaf_key(branch(leaf), t);

@@ -40,7 +40,8 @@ VERIFIED_ONCE int rescue_from(u32 slot, u64 now)
 			t = task_ctx(p);
 			if (!t || !t->waits_since || time_before(now, t->waits_since + RESCUE_AFTER_NS))
 				continue;
-			tree_leave(t); /* before the move: it may run the moment it is made */
+			if (!tree_leave(t)) /* before the move: it may run the moment it is made */
+				continue;
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
 			if (!scx_bpf_dsq_move(&it, p, DSQ_RESCUE, 0) && !t->queued)
 				tree_enter(t, slot, false, NO_LEAF);

@@ -271,8 +271,8 @@ static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 fr
 	bool moved = false;
 
 	/* before the move: the task may run the moment it is made */
-	if (queued)
-		tree_leave(t);
+	if (queued && !tree_leave(t))
+		queued = 0;
 	if (!bpf_iter_scx_dsq_new(&it, from, 0)) {
 		if (!before)
 			t->fair_vtime = p->scx.dsq_vtime;

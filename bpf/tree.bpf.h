@@ -30,7 +30,8 @@
  *
  * 5. Who takes a task of a domain claims it under the lock: the count of waiting tasks goes down at the choice, not
  *    when it has been moved. An enqueue counts before its task can be seen in the queue; who comes in between finds
- *    nothing, puts its claim back and looks again.
+ *    nothing, puts its claim back and looks again. A claim is for anyone of the domain; which task it was for is settled
+ *    by who gets that task's `queued` (unqueue), and each claim is settled by one: else a task waits uncounted, for ever.
  *
  * 6. One lock, since a choice passes the root. It is held for a microsecond or so, and not taken at all while there is
  *    no domain but the root (tree_on).

@@ -167,6 +167,24 @@ check storm-that-bequeaths-ended "$(cat $out/bequeath)" grep -q ended= $out/bequ
 check steady-through-the-storm "$(cat $out/movie) (real time: a lead only)" true
 end_all
 check table-is-empty-after-storms "$(nr_tasks) tasks" until_true 10 no_tasks
+
+say "nobody is left behind in a queue from which two CPUs take at once"
+. /job/guest/tree.sh
+left=
+for round in 1 2 3 4 5 6 7 8 9 10; do
+	domain_of one
+	domain_of two
+	in_domain one $hogs 2
+	in_domain two $hogs 2
+	sleep 1
+	echo 1 > $cg/one/cgroup.kill # to die they have to run
+	echo 1 > $cg/two/cgroup.kill
+	gone one two 2> /dev/null
+	for name in one two; do [ ! -d $cg/$name ] || left="$left $round:$name"; done
+	wait "${pids[@]}" 2> /dev/null
+	pids=()
+done
+check nobody-is-left-behind "10 rounds, left:$left" none "$left"
 check still-attached "" attached
 /job/aplomb log --json > $out/log
 stop_daemon
