@@ -93,6 +93,7 @@ domains() {
 	for i in "${late[@]}"; do start_group $i; done
 	[ ${#late[@]} = 0 ] || sleep 0.1 # until they are where they belong
 	if [ "$count" != 0 ]; then
+		for one in "${samplers[@]}"; do [[ $one != *=* ]] || begun "${one#*=}"; done
 		/job/sampler "$interval" "$count" "${samplers[@]}" > "$out/samples.json" 2> "$out/sampler.err" &
 		one=$!
 		[ "$events" = - ] || signal_domains "$events"
@@ -104,6 +105,12 @@ domains() {
 		cat "$cgroups/$group/cpu.stat" > "$out/${group//\//-}.stat"
 	done
 	end_domains
+}
+begun() { # FILE: inf's counters are there. On an emulated machine with two CPUs a hundred programs may take long to start.
+	local tries
+	[ -s "$1" ] && return
+	for tries in $(seq 600); do [ -s "$1" ] && { sleep 1; return; }; sleep 0.05; done
+	fail "$name: $1 is not there after 30 s"
 }
 start_group() { # INDEX: the program of a group, from the variables of `domains`
 	local group=${words[all[$1]]} file
