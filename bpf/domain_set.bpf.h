@@ -68,20 +68,27 @@ VERIFIED_ONCE int requeue(u32 slot)
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0)) {
 		bpf_for(i, 0, MAX_REQUEUED) {
 			struct task_ctx *t;
+			u32 queued;
 			u64 key;
 
 			p = bpf_iter_scx_dsq_next(&it);
 			if (!p)
 				break;
 			t = task_ctx(p);
-			if (!t)
+			queued = t ? unqueue(t) : 0; /* nobody takes it meanwhile; it stays counted */
+			if (!queued)
 				continue;
 			bpf_spin_lock(&tree_lock);
 			leaf_enter(t, slot & (DOMAIN_SLOTS - 1), true);
 			key = leaf_has_members(b) ? leaf_key(b, t) : branch_start(b);
 			bpf_spin_unlock(&tree_lock);
 			scx_bpf_dsq_move_set_vtime(&it, key);
-			scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(slot), 0);
+			if (scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(slot), 0) &&
+			    !__sync_val_compare_and_swap(&t->queued, 0, queued))
+				continue;
+			bpf_spin_lock(&tree_lock); /* it left, and came back counted if it did */
+			leave(queued - 1);
+			bpf_spin_unlock(&tree_lock);
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);

@@ -38,15 +38,11 @@ VERIFIED_ONCE int tree_leave(struct task_ctx *t __arg_nonnull)
 	return queued != 0;
 }
 
-/* @t's thread waits in the queue of domain @leaf. @running: the domain of what runs there. True: it goes before that. */
-VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wake, u32 running)
+/* @t's thread waits, from @now, in the queue of domain @leaf. With tree_lock held. */
+static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, u32 running, u64 now)
 {
-	u64 now = bpf_ktime_get_ns();
-	bool before = false;
-	u32 queued;
+	u32 queued = unqueue(t);
 
-	bpf_spin_lock(&tree_lock);
-	queued = unqueue(t);
 	if (queued)
 		leave(queued - 1);
 	if (leaf_has_members(branch(leaf)))
@@ -55,6 +51,16 @@ VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wa
 	t->queued = leaf + 1;
 	if (!t->waits_since)
 		t->waits_since = now | 1; /* 0 is none */
+}
+
+/* The same. @running: the domain of what runs there. True: it goes before that. */
+VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wake, u32 running)
+{
+	u64 now = bpf_ktime_get_ns();
+	bool before = false;
+
+	bpf_spin_lock(&tree_lock);
+	enter_task(t, leaf, wake, running, now);
 	if (wake && running < DOMAIN_SLOTS)
 		before = goes_before(leaf, running);
 	bpf_spin_unlock(&tree_lock);
@@ -338,13 +344,19 @@ static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 	return moved && here ? 1 : -1;
 }
 
-/* One choice for @cpu, and its time: cpu_ctx.claimed. NO_LEAF: nothing waits. 0 ns claimed: it was in vain, go on. */
-VERIFIED_ONCE int tree_claim(u32 cpu)
+/*
+ * One choice for @cpu, and its time: cpu_ctx.claimed. NO_LEAF: nothing waits. 0 ns claimed: it was in vain, go on.
+ * @t, or NULL: what runs there waits like all others from now on, in domain @mine. Not before: another CPU that chooses at
+ * the same time, as they do where ticks come together, would claim it and find nobody, and this one choose another.
+ */
+VERIFIED_ONCE int tree_claim(u32 cpu, struct task_ctx *t, u32 mine)
 {
 	u32 leaf, blocked = NO_LEAF;
 	u64 now = bpf_ktime_get_ns(), claimed = FAIR_SLICE_NS, turn = FAIR_SLICE_NS;
 
 	bpf_spin_lock(&tree_lock);
+	if (t)
+		enter_task(t, mine, false, mine, now);
 	leaf = choose(&turn);
 	if (leaf < DOMAIN_SLOTS) {
 		if (branch(leaf)->limited)
@@ -365,12 +377,19 @@ VERIFIED_ONCE int tree_claim(u32 cpu)
 /* What one try of tree_dispatch comes to, beside enum fair_choice: nothing, but another may. */
 #define TRY_AGAIN 4
 
-/* One choice by the tree. @mine: the domain in which @prev waits meanwhile, or NO_LEAF. */
-static __noinline u32 tree_try(u32 cpu, struct cpu_ctx *c, struct task_struct *prev, struct task_ctx *t,
-			       u32 mine)
+/* A claim on domain @leaf that found nothing: see tree_restore. */
+static __always_inline void put_back(struct cpu_ctx *c, u32 leaf)
+{
+	c->failed[c->nr_failed & (TREE_TRIES - 1)] = leaf;
+	c->nr_failed++;
+}
+
+/* One choice by the tree. @mine: the domain in which @prev waits meanwhile, or NO_LEAF; @first: from now on. */
+static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ctx *t, u32 mine, bool first)
 {
 	TAKES_STACK(64);
-	u32 leaf = tree_claim(cpu);
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u32 leaf = tree_claim(cpu, first ? t : NULL, mine);
 	u64 granted = c->claimed;
 	bool limited;
 	s32 taken;
@@ -381,7 +400,9 @@ static __noinline u32 tree_try(u32 cpu, struct cpu_ctx *c, struct task_struct *p
 		return TRY_AGAIN;
 	limited = branch(leaf)->limited;
 	if (prev && t && leaf == mine && still_first(prev, DSQ_DOMAIN(leaf))) {
-		unqueue(t);
+		/* else a CPU that had seen it in the queue before has taken its place in the count: this claim is another's */
+		if (!unqueue(t))
+			put_back(c, leaf);
 		t->waits_since = 0;
 		leaf_run(branch(leaf), t);
 		c->leaf_key = leaf_key(branch(leaf), t);
@@ -398,10 +419,8 @@ static __noinline u32 tree_try(u32 cpu, struct cpu_ctx *c, struct task_struct *p
 	}
 	if (limited)
 		tree_return(leaf, granted);
-	if (!taken) {
-		c->failed[c->nr_failed & (TREE_TRIES - 1)] = leaf;
-		c->nr_failed++;
-	}
+	if (!taken)
+		put_back(c, leaf);
 	return TRY_AGAIN;
 }
 
@@ -426,12 +445,10 @@ static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task
 	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
 	u32 k, choice = FAIR_NONE, mine = NO_LEAF;
 
-	if (t) { /* it waits like all others meanwhile */
+	if (t)
 		mine = leaf_for(prev, t);
-		tree_enter(t, mine, false, mine);
-	}
 	bpf_for(k, 0, TREE_TRIES) {
-		choice = tree_try(cpu, c, prev, t, mine);
+		choice = tree_try(cpu, prev, t, mine, k == 0);
 		if (choice != TRY_AGAIN)
 			break;
 	}
