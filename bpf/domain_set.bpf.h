@@ -224,7 +224,7 @@ int domain_refresh(void *unused)
 		d->info.parent = b->parent;
 		d->info.depth = b->depth;
 		d->info.children = b->children;
-		d->info.waiting = b->waiting;
+		d->info.waiting = (s32)b->waiting > 0 ? b->waiting : 0;
 		d->info.is_throttled = b->throttled;
 		bpf_for(k, 0, MAX_DEPTH + 1) {
 			struct branch *up = branch(branch(at)->parent);

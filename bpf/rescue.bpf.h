@@ -66,7 +66,7 @@ static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 		b->turns = 0;
 		domain_bury(slot);
 		/* turns say how long a round is, but not in a fifo, where one task may have them all */
-		if (b->waiting &&
+		if ((s32)b->waiting > 0 &&
 		    (b->policy == DOMAIN_FIFO || b->waiting > turns * (RESCUE_AFTER_NS / RESCUE_EVERY_NS)))
 			rescue_from(slot, now);
 	}

@@ -32,6 +32,9 @@
  *    when it has been moved. An enqueue counts before its task can be seen in the queue; who comes in between finds
  *    nothing, puts its claim back and looks again. A claim is for anyone of the domain; which task it was for is settled
  *    by who gets that task's `queued` (unqueue), and each claim is settled by one: else a task waits uncounted, for ever.
+ *    So the count may be below 0 for a moment: one CPU has claimed what another has queued in its mind only (what runs
+ *    there, and may go on), and that one takes it back first. It must not stop at 0: the claim that is put back would then be
+ *    one too many, and a domain that counts one too many is never placed anew.
  *
  * 6. One lock, since a choice passes the root. It is held for a microsecond or so, and not taken at all while there is
  *    no domain but the root (tree_on).
@@ -142,7 +145,8 @@ static __always_inline bool in_heap(u32 i)
 
 static __always_inline u32 own_weight(const struct branch *b, u32 i)
 {
-	u32 n = b->waiting + 1;
+	s32 waiting = b->waiting;
+	u32 n = waiting > 0 ? waiting + 1 : 1;
 
 	if (!(i & 1) || !b->children)
 		return member(i)->weight;
@@ -323,7 +327,7 @@ static __always_inline void enter(u32 slot, bool wake, u32 running)
 	struct branch *b = branch(slot);
 
 	tree_waiting++;
-	if (b->waiting++)
+	if (++b->waiting != 1)
 		return;
 	member_wake(b, MEMBER_OWN(slot), wake && slot != running);
 	member_insert(b, MEMBER_OWN(slot));
@@ -335,8 +339,6 @@ static __always_inline void leave(u32 slot)
 {
 	struct branch *b = branch(slot);
 
-	if (!b->waiting)
-		return;
 	tree_waiting--;
 	if (--b->waiting)
 		return;
