@@ -99,6 +99,8 @@ void OPS(aplomb_cpu_offline, s32 cpu)
 	drain(DSQ_EDF(cpu), cpu);
 	drain(DSQ_THROTTLED(cpu), cpu);
 	drain(DSQ_PINNED(cpu), cpu);
+	/* the idle CPU that was asked to help with a task may have got one of these instead */
+	wake_idle();
 }
 
 void OPS(aplomb_cpu_online, s32 cpu)

@@ -43,6 +43,10 @@ static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, 
 {
 	u32 queued = unqueue(t);
 
+	if (queued == leaf + 1) { /* it was not chosen, and goes on waiting: its domain has not come anew */
+		t->queued = queued;
+		return;
+	}
 	if (queued)
 		leave(queued - 1);
 	if (leaf_has_members(branch(leaf)))
