@@ -388,12 +388,13 @@ static __always_inline void put_back(struct cpu_ctx *c, u32 leaf)
 	c->nr_failed++;
 }
 
-/* One choice by the tree. @mine: the domain in which @prev waits meanwhile, or NO_LEAF; @first: from now on. */
-static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ctx *t, u32 mine, bool first)
+/* One choice by the tree. @mine: the domain in which @prev waits meanwhile, or NO_LEAF; @comes: @t, if from now on. */
+static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ctx *t, u32 mine,
+			       struct task_ctx *comes)
 {
 	TAKES_STACK(64);
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 leaf = tree_claim(cpu, first ? t : NULL, mine);
+	u32 leaf = tree_claim(cpu, comes, mine);
 	u64 granted = c->claimed;
 	bool limited;
 	s32 taken;
@@ -452,7 +453,7 @@ static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task
 	if (t)
 		mine = leaf_for(prev, t);
 	bpf_for(k, 0, TREE_TRIES) {
-		choice = tree_try(cpu, prev, t, mine, k == 0);
+		choice = tree_try(cpu, prev, t, mine, k ? NULL : t);
 		if (choice != TRY_AGAIN)
 			break;
 	}
