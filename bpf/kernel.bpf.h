@@ -384,11 +384,14 @@ static __always_inline bool dsq_move_to_local(u64 dsq)
 /* cpu.idle of @cgrp, as it is now: cgroup_init is told weight and limit only. */
 static __always_inline bool cgroup_is_idle(struct cgroup *cgrp)
 {
-	u64 at = bpf_core_field_offset(struct cgroup, subsys) +
-		 bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id) * sizeof(void *);
 	void *group = NULL;
 	int idle = 0;
+	u64 at;
 
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, cpu_cgrp_id))
+		return false;
+	at = bpf_core_field_offset(struct cgroup, subsys) +
+	     bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id) * sizeof(void *);
 	bpf_probe_read_kernel(&group, sizeof(group), (void *)cgrp + at);
 	if (group && bpf_core_field_exists(struct task_group, idle))
 		bpf_probe_read_kernel(&idle, sizeof(idle),

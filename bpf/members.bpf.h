@@ -43,14 +43,15 @@ static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, 
 {
 	u32 queued = unqueue(t);
 
-	if (queued == leaf + 1) { /* it was not chosen, and goes on waiting: its domain has not come anew */
+	if (leaf_has_members(branch(leaf)))
+		leaf_enter(t, leaf & (DOMAIN_SLOTS - 1), wake);
+	if (!wake &&
+	    queued == leaf + 1) { /* it was not chosen, and goes on waiting: its domain has not come anew */
 		t->queued = queued;
 		return;
 	}
 	if (queued)
 		leave(queued - 1);
-	if (leaf_has_members(branch(leaf)))
-		leaf_enter(t, leaf & (DOMAIN_SLOTS - 1), wake);
 	enter(leaf, wake, running);
 	t->queued = leaf + 1;
 	if (!t->waits_since)
