@@ -111,16 +111,16 @@ enum right {
 };
 
 struct task_ctx {
-	u32 slot;       /* server, 0: none */
-	u32 generation; /* of that slot when the task joined */
-	u64 window_ns;  /* > 0: a forked child that may still exec; slot is its parent's */
-	u64 fair_vtime; /* while by_right: dsq_vtime holds the deadline then */
-	u32 by_right;   /* enum right: queued, or running, as a reserved task */
-	u32 launched;   /* an interactive task started it (flag P) */
-	u32 awake;      /* counted in its server's `awake` */
-	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
-	u32 domain;     /* slot of the domain it belongs to; 0: the root */
-	u32 queued; /* it waits in the queue of this domain - 1; 0: in none. Set under tree_lock; unqueue() */
+	u32 slot;        /* server, 0: none */
+	u32 generation;  /* of that slot when the task joined */
+	u64 window_ns;   /* > 0: a forked child that may still exec; slot is its parent's */
+	u64 fair_vtime;  /* while by_right: dsq_vtime holds the deadline then */
+	u32 by_right;    /* enum right: queued, or running, as a reserved task */
+	u32 launched;    /* an interactive task started it (flag P) */
+	u32 awake;       /* counted in its server's `awake` */
+	u32 exec_id;     /* of the exec that was matched last (self_exec_id) */
+	u32 domain;      /* slot of the domain it belongs to; 0: the root */
+	u32 queued;      /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
 	u64 waits_since; /* ns, since it last ran or woke up, in a domain's queue; 0: it does not wait there */
 	u32 parked;      /* it holds nothing of the kernel's: cpu.max may keep it off the CPU (limit.bpf.h) */
 	u32 weight;      /* by its nice value, when it was queued last */
@@ -224,8 +224,8 @@ struct cpu_ctx {
 	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
 	s32 exec_seen;  /* thread whose exec on_exec has just looked at here */
 	u32 leaf;       /* domain of the running task */
-	u32 limited;    /* it runs on time that its domain's cpu.max granted: */
-	u64 granted;    /* so much, ns */
+	u32 limited;    /* the CPU's timer ends it: by cpu.max, its turn, or as rescued */
+	u64 granted;    /* what cpu.max granted it, ns */
 	u64 leaf_key;   /* of the running task, in a domain under MTR-LS (leaf.bpf.h) */
 	s32 refused;    /* thread that was told to make way, as its cpu.max was used up */
 	u32 passing;    /* it waited in PASSING's queue */
