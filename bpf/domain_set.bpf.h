@@ -46,7 +46,7 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 		if ((i != slot && (branch(i)->parent != slot || !i)) || !(member(m)->weight >> 31))
 			continue;
 		member(m)->weight &= ~(1u << 31);
-		member_wake(b, m, true);
+		member_wake(b, m, WAKES_UP);
 		member_insert(b, m);
 	}
 	bpf_spin_unlock(&tree_lock);

@@ -165,7 +165,7 @@ static __always_inline void unthrottle(u32 slot, u64 now)
 	tree_released = 1;
 	member(MEMBER_OF(slot))->released = 1;
 	if (b->heap)
-		climb(slot, false, NO_LEAF);
+		climb(slot, GOES_ON, NO_LEAF);
 	member(MEMBER_OF(slot))->released = 0;
 }
 

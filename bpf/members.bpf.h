@@ -52,7 +52,7 @@ static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, 
 	}
 	if (queued)
 		leave(queued - 1);
-	enter(leaf, wake, running);
+	enter(leaf, wake ? WAKES_UP : GOES_ON, running);
 	t->queued = leaf + 1;
 	if (!t->waits_since)
 		t->waits_since = now | 1; /* 0 is none */
@@ -362,7 +362,7 @@ VERIFIED_ONCE int tree_claim(u32 cpu, struct task_ctx *t, u32 mine)
 	bpf_spin_lock(&tree_lock);
 	if (t)
 		enter_task(t, mine, false, mine, now);
-	leaf = choose(&turn);
+	leaf = choose(&turn, cpu_ctx(cpu)->nr_failed != 0);
 	if (leaf < DOMAIN_SLOTS) {
 		if (branch(leaf)->limited)
 			claimed = claim_time(leaf, now, FAIR_SLICE_NS, &blocked);
@@ -439,7 +439,7 @@ VERIFIED_ONCE int tree_restore(u32 cpu)
 	c->nr_failed = 0;
 	bpf_spin_lock(&tree_lock);
 	bpf_for(k, 0, n)
-		enter(c->failed[k & (TREE_TRIES - 1)] & (DOMAIN_SLOTS - 1), false, NO_LEAF);
+		enter(c->failed[k & (TREE_TRIES - 1)] & (DOMAIN_SLOTS - 1), IS_PUT_BACK, NO_LEAF);
 	bpf_spin_unlock(&tree_lock);
 	return 0;
 }

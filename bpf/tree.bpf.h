@@ -202,9 +202,17 @@ static __always_inline u64 member_key(const struct branch *b, u32 i)
 	}
 }
 
-/* Member @i of @b has something waiting again; @slept: it had nothing at all, not even running. */
-static __always_inline void member_wake(struct branch *b, u32 i, bool slept)
+/* How something comes to wait. */
+enum coming {
+	GOES_ON = 0,    /* it ran, or may have */
+	WAKES_UP = 1,   /* it slept */
+	IS_PUT_BACK = 2 /* it has waited all along: a claim on it was in vain (5) */
+};
+
+/* Member @i of @b has something waiting again. WAKES_UP: it had nothing at all, not even running. */
+static __always_inline void member_wake(struct branch *b, u32 i, enum coming how)
 {
+	bool slept = how == WAKES_UP;
 	struct member *m = member(i);
 
 	switch (b->policy) {
@@ -223,6 +231,9 @@ static __always_inline void member_wake(struct branch *b, u32 i, bool slept)
 			sfq_release(&m->sfq, &b->sfq, FAIR_SLICE_NS, member_weight(b, i));
 			break;
 		}
+		/* whom others have been chosen before, for that moment, loses nothing by it */
+		if (how == IS_PUT_BACK)
+			break;
 		sfq_wake(&m->sfq, &b->sfq);
 		/* before whoever was chosen last and has not been charged yet: see 4 */
 		if (!slept && m->sfq.start == b->sfq.now)
@@ -285,19 +296,20 @@ static __always_inline bool runs_below(u32 slot, u32 leaf)
 }
 
 /* Something waits in domain @slot or below: so it does in those above. @running: leaf of what runs here, or none. */
-static __noinline void climb(u32 slot, bool wake, u32 running)
+static __noinline void climb(u32 slot, enum coming how, u32 running)
 {
 	TAKES_STACK(80);
 	u32 k, at = slot;
 
 	bpf_for(k, 0, MAX_DEPTH + 1) {
 		struct branch *b = branch(at), *up;
+		bool runs;
 
 		if (!at || b->throttled || in_heap(MEMBER_OF(at)))
 			return;
 		up = branch(b->parent);
-		member_wake(up, MEMBER_OF(at),
-			    wake && (up->policy != DOMAIN_WRR || !runs_below(at, running)));
+		runs = how == WAKES_UP && up->policy == DOMAIN_WRR && runs_below(at, running);
+		member_wake(up, MEMBER_OF(at), runs ? GOES_ON : how);
 		member_insert(up, MEMBER_OF(at));
 		at = b->parent;
 	}
@@ -321,17 +333,17 @@ static __noinline void sink(u32 slot)
 
 #define NO_LEAF DOMAIN_SLOTS
 
-/* A task of domain @slot waits. */
-static __always_inline void enter(u32 slot, bool wake, u32 running)
+/* A task of domain @slot waits. @running: the leaf of what runs there, or none. */
+static __always_inline void enter(u32 slot, enum coming how, u32 running)
 {
 	struct branch *b = branch(slot);
 
 	tree_waiting++;
 	if (++b->waiting != 1)
 		return;
-	member_wake(b, MEMBER_OWN(slot), wake && slot != running);
+	member_wake(b, MEMBER_OWN(slot), how == WAKES_UP && slot == running ? GOES_ON : how);
 	member_insert(b, MEMBER_OWN(slot));
-	climb(slot, wake, running);
+	climb(slot, how, running);
 }
 
 /* One that waited there does no more. */
@@ -346,8 +358,12 @@ static __always_inline void leave(u32 slot)
 	sink(slot);
 }
 
-/* The domain whose task is next, or NO_LEAF. *@turn: ns after which it is to choose again, if before the slice ends. */
-static __noinline u32 choose(u64 *turn)
+/*
+ * The domain whose task is next, or NO_LEAF. *@turn: ns after which it is to choose again, if before the slice ends.
+ * @again: claims of this choice were in vain, and whoever is before the rest may be out for the moment: the virtual time
+ * stays, or he would lose his place to it.
+ */
+static __noinline u32 choose(u64 *turn, bool again)
 {
 	u32 k, at = 0;
 
@@ -357,7 +373,7 @@ static __noinline u32 choose(u64 *turn)
 
 		if (!i)
 			return NO_LEAF;
-		if (b->policy != DOMAIN_MTR && b->policy != DOMAIN_WRR)
+		if (b->policy != DOMAIN_MTR && b->policy != DOMAIN_WRR && !again)
 			sfq_run(&member(i)->sfq, &b->sfq);
 		else if (b->policy == DOMAIN_MTR && mtr_turn(&member(i)->mtr) < *turn)
 			*turn = mtr_turn(&member(i)->mtr);
