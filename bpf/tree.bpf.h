@@ -25,8 +25,8 @@
  *
  * 4. Several CPUs take from one tree, so shares hold for the machine. A weight that cannot be used (one thread with 90 %
  *    of two CPUs) needs little care: the start tag of a member that comes back is lifted to the node's virtual
- *    time, so it gains no credit from what it could not use; and if it has not slept it is before all others there,
- *    or it would lose its CPU now and then to those who are not charged yet for what they run elsewhere.
+ *    time, so it gains no credit from what it could not use; but for a little (GOES_ON_NS), or it would lose its CPU now
+ *    and then to those who are not charged yet for what they run elsewhere.
  *
  * 5. Who takes a task of a domain claims it under the lock: the count of waiting tasks goes down at the choice, not
  *    when it has been moved. An enqueue counts before its task can be seen in the queue; who comes in between finds
@@ -51,6 +51,11 @@
 #define WEIGHT_UNIT 4
 #define WEIGHT_IDLE 1
 #define WEIGHT_OWN (SHARE_WEIGHT * WEIGHT_UNIT)
+/*
+ * Who goes on is behind by this much of its own running at most: what it runs until the others have been charged once, a
+ * slice that ends with the second tick at HZ=250, and one more for those that end late.
+ */
+#define GOES_ON_NS (3 * FAIR_SLICE_NS)
 /* Own tasks beside child domains count as one member of SHARE_WEIGHT each (as under EEVDF), up to so many. */
 #define MAX_OWN 1000
 
@@ -227,17 +232,13 @@ static __always_inline void member_wake(struct branch *b, u32 i, enum coming how
 			wrr_wake(&m->wrr, &b->wrr, wrr_quantum(member_ppm(b, i)));
 		break;
 	default:
-		if (m->released) {
+		if (m->released)
 			sfq_release(&m->sfq, &b->sfq, FAIR_SLICE_NS, member_weight(b, i));
-			break;
-		}
+		else if (how == GOES_ON)
+			sfq_release(&m->sfq, &b->sfq, GOES_ON_NS, member_weight(b, i));
+		else if (how == WAKES_UP)
+			sfq_wake(&m->sfq, &b->sfq);
 		/* whom others have been chosen before, for that moment, loses nothing by it */
-		if (how == IS_PUT_BACK)
-			break;
-		sfq_wake(&m->sfq, &b->sfq);
-		/* before whoever was chosen last and has not been charged yet: see 4 */
-		if (!slept && m->sfq.start == b->sfq.now)
-			m->sfq.start--;
 	}
 }
 
@@ -445,6 +446,7 @@ static __noinline void chosen_alone(u32 slot)
  */
 static __noinline bool goes_before(u32 a, u32 b)
 {
+	TAKES_STACK(16);
 	u32 k, i = MEMBER_OWN(a), j = MEMBER_OWN(b);
 	struct branch *top;
 

@@ -12,7 +12,8 @@
  *    ran, over its weight, is added to its tag. The node's virtual time is the start tag of whoever runs.
  *
  *        wakes up     start = max(start, node's virtual time)      no credit for time asleep
- *        is let go    start = max(start, node's virtual time - c)  some, if it was held back though it wanted to run
+ *        goes on      start = max(start, node's virtual time - c)  some, if it did not sleep: it was held back, or could not
+ *                                                                  use its weight (one thread, on several CPUs)
  *        is chosen    node's virtual time = start
  *        has run r    start += r * SFQ_SCALE / weight               (its finish tag, the next one's start)
  *        all sleep    node's virtual time = the greatest finish tag  (Goyal: the end of a busy period)
@@ -28,8 +29,8 @@
  *
  *    and one that wakes up runs at once if it is behind the others, and else as if it had a CPU of its own with its share
  *    of the speed, later by one q of each other member at most (the delay bound: in Goyal's words, a quantum of l that
- *    is expected at t is done at t + l + the sum of the others' q). For one that was held back (by a limit of its own: quota.h)
- *    the others' q become q + c, once each time: it goes before them for as long.
+ *    is expected at t is done at t + l + the sum of the others' q). For one that goes on (quota.h, tree.bpf.h 4) the others' q
+ *    become q + c, once each time: it goes before them for as long.
  *
  * Members are in a tree ordered by start tag (heap.h), so that a choice among n is O(log n).
  */
@@ -68,7 +69,7 @@ static inline void sfq_wake(struct sfq_member *m, const struct sfq_node *n)
 }
 
 /*
- * @m, of @weight, may run again: it was held back. It keeps its place, but is behind by @credit_ns of its own running at most.
+ * @m, of @weight, waits again without having slept. It keeps its place, but is behind by @credit_ns of its own running at most.
  */
 static inline void sfq_release(struct sfq_member *m, const struct sfq_node *n, u64 credit_ns, u32 weight)
 {

@@ -185,6 +185,24 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
 	pids=()
 done
 check nobody-is-left-behind "10 rounds, left:$left" none "$left"
+
+say "shares hold for the machine, where ticks come together and two CPUs choose at once"
+one_heavy() { # THREADS: domain one, of weight 900, has so many, domain two, of 100, has two; ppm that the first gets
+	domain_of one
+	domain_of two
+	weigh one 900
+	in_domain one $hogs $1
+	in_domain two $hogs 2
+	sleep 2
+	share one two 8
+	echo 1 > $cg/one/cgroup.kill
+	echo 1 > $cg/two/cgroup.kill
+	gone one two
+}
+got=$(one_heavy 2)
+check nine-tenths-of-two-cpus "$got ppm of 900000" within 892000 "$got" 908000
+got=$(one_heavy 1)
+check one-heavy-thread-keeps-its-cpu "$got ppm of 500000" within 485000 "$got" 515000
 check still-attached "" attached
 /job/aplomb log --json > $out/log
 stop_daemon
