@@ -200,7 +200,7 @@ one_heavy() { # THREADS: domain one, of weight 900, has so many, domain two, of 
 	gone one two
 }
 got=$(one_heavy 2)
-check nine-tenths-of-two-cpus "$got ppm of 900000" within 892000 "$got" 908000
+check nine-tenths-of-two-cpus "$got ppm of 900000" within 895000 "$got" 905000
 got=$(one_heavy 1)
 check one-heavy-thread-keeps-its-cpu "$got ppm of 500000" within 485000 "$got" 515000
 check still-attached "" attached
