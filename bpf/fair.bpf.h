@@ -5,7 +5,7 @@
 #ifndef APLOMB_FAIR_BPF_H
 #define APLOMB_FAIR_BPF_H
 
-#include "members.bpf.h"
+#include "members_dispatch.bpf.h"
 
 /*
  * Put @p, which waits nowhere, into its fair queue; wake a CPU for it if one is idle, unless somebody has

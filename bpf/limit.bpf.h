@@ -198,7 +198,7 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 	return blocked;
 }
 
-/* Domains have time again: wake idle CPUs, one for each task that waits in the tree, if there are. */
+/* Domains have time again: wake idle CPUs, one for each task that waits for any CPU, if there are. */
 VERIFIED_ONCE int wake_idle(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
@@ -206,7 +206,7 @@ VERIFIED_ONCE int wake_idle(void)
 	u32 i;
 
 	tree_released = 0; /* first: who is released from now on is not seen here */
-	c->to_wake = tree_waiting;
+	c->to_wake = tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR);
 	bpf_for(i, 0, nr_cpus) {
 		s32 idle;
 
