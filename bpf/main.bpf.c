@@ -292,6 +292,12 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	u64 ran = p->se.sum_exec_runtime - c->exec_start;
 
 	fair_charge(p, cpu, c, ran, !runnable);
+	if (tree_on && !runnable) {
+		struct task_ctx *t = task_ctx(p);
+
+		if (t)
+			t->charged_to = p->se.sum_exec_runtime;
+	}
 	if (c->slot) {
 		struct task_ctx *t = task_ctx(p);
 

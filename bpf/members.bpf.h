@@ -244,6 +244,21 @@ static __always_inline void grant_begin(struct cpu_ctx *c, u32 cpu, u64 granted)
 		cpu_timer_start(cpu, bpf_ktime_get_ns(), ends);
 }
 
+/* A tail that is longer is none: it has run in another class meanwhile. */
+#define MAX_TAIL_NS FAIR_SLICE_NS
+
+/*
+ * Who goes to sleep is charged when it leaves the queue, but the kernel counts as its own what passes until another task
+ * runs, our choice of that one too. It is charged with its next turn: it is a third and more of what a task uses
+ * that only answers a wake-up. @ran: its total CPU time, at the beginning of that turn.
+ */
+static __always_inline u64 tail(struct task_ctx *t, u64 ran)
+{
+	u64 ns = ran - t->charged_to;
+
+	return t->charged_to && ns < MAX_TAIL_NS ? ns : 0;
+}
+
 /* @p, of some domain, begins to run on @cpu: on the time that dispatch has claimed, if it is whom dispatch meant. */
 VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
@@ -263,6 +278,9 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 	c->next_leaf = NO_LEAF;
 	c->passing = meant == PASSING;
 	if (t) {
+		if (!t->slot) /* budgets are of what is run by right: the tail is not */
+			c->exec_start -= tail(t, c->exec_start);
+		t->charged_to = 0;
 		t->parked = 0;
 		t->waits_since = 0;
 		if (t->queued) /* by a way of the kernel's own */

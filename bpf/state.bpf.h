@@ -124,6 +124,7 @@ struct task_ctx {
 	u64 waits_since; /* ns, since it last ran or woke up, in a domain's queue; 0: it does not wait there */
 	u32 parked;      /* it holds nothing of the kernel's: cpu.max may keep it off the CPU (limit.bpf.h) */
 	u32 weight;      /* by its nice value, when it was queued last */
+	u64 charged_to;  /* its total CPU time when it went to sleep: see tail() */
 	/* as a member of its domain's own tasks (leaf.bpf.h), under tree_lock: */
 	u32 leaf_slot;  /* of domain */
 	u32 leaf_epoch; /* whose branch.leaf_epoch it joined in */
