@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * members_dispatch.bpf.h - the choice for a CPU among the tasks of all domains: a claim by the tree, and whom it takes.
+ * Theory: tree.bpf.h, claims there in 5.
+ */
+#ifndef APLOMB_MEMBERS_DISPATCH_BPF_H
+#define APLOMB_MEMBERS_DISPATCH_BPF_H
+
+#include "members.bpf.h"
+
+/* Tasks at the head of a queue that other CPUs are taking, and that one passes over. One more, and it looks again. */
+#define MAX_TAKEN 8
+
+/*
+ * Take the first task of domain @leaf, which this CPU has claimed. 1: it is sent to @cpu. 0: there is none yet, and the
+ * claim is to be put back. -1: it may not run on this CPU after all and waits for its own now, or the kernel took it out:
+ * the claim was its.
+ */
+static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
+{
+	TAKES_STACK(96);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p = NULL;
+	struct task_ctx *t = NULL;
+	bool moved = false, here = false, found = false;
+	s32 home = 0;
+	u32 i;
+
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(leaf), 0)) {
+		bpf_for(i, 0, MAX_TAKEN) {
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_ctx(p);
+			found = t &&
+				unqueue(t); /* before the move: it may run and be queued again the moment it is made */
+			if (found)
+				break;
+		}
+	}
+	if (found && p && t) {
+		home = task_cpu(p);
+		here = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (home == (s32)cpu || !stays(p));
+		scx_bpf_dsq_move_set_slice(&it, slice);
+		if (here) {
+			moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
+		} else {
+			scx_bpf_dsq_move_set_vtime(&it,
+						   fair_place(p->scx.dsq_vtime, cpu_ctx(home)->pinned_now));
+			if (cpu_ctx(home)->online)
+				moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_PINNED(home), 0);
+			else /* from its local queue the kernel takes it elsewhere */
+				moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(home), 0);
+			if (moved)
+				scx_bpf_kick_cpu(home, SCX_KICK_IDLE);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	if (!found)
+		return 0;
+	return moved && here ? 1 : -1;
+}
+
+/*
+ * One choice for @cpu, and its time: cpu_ctx.claimed. NO_LEAF: nothing waits. 0 ns claimed: it was in vain, go on.
+ * @t, or NULL: what runs there waits like all others from now on, in domain @mine. Not before: another CPU that chooses at
+ * the same time, as they do where ticks come together, would claim it and find nobody, and this one choose another.
+ */
+VERIFIED_ONCE int tree_claim(u32 cpu, struct task_ctx *t, u32 mine)
+{
+	u32 leaf, blocked = NO_LEAF;
+	u64 now = bpf_ktime_get_ns(), claimed = FAIR_SLICE_NS, turn = FAIR_SLICE_NS;
+
+	bpf_spin_lock(&tree_lock);
+	if (t)
+		enter_task(t, mine, false, mine, now);
+	leaf = choose(&turn, cpu_ctx(cpu)->nr_failed != 0);
+	if (leaf < DOMAIN_SLOTS) {
+		if (branch(leaf)->limited)
+			claimed = claim_time(leaf, now, FAIR_SLICE_NS, &blocked);
+		if (claimed) {
+			leave(leaf);
+			branch(leaf)->turns++;
+		}
+	}
+	bpf_spin_unlock(&tree_lock);
+	cpu_ctx(cpu)->claimed = claimed;
+	cpu_ctx(cpu)->turn_ns = turn < FAIR_SLICE_NS ? turn : 0;
+	if (blocked != NO_LEAF)
+		limit_timer_start(blocked);
+	return leaf;
+}
+
+/* What one try of tree_dispatch comes to, beside enum fair_choice: nothing, but another may. */
+#define TRY_AGAIN 4
+
+/* A claim on domain @leaf that found nothing: see tree_restore. */
+static __always_inline void put_back(struct cpu_ctx *c, u32 leaf)
+{
+	c->failed[c->nr_failed & (TREE_TRIES - 1)] = leaf;
+	c->nr_failed++;
+}
+
+/* One choice by the tree. @mine: the domain in which @prev waits meanwhile, or NO_LEAF; @comes: @t, if from now on. */
+static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ctx *t, u32 mine,
+			       struct task_ctx *comes)
+{
+	TAKES_STACK(64);
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u32 leaf = tree_claim(cpu, comes, mine);
+	u64 granted = c->claimed;
+	bool limited;
+	s32 taken;
+
+	if (leaf >= DOMAIN_SLOTS)
+		return FAIR_NONE;
+	if (!granted)
+		return TRY_AGAIN;
+	limited = branch(leaf)->limited;
+	if (prev && t && leaf == mine && still_first(prev, DSQ_DOMAIN(leaf))) {
+		/* else a CPU that had seen it in the queue before has taken its place in the count: this claim is another's */
+		if (!unqueue(t))
+			put_back(c, leaf);
+		t->waits_since = 0;
+		leaf_run(branch(leaf), t);
+		c->leaf_key = leaf_key(branch(leaf), t);
+		prev->scx.slice = FAIR_SLICE_NS;
+		c->passing = leaf == PASSING;
+		grant_begin(c, cpu, limited ? granted : 0);
+		return FAIR_KEPT;
+	}
+	taken = tree_take(leaf, cpu, FAIR_SLICE_NS);
+	if (taken > 0) {
+		c->next_leaf = leaf;
+		c->next_granted = limited ? granted : 0;
+		return FAIR_TAKEN;
+	}
+	if (limited)
+		tree_return(leaf, granted);
+	if (!taken)
+		put_back(c, leaf);
+	return TRY_AGAIN;
+}
+
+/* Claims that found nothing are put back: only now, so that others were looked at in between. */
+VERIFIED_ONCE int tree_restore(u32 cpu)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u32 k, n = c->nr_failed;
+
+	c->nr_failed = 0;
+	bpf_spin_lock(&tree_lock);
+	bpf_for(k, 0, n)
+		enter(c->failed[k & (TREE_TRIES - 1)] & (DOMAIN_SLOTS - 1), IS_PUT_BACK, NO_LEAF);
+	bpf_spin_unlock(&tree_lock);
+	return 0;
+}
+
+/* Choose the next task for @cpu by the tree; @prev runs still, and could go on, or is NULL. (Inline: before 7.0 calls
+ * may be 8 deep, and this is the deepest place.) */
+static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev)
+{
+	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
+	u32 k, choice = FAIR_NONE, mine = NO_LEAF;
+
+	if (t)
+		mine = leaf_for(prev, t);
+	bpf_for(k, 0, TREE_TRIES) {
+		choice = tree_try(cpu, prev, t, mine, k ? NULL : t);
+		if (choice != TRY_AGAIN)
+			break;
+	}
+	if (c->nr_failed)
+		tree_restore(cpu);
+	if (choice == FAIR_TAKEN || choice == FAIR_KEPT)
+		return choice;
+	if (!t)
+		return FAIR_NONE;
+	if (path_throttled(t->domain))
+		return FAIR_HELD;
+	tree_leave(t); /* it goes on */
+	return FAIR_NONE;
+}
+
+/* An idle CPU helps out: a task that may run on some CPUs only, and waits for another of them. */
+VERIFIED_ONCE int pinned_steal(u32 cpu)
+{
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus) {
+		if (i != cpu && scx_bpf_dsq_nr_queued(DSQ_PINNED(i)) && dsq_move_to_local(DSQ_PINNED(i)))
+			return true;
+	}
+	return false;
+}
+
+/* fair_dispatch() with domains. */
+VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trusted __arg_nullable)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	bool tied = prev && pinned(prev);
+	u32 choice;
+
+	if (rescue_armed && dsq_move_to_local(DSQ_RESCUE)) {
+		c->rescued = 1;
+		return FAIR_TAKEN;
+	}
+	if (tree_legacy) {
+		if (dsq_move_to_local(DSQ_FAIR))
+			return FAIR_TAKEN;
+		tree_legacy = scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0;
+	}
+	if (nr_cpus > 1 && (tied || scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu)))) {
+		bool others = branches[0].heap || (prev && !tied);
+
+		if (!others || fair_pair_pick(&c->pair) == 1) {
+			if (tied && !path_throttled(domain_of_task(prev)) &&
+			    still_first(prev, DSQ_PINNED(cpu))) {
+				prev->scx.slice = FAIR_SLICE_NS;
+				return FAIR_KEPT;
+			}
+			if (dsq_move_to_local(DSQ_PINNED(cpu)))
+				return FAIR_TAKEN;
+		}
+	}
+	choice = tree_dispatch(cpu, c, tied ? NULL : prev);
+	if (choice == FAIR_NONE && nr_cpus > 1) {
+		if (dsq_move_to_local(DSQ_PINNED(cpu)) || (!prev && pinned_steal(cpu)))
+			return FAIR_TAKEN;
+		if (tied && path_throttled(domain_of_task(prev)))
+			return FAIR_HELD;
+	}
+	return choice;
+}
+
+#endif /* APLOMB_MEMBERS_DISPATCH_BPF_H */
