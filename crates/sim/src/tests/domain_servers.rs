@@ -7,9 +7,10 @@ use super::cgroups::{machine, start_in};
 use super::domains::{domain, had, hogs, near};
 use super::{reserve, MS, SEC};
 use crate::workload::{Jobs, Periodic};
-use crate::{CgroupError, CgroupId, Change, DomainChange, Simulation, TaskId, ROOT};
+use crate::{CgroupError, CgroupId, Change, DomainChange, Simulation, Step, TaskId, ROOT};
 
 const E2BIG: i32 = 7;
+const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 
 fn reservation(sim: &mut Simulation, of: CgroupId, c: u64, t: u64) -> Result<(), CgroupError> {
@@ -108,7 +109,7 @@ fn it_outlives_its_threads() {
     reservation(&mut sim, a, 10, 50).unwrap();
     hogs(&mut sim, b, 5);
     for _ in 0..3 {
-        let one = super::cgroups::script(vec![crate::Step::Run(5 * MS), crate::Step::Exit]);
+        let one = super::cgroups::script(vec![Step::Run(5 * MS), Step::Exit]);
         start_in(&mut sim, a, one);
         sim.run_until(sim.now() + 100 * MS);
     }
@@ -134,6 +135,30 @@ fn more_than_a_cpu_can_promise_is_refused_and_changes_nothing() {
     sim.run_until(5 * SEC);
     assert_eq!(missed(&sim, &jobs), 0, "what it had before holds");
     reservation(&mut sim, b, 35, 100).unwrap();
+}
+
+/// Interactive tasks and domains draw on one table (MAX_SERVERS, intf.h; slot 0 is none).
+#[test]
+fn a_full_table_refuses_until_one_leaves() {
+    const PLACES: u64 = 4096 - 1;
+    let mut sim = machine(1);
+    let a = domain(&mut sim, ROOT, "a", 1);
+    sim.spec(1, reserve(MS / 100, 10 * SEC));
+    for i in 0..PLACES {
+        let until = if i == 0 { 2 * SEC } else { 60 * SEC };
+        let steps = [Step::Exec(1), Step::SleepUntil(until), Step::Exit];
+        sim.start(super::cgroups::script(steps.to_vec()));
+    }
+    sim.run_until(SEC);
+    let full = Err(CgroupError::Refused(-EMFILE));
+    assert_eq!(reservation(&mut sim, a, 10, 100), full);
+    assert_eq!(
+        reservation(&mut sim, a, 10, 100),
+        full,
+        "nothing has changed"
+    );
+    sim.run_until(3 * SEC);
+    reservation(&mut sim, a, 10, 100).unwrap();
 }
 
 #[test]
