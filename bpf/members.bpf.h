@@ -244,13 +244,13 @@ static __always_inline void grant_begin(struct cpu_ctx *c, u32 cpu, u64 granted)
 		cpu_timer_start(cpu, bpf_ktime_get_ns(), ends);
 }
 
-/* A tail that is longer is none: it has run in another class meanwhile. */
+/* A tail that is longer is none: it has run in another class meanwhile. (Or a host stopped us just then: that is lost.) */
 #define MAX_TAIL_NS FAIR_SLICE_NS
 
 /*
  * Who goes to sleep is charged when it leaves the queue, but the kernel counts as its own what passes until another task
- * runs, our choice of that one too. It is charged with its next turn: it is a third and more of what a task uses
- * that only answers a wake-up. @ran: its total CPU time, at the beginning of that turn.
+ * runs, our choice of that one too. It is charged with its next turn: of what 34 services used that wake up ten times a
+ * second it was an eighth (tree/containers-smp). @ran: its total CPU time, at the beginning of that turn.
  */
 static __always_inline u64 tail(struct task_ctx *t, u64 ran)
 {

@@ -238,7 +238,7 @@ static __always_inline void member_wake(struct branch *b, u32 i, enum coming how
 			sfq_release(&m->sfq, &b->sfq, GOES_ON_NS, member_weight(b, i));
 		else if (how == WAKES_UP)
 			sfq_wake(&m->sfq, &b->sfq);
-		/* whom others have been chosen before, for that moment, loses nothing by it */
+		/* IS_PUT_BACK: others may have been chosen before it in between; it loses nothing by that */
 	}
 }
 

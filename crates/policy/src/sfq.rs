@@ -36,7 +36,7 @@ impl Member {
         unsafe { policy_sfq_wake(self, n) }
     }
 
-    /// It, of `weight`, was held back and may run again: it is behind by `credit` ns of its own running at most.
+    /// It, of `weight`, waits again without having slept: it is behind by `credit` ns of its own running at most.
     pub fn release(&mut self, n: &Node, credit: u64, weight: u32) {
         unsafe { policy_sfq_release(self, n, credit, weight) }
     }
