@@ -19,7 +19,7 @@ PROBE_S = 30.0  # under KVM a guest is up in a few seconds
 
 def choose(machine: str, cache: Cache, quiet: bool = False) -> str:
     """The accelerator for a machine type. APLOMB_LAB_ACCEL overrides the choice for smp."""
-    if machine == "timing":
+    if qemu.in_virtual_time(machine):
         return "tcg"
     forced = os.environ.get("APLOMB_LAB_ACCEL")
     if forced:

@@ -1,8 +1,10 @@
-"""The emulator's command line: the two machine types, and the choice between KVM and TCG.
+"""The emulator's command line: the machine types, and the choice between KVM and TCG.
 
-timing: one CPU in virtual time (-icount): time is instructions, so measurements repeat and the host's load does
-        not matter. Always TCG, since KVM cannot count instructions.
-smp:    two CPUs in real time: KVM where it works, else one host thread per CPU (MTTCG).
+timing:     one CPU in virtual time (-icount): time is instructions, so measurements repeat and the host's load does
+            not matter. Always TCG, since KVM cannot count instructions.
+timing-smp: two CPUs in virtual time, which take turns on one host thread. A CPU that does not have its turn stands
+            still while time passes: who is on it is charged for it, as on a machine of half the speed.
+smp:        two CPUs in real time: KVM where it works, else one host thread per CPU (MTTCG).
 """
 from __future__ import annotations
 
@@ -14,9 +16,18 @@ from .errors import LabError
 from .kernel import Kernel
 from .tools import Tools
 
-MACHINES = {"timing": 1, "smp": 2}  # machine type: CPUs
+MACHINES = {"timing": 1, "timing-smp": 2, "smp": 2}  # machine type: CPUs
 # shift=1: an instruction takes 2 ns, so 500 MIPS. shift=4 misbehaves, and sleep=on would wait for real time.
 ICOUNT = "shift=1,sleep=off"
+# A turn on timing-smp ends at the emulator's next timer or before it, and the guest's own may be 4 ms away. A network
+# filter that nothing goes through sets one each so many us of virtual time, and the guest does not see it: shorter turns
+# would cost more time of the host, longer ones make the guest's timers late.
+TURN_US = 100
+
+
+def in_virtual_time(machine: str) -> bool:
+    """Does this machine type count instructions for time?"""
+    return machine.startswith("timing")
 
 
 def kvm_usable() -> bool:
@@ -46,11 +57,14 @@ def command(tools: Tools, setup: Setup, folder: Path) -> list[str]:
     words += ["-M", "q35,nvdimm=on,hpet=off", "-smp", str(MACHINES[setup.machine])]
     if setup.accel == "kvm":
         words += ["-accel", "kvm", "-cpu", "host"]
-    elif setup.machine == "timing":
+    elif in_virtual_time(setup.machine):
         # The guest's date follows virtual time too, so that it does not jump when the host is slow.
         words += ["-accel", "tcg,thread=single", "-icount", ICOUNT, "-cpu", "max", "-rtc", "base=utc,clock=vm"]
     else:
         words += ["-accel", "tcg,thread=multi", "-cpu", "max"]
+    if setup.machine == "timing-smp":
+        words += ["-netdev", "hubport,id=turns,hubid=0",
+                  "-object", f"filter-buffer,id=turn,netdev=turns,interval={TURN_US}"]
     # Persistent memory lies in the same address space as memory: leave room for it.
     words += ["-m", f"{setup.memory_mb}M,slots=2,maxmem={setup.memory_mb + 16384}M"]
     # The root and the modules are persistent-memory devices, not disks: reading them is copying memory, so a run
