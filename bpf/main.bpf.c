@@ -180,10 +180,14 @@ static __always_inline bool turn_dispatch(u32 cpu, struct cpu_ctx *c, struct tas
 	}
 }
 
-/* Nobody else is there: @prev goes on. (Without a slice it would be enqueued.) */
-static __always_inline void go_on(struct task_struct *prev)
+/*
+ * Nobody else is there: @prev goes on. (Without a slice it would be enqueued.) Its queue's virtual time goes with it, or it
+ * would owe to who comes what nobody wanted.
+ */
+static __always_inline void go_on(struct task_struct *prev, struct cpu_ctx *c)
 {
 	prev->scx.slice = FAIR_SLICE_NS;
+	fair_running(prev, c);
 }
 
 void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
@@ -203,7 +207,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (!reserved_on) {
 		if (!fair_dispatch(cpu, c, plain) && prev)
-			go_on(prev);
+			go_on(prev, c);
 		return;
 	}
 	/* nothing runs and nothing was sent: what was, but never came to run, is forgotten here */
@@ -241,7 +245,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	if (nr_cpus > 1 && reserved_steal(cpu))
 		return;
 	if (prev && (plain || reserved_continue(prev)))
-		go_on(prev);
+		go_on(prev, c);
 }
 
 void OPS(aplomb_running, struct task_struct *p)

@@ -400,7 +400,8 @@ static __noinline void charge_member(struct branch *b, u32 i, u64 ns)
 
 /*
  * A task of domain @slot ran for @ns: each domain on the way up is charged. @sleeps: it does not wait now. With several
- * CPUs others may run of whom nobody waits, so that it cannot be said when all sleep.
+ * CPUs others may run of whom nobody waits, so that it cannot be said when all sleep. Who goes on where nobody waits is as
+ * good as chosen: by right it may go on without a choice, for seconds, and is not to owe them to who comes.
  */
 static __noinline void charge(u32 slot, u64 ns, bool sleeps)
 {
@@ -413,6 +414,8 @@ static __noinline void charge(u32 slot, u64 ns, bool sleeps)
 		charge_member(b, i, ns);
 		if (sleeps && !in_heap(i))
 			sfq_sleep(&member(i)->sfq, &b->sfq, nr_cpus == 1 && !b->heap);
+		else if (!b->heap)
+			sfq_run(&member(i)->sfq, &b->sfq);
 		if (!at)
 			break;
 		i = MEMBER_OF(at);

@@ -6,9 +6,10 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
+use super::cgroups::start_in;
 use super::{reserve, MS, SEC};
 use crate::workload::{hog, Jobs, Periodic};
-use crate::{Reservation, ServerPolicy, Settings, Simulation, Step, TaskId};
+use crate::{Reservation, ServerPolicy, Settings, Simulation, Step, TaskId, ROOT};
 
 fn machine(cpus: usize, server: ServerPolicy) -> Simulation {
     Simulation::new(Settings {
@@ -63,6 +64,28 @@ fn hard_is_never_more_even_on_an_idle_machine() {
         sim.run_until(SEC);
         let ppm = share_ppm(&mut sim, id, 30);
         assert!((199_000..201_000).contains(&ppm), "{cpus} CPUs: {ppm}");
+    }
+}
+
+/// What it ran while nobody wanted the CPU is no debt to those who come: from then on it has its half, by right or not.
+#[test]
+fn who_ran_alone_owes_nothing_to_newcomers() {
+    for domains in [false, true] {
+        let mut sim = machine(1, ServerPolicy::Fcbs);
+        sim.spec(7, reserve(5 * MS, 30 * MS));
+        let mut group = |name| match domains {
+            true => sim.create_cgroup(ROOT, name).unwrap(),
+            false => ROOT,
+        };
+        let (a, b) = (group("a"), group("b"));
+        let id = start_in(&mut sim, a, hog(7));
+        sim.run_until(3 * SEC);
+        start_in(&mut sim, b, hog(0));
+        let before = sim.ran(id);
+        sim.run_until(3 * SEC + 300 * MS);
+        let ms = (sim.ran(id) - before) / MS;
+        println!("domains: {domains}: {ms} of 300 ms");
+        assert!((135..=165).contains(&ms), "domains: {domains}: {ms}");
     }
 }
 
