@@ -5,16 +5,16 @@ In the tree are a user slice with two users, a system slice with 40 services, of
 up now and then, and a machine slice with ten containers, of which four have a limit below what their weight would give
 them. What the limited ones and the sleepers leave goes to the others by weight (domains.asked).
 
-cpu.max is judged by its worst second. On two CPUs it is also judged over the whole run: there time is real, the machine stands
+cpu.max is judged by its worst second. On `smp` it is also judged over the whole run: there time is real, the machine stands
 still for some 10 ms now and then, a quarter of what the smallest limit allows in a second, and the stock scheduler's worst
-second is 30 % off as well.
+second is 30 % off as well. The same in virtual time is on `timing-smp`.
 """
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from .domains import Domain, asked, loops, points_off, read_samples, step_words, windows
+from .domains import Domain, asked, cpus_title, loops, points_off, read_samples, step_words, windows
 from .experiment import Experiment, Step
 from .marks import at_most
 
@@ -195,7 +195,7 @@ def containers(cpus: int, limit: float, machine: str) -> Experiment:
         return figure
 
     return Experiment(
-        title=f"Slices, services and containers on {cpus} CPU{'s' if cpus > 1 else ''}", figure="The marks of issue 4",
+        title=f"Slices, services and containers on {cpus_title(cpus, machine)}", figure="The marks of issue 4",
         about=f"User, system and machine slices with 3 sessions, {SERVICES} services and {len(FREE_WEIGHTS) + len(LIMITS)} containers for "
               f"{SECONDS} s, by weight and with limits; and a limit of {100 * LIMIT:g} % of the machine at depths 1 to 16 beside infinite loops.",
         steps=make, read=read, judge=judge, table=table, draw=draw, machine=machine, schedulers=("eevdf", "aplomb"),

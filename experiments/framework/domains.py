@@ -122,6 +122,11 @@ def asked(domains: Iterable[Domain], cpus: int, taken: Mapping[str, float] | Non
     return shares
 
 
+def cpus_title(cpus: int, machine: str) -> str:
+    """How titles name the machine of an experiment that runs on several."""
+    return f"{cpus} CPU{'s' if cpus > 1 else ''}{' in virtual time' if machine == 'timing-smp' else ''}"
+
+
 def points_off(got: float, wanted: float) -> float:
     """By how many points `got` is off 100 % of `wanted`, with the sign."""
     return 100 * got / wanted - 100

@@ -5,7 +5,7 @@ with a single thread can use one CPU of the two, no more, and the arithmetic (do
 """
 from __future__ import annotations
 
-from .domains import Domain, asked, loops, points_off, read_samples, received, step_words
+from .domains import Domain, asked, cpus_title, loops, points_off, read_samples, received, step_words
 from .experiment import Experiment, Step
 from .marks import at_most
 
@@ -83,12 +83,12 @@ def shares(cpus: int, limit: float, machine: str, figure: str) -> Experiment:
         left.set_title(f"progress at {title(at)}")
         right.set_xticks(range(len(shown)), [title(step).replace(", ", ",\n") for step in shown], fontsize=7)
         right.set_title(f"loops in {SECONDS} s, by weights")
-        figure.suptitle(f"Two domains with infinite loops on {cpus} CPU{'s' if cpus > 1 else ''}", fontsize=10)
+        figure.suptitle(f"Two domains with infinite loops on {cpus_title(cpus, machine)}", fontsize=10)
         plot.one_legend(figure, [left], 2)
         return figure
 
     return Experiment(
-        title=f"Shares by weight on {cpus} CPU{'s' if cpus > 1 else ''}", figure=figure,
+        title=f"Shares by weight on {cpus_title(cpus, machine)}", figure=figure,
         about=f"Two domains with weights 1:1 to 1:9, each with {'an infinite loop' if cpus == 1 else f'{cpus} infinite loops'}, for "
               f"{SECONDS} s after {SETTLE_S} s. The CPU time is the processes' own clocks'.",
         steps=make, read=read_samples, judge=judge, table=table, draw=draw, machine=machine,

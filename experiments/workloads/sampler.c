@@ -3,9 +3,12 @@
  * sampler INTERVAL_MS COUNT DOMAIN[=FILE]… - how much CPU time each domain (a folder of the cgroup file system) has used:
  * COUNT + 1 samples, one each INTERVAL_MS, as JSON.
  *
- * It adds up the clocks of the processes that are in the domain when it starts (and not below it): a process's clock is
- * brought up to date when it is read, also on another CPU, while cpu.stat may lag behind by a tick there. So programs
- * that fork later are not counted: use it for loads that are complete. FILE: counters of inf, which are added up too.
+ * It adds up the clocks of the processes that are in the domain when it starts (and not below it). So programs that fork
+ * later are not counted: use it for loads that are complete. FILE: counters of inf, which are added up too.
+ *
+ * What runs on another CPU is charged at its next tick or switch, and reading its clock does not do it earlier
+ * (thread_group_cputime(), kernel/sched/cputime.c): 4 ms at 250 Hz, a tenth of what a small limit allows in a second. So
+ * samples are taken just after a tick: they come at multiples of the tick on all CPUs (tick_setup_sched_timer()).
  *
  * To be run at real-time priority, so that it wakes in time; `late_us` is the most by which it did not.
  */
@@ -20,6 +23,8 @@
 #define MOST_CLOCKS 4096 /* processes in one domain */
 #define MOST_SAMPLES 100000
 #define LINE 64 /* bytes between inf's counters */
+/* Enough for all CPUs' ticks to be done (on timing-smp they take turns), little beside what is measured. */
+#define AFTER_TICK_NS (100 * NS_PER_US)
 
 struct domain {
 	char *name;
@@ -82,6 +87,16 @@ static void sample(struct domain *d, int64_t at)
 	d->done[at] = turns;
 }
 
+/* How long the kernel's tick is: that clock is set at each tick. */
+static int64_t tick_ns(void)
+{
+	struct timespec t;
+
+	if (clock_getres(CLOCK_MONOTONIC_COARSE, &t))
+		fail("clock_getres");
+	return t.tv_sec * NS_PER_S + t.tv_nsec;
+}
+
 static void print(const char *name, const int64_t *values, int64_t n, const char *end)
 {
 	printf("\"%s\": [", name);
@@ -117,7 +132,7 @@ int main(int count, char **words)
 		if (!at || !d->used || !d->done)
 			fail("calloc");
 	}
-	int64_t next = now_ns();
+	int64_t tick = tick_ns(), next = (now_ns() / tick + 1) * tick + AFTER_TICK_NS;
 
 	for (int64_t k = 0; k < n; k++, next += interval) {
 		sleep_until_ns(next);
