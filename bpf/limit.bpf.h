@@ -153,7 +153,7 @@ static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
 }
 
 /*
- * Domain @slot has time again. With tree_lock held. It keeps its place for a slice (sfq_release): else it might get its time
+ * Domain @slot has time again. With tree_lock held. It keeps its place for a slice (sfq_go_on): else it might get its time
  * so late that a part of it falls into the next period.
  */
 static __always_inline void unthrottle(u32 slot, u64 now)

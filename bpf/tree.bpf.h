@@ -233,9 +233,9 @@ static __always_inline void member_wake(struct branch *b, u32 i, enum coming how
 		break;
 	default:
 		if (m->released)
-			sfq_release(&m->sfq, &b->sfq, FAIR_SLICE_NS, member_weight(b, i));
+			sfq_go_on(&m->sfq, &b->sfq, FAIR_SLICE_NS, member_weight(b, i));
 		else if (how == GOES_ON)
-			sfq_release(&m->sfq, &b->sfq, GOES_ON_NS, member_weight(b, i));
+			sfq_go_on(&m->sfq, &b->sfq, GOES_ON_NS, member_weight(b, i));
 		else if (how == WAKES_UP)
 			sfq_wake(&m->sfq, &b->sfq);
 		/* IS_PUT_BACK: others may have been chosen before it in between; it loses nothing by that */

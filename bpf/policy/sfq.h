@@ -14,7 +14,7 @@
  *        wakes up     start = max(start, node's virtual time)      no credit for time asleep
  *        goes on      start = max(start, node's virtual time - c)  some, if it did not sleep: it was held back, or could not
  *                                                                  use its weight (one thread, on several CPUs)
- *        is chosen    node's virtual time = start
+ *        is chosen    node's virtual time = start                 (and again as it runs on, if nobody else waits)
  *        has run r    start += r * SFQ_SCALE / weight               (its finish tag, the next one's start)
  *        all sleep    node's virtual time = the greatest finish tag  (Goyal: the end of a busy period)
  *
@@ -71,7 +71,7 @@ static inline void sfq_wake(struct sfq_member *m, const struct sfq_node *n)
 /*
  * @m, of @weight, waits again without having slept. It keeps its place, but is behind by @credit_ns of its own running at most.
  */
-static inline void sfq_release(struct sfq_member *m, const struct sfq_node *n, u64 credit_ns, u32 weight)
+static inline void sfq_go_on(struct sfq_member *m, const struct sfq_node *n, u64 credit_ns, u32 weight)
 {
 	u64 behind = n->now - m->start, credit = credit_ns * SFQ_SCALE / (weight ? weight : 1);
 

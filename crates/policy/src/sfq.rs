@@ -23,7 +23,7 @@ pub struct Member {
 
 extern "C" {
     fn policy_sfq_wake(m: *mut Member, n: *const Node);
-    fn policy_sfq_release(m: *mut Member, n: *const Node, credit_ns: u64, weight: u32);
+    fn policy_sfq_go_on(m: *mut Member, n: *const Node, credit_ns: u64, weight: u32);
     fn policy_sfq_run(m: *const Member, n: *mut Node);
     fn policy_sfq_sleep(m: *const Member, n: *mut Node, all: bool);
     fn policy_sfq_charge(m: *mut Member, ns: u64, weight: u32);
@@ -37,8 +37,8 @@ impl Member {
     }
 
     /// It, of `weight`, waits again without having slept: it is behind by `credit` ns of its own running at most.
-    pub fn release(&mut self, n: &Node, credit: u64, weight: u32) {
-        unsafe { policy_sfq_release(self, n, credit, weight) }
+    pub fn go_on(&mut self, n: &Node, credit: u64, weight: u32) {
+        unsafe { policy_sfq_go_on(self, n, credit, weight) }
     }
 
     /// It is chosen.

@@ -106,9 +106,9 @@ void policy_sfq_wake(struct sfq_member *m, const struct sfq_node *n)
 	sfq_wake(m, n);
 }
 
-void policy_sfq_release(struct sfq_member *m, const struct sfq_node *n, u64 credit_ns, u32 weight)
+void policy_sfq_go_on(struct sfq_member *m, const struct sfq_node *n, u64 credit_ns, u32 weight)
 {
-	sfq_release(m, n, credit_ns, weight);
+	sfq_go_on(m, n, credit_ns, weight);
 }
 
 void policy_sfq_run(const struct sfq_member *m, struct sfq_node *n)

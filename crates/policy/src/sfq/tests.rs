@@ -185,7 +185,7 @@ fn who_is_released_keeps_its_place() {
         for now in [0, 5, 1 << 42, u64::MAX - 7] {
             let released = |start: u64| {
                 let mut m = Member { start };
-                m.release(&Node { now, last: 0 }, QUANTUM, weight);
+                m.go_on(&Node { now, last: 0 }, QUANTUM, weight);
                 m.start
             };
             let least = now.wrapping_sub(credit);
@@ -203,7 +203,7 @@ fn who_is_released_keeps_its_place() {
         }
     }
     let mut m = Member { start: 0 };
-    m.release(&Node { now: 9, last: 0 }, 0, 100);
+    m.go_on(&Node { now: 9, last: 0 }, 0, 100);
     assert_eq!(m.start, 9, "no credit is a wake-up");
 }
 
