@@ -283,6 +283,8 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		t->charged_to = 0;
 		t->parked = 0;
 		t->waits_since = 0;
+		if (meant != NO_LEAF)
+			t->refused = 0;
 		if (t->queued) /* by a way of the kernel's own */
 			tree_leave(t);
 		leaf_run(branch(slot), t);
@@ -300,12 +302,9 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		 * Not twice in a row: the kernel puts a task that exits, or may not migrate, back into the CPU's local queue
 		 * without asking us, and the CPU would do nothing else.
 		 */
-		if (!granted && c->refused != p->pid) {
-			c->refused = p->pid;
+		t->refused = !granted && !t->refused;
+		if (t->refused)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-		} else {
-			c->refused = 0;
-		}
 	}
 	if (meant == slot) {
 		if (granted || c->turn_ns)

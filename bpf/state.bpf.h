@@ -123,6 +123,7 @@ struct task_ctx {
 	u32 queued;      /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
 	u64 waits_since; /* ns, since it last ran or woke up, in a domain's queue; 0: it does not wait there */
 	u32 parked;      /* it holds nothing of the kernel's: cpu.max may keep it off the CPU (limit.bpf.h) */
+	u32 refused;     /* it was told to make way, as its cpu.max was used up, and has had no turn since */
 	u32 weight;      /* by its nice value, when it was queued last */
 	u64 charged_to;  /* its total CPU time when it went to sleep: see tail() */
 	/* as a member of its domain's own tasks (leaf.bpf.h), under tree_lock: */
@@ -228,7 +229,6 @@ struct cpu_ctx {
 	u32 limited;    /* the CPU's timer ends it: by cpu.max, its turn, or as rescued */
 	u64 granted;    /* what cpu.max granted it, ns */
 	u64 leaf_key;   /* of the running task, in a domain under MTR-LS (leaf.bpf.h) */
-	s32 refused;    /* thread that was told to make way, as its cpu.max was used up */
 	u32 passing;    /* it waited in PASSING's queue */
 	u32 rescued;    /* dispatch has just sent one from DSQ_RESCUE */
 	u32 next_leaf;  /* for what dispatch has just sent: the same */
