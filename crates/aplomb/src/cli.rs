@@ -62,7 +62,7 @@ pub enum Command {
     Log(LogArgs),
     /// Say what this kernel and machine can and cannot do, and what to change
     #[command(
-        after_help = "Needs neither the daemon nor root. Exits with 3 if aplomb cannot run here."
+        after_help = "Examples:\n  aplomb doctor\n  aplomb doctor --json | jq .\n\nNeeds neither the daemon nor root. Exits with 3 if aplomb cannot run here."
     )]
     Doctor(JsonArgs),
     /// Play a scenario with the scheduler's own source, in virtual time; needs neither root nor the kernel side
@@ -71,8 +71,10 @@ pub enum Command {
     )]
     Sim(SimArgs),
     /// Read the specs again (root); a daemon that watches them does it by itself
+    #[command(after_help = "Example:\n  sudo aplomb reload")]
     Reload,
     /// End the daemon (root): the kernel's own scheduler goes on
+    #[command(after_help = "Example:\n  sudo aplomb stop")]
     Stop,
     /// Print shell completions
     #[command(
@@ -80,6 +82,9 @@ pub enum Command {
     )]
     Completions { shell: Shell },
     /// Print the man page
+    #[command(
+        after_help = "Examples:\n  aplomb man | man -l -                             read it\n  sudo aplomb man --dir /usr/local/share/man/man8   install one for each command"
+    )]
     Man {
         /// Write one page for each command into this folder instead
         #[arg(long, value_name = "DIR")]
@@ -213,10 +218,17 @@ pub struct LogArgs {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(
+    after_help = "Example:\n  aplomb spec check mine.toml && sudo aplomb spec add mine.toml\n  aplomb spec show mpv"
+)]
 pub enum SpecCommand {
     /// List the specs in force
+    #[command(
+        after_help = "Examples:\n  aplomb spec list\n  aplomb spec list --json | jq -r '.[].name'"
+    )]
     List(JsonArgs),
     /// Show one, and what it means on this machine
+    #[command(after_help = "Example:\n  aplomb spec show mpv")]
     Show {
         name: String,
         #[arg(long)]
@@ -233,6 +245,9 @@ pub enum SpecCommand {
         json: bool,
     },
     /// Check a file of specs and put it into /etc/aplomb/specs.d (root)
+    #[command(
+        after_help = "Examples:\n  sudo aplomb spec add mine.toml\n  sudo aplomb spec add --runtime mine.toml     to try it"
+    )]
     Add {
         #[arg(value_name = "FILE")]
         file: PathBuf,
@@ -241,6 +256,7 @@ pub enum SpecCommand {
         runtime: bool,
     },
     /// Take a spec out of force (root): its file if `spec add` put it there, else by an override
+    #[command(after_help = "Example:\n  sudo aplomb spec remove mpv")]
     Remove { name: String },
 }
 
@@ -418,8 +434,22 @@ mod tests {
 
     #[test]
     fn every_command_has_help() {
-        for sub in command().get_subcommands() {
-            assert!(sub.get_about().is_some(), "{}", sub.get_name());
+        helps(&command());
+    }
+
+    /// All below `group` say what they do and show how.
+    fn helps(group: &clap::Command) {
+        for sub in group.get_subcommands().filter(|s| s.get_name() != "help") {
+            let name = format!("{} {}", group.get_name(), sub.get_name());
+            assert!(sub.get_about().is_some(), "{name}");
+            let help = sub.get_after_help().map(ToString::to_string);
+            let words = help.unwrap_or_default();
+            assert!(
+                words.contains("Example")
+                    && (words.contains("  aplomb ") || words.contains("  sudo aplomb ")),
+                "{name}"
+            );
+            helps(sub);
         }
     }
 }

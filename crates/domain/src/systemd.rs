@@ -5,6 +5,11 @@
 //! names a unit already (.slice, .scope, .service) is taken as it is. Slices hold no processes themselves, so one that
 //! is moved gets a scope in the slice. What systemd has no property for stays in attributes of the directory: it
 //! neither knows nor touches them.
+//!
+//! What is below a service or a scope is not the system manager's: a user's own manager keeps his units below
+//! user@UID.service, and what runs in a delegated unit keeps what it likes. Units have one name wherever they are, so to
+//! ask the system manager for app.slice there would change another unit of that name. So it is not asked: only
+//! attributes can be set there.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -73,6 +78,7 @@ impl<'a> Systemd<'a> {
 
     /// Put a process into a scope of its own in the slice of `place`, or into the unit that `place` is.
     fn adopt(&self, place: &DomainPath, pid: i32) -> Result<DomainPath, DomainError> {
+        systems_own(place)?;
         let pids = vec![u32::try_from(pid).unwrap_or(0)];
         let unit = place.name();
         if !place.is_root() && !unit.ends_with(".slice") {
@@ -128,6 +134,7 @@ impl Manager for Systemd<'_> {
         if self.tree.open(&place).is_ok() {
             return Ok(false);
         }
+        systems_own(&place)?;
         if !place.name().ends_with(".slice") {
             return Err(DomainError::Manager(format!(
                 "{place} is no slice: scopes and services are made by starting something in them"
@@ -157,6 +164,7 @@ impl Manager for Systemd<'_> {
     fn remove(&self, path: &DomainPath) -> Result<(), DomainError> {
         let place = place(path)?;
         let dir = self.tree.open(&place)?;
+        systems_own(&place)?;
         // stopping a slice would end all that is in it
         if place.is_root() || self.tree.files(&dir)?.populated || !dir.children()?.is_empty() {
             return Err(DomainError::State {
@@ -174,6 +182,7 @@ impl Manager for Systemd<'_> {
         let dir = self.tree.open(&place)?;
         let properties = properties(changes, self.cpus);
         if !properties.is_empty() {
+            systems_own(&place)?; // before anything is changed
             let unit = if place.is_root() {
                 "-.slice"
             } else {
@@ -255,23 +264,49 @@ fn place(path: &DomainPath) -> Result<DomainPath, DomainError> {
         message,
     };
     let mut place = DomainPath::root();
-    let mut prefix = Some(String::new()); // of slices below; None: there are none
+    let mut prefix = Some(String::new()); // of slices below; None: below a service or scope names are as they are
     for part in path.parts() {
-        let unit = match (&prefix, suffix(part)) {
-            (_, Some(_)) => part.to_owned(),
-            (Some(prefix), None) => format!("{prefix}{}.slice", escape(part)),
-            (None, None) => {
-                let message = format!("{place} is no slice: systemd has no domains below it");
-                return Err(wrong(message));
-            }
+        let unit = match &prefix {
+            Some(prefix) if suffix(part).is_none() => format!("{prefix}{}.slice", escape(part)),
+            _ => part.to_owned(),
         };
         if unit.len() > MAX_UNIT {
             return Err(wrong(format!("a unit's name has at most {MAX_UNIT} bytes")));
         }
-        prefix = unit.strip_suffix(".slice").map(|name| format!("{name}-"));
+        let slice = prefix.and(unit.strip_suffix(".slice"));
+        prefix = slice.map(|name| format!("{name}-"));
         place = place.child(&unit).map_err(wrong)?;
     }
     Ok(place)
+}
+
+/// An error for what is below a service or a scope, where the system manager has no units.
+fn systems_own(place: &DomainPath) -> Result<(), DomainError> {
+    let parts: Vec<&str> = place.parts().collect();
+    let outer = parts.iter().position(|part| !part.ends_with(".slice"));
+    let Some(outer) = outer.filter(|i| i + 1 < parts.len()) else {
+        return Ok(());
+    };
+    let (unit, below) = (parts[outer], &parts[outer + 1..]);
+    let user = unit.strip_prefix("user@");
+    let message = match user.and_then(|u| u.strip_suffix(".service")) {
+        Some(uid) => {
+            // the same holds below a unit of the user's
+            let end = below.iter().position(|part| !part.ends_with(".slice"));
+            let unit = below[end.unwrap_or(below.len() - 1)];
+            format!(
+                "{place} belongs to the manager of user {uid}, not to the system's: that user can change it \
+                 (systemctl --user set-property {unit} CPUWeight=200) or start what runs there (systemd-run --user)"
+            )
+        }
+        None => format!(
+            "{place} is inside {unit}, where systemd has no units: what runs there can change it, or whoever \
+             writes its files, such as cpu.weight, by hand"
+        ),
+    };
+    let others =
+        "nothing was changed; cpu= and policy= can be set there, without weight=, max= or idle=";
+    Err(DomainError::Manager(format!("{message} ({others})")))
 }
 
 /// The kind of unit that a name is of.

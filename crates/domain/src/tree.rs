@@ -18,6 +18,8 @@ use crate::{
 
 /// Directories that one walk visits at most.
 pub const MAX_WALK: usize = 16_384;
+/// Why a domain gets none below.
+const FULL: &str = "it has processes of its own, so it cannot have domains below; move them first";
 /// Bytes of an interface file that are read.
 const MAX_FILE: u64 = 4096;
 
@@ -158,6 +160,13 @@ impl Tree {
             return Err(DomainError::NoController(dir.at.join("cgroup.controllers")));
         }
         for part in path.parts() {
+            if dir.gives_cpu_to_children()? {
+                if let Ok(below) = dir.below(part) {
+                    dir = below;
+                    continue;
+                }
+            }
+            dir.can_have_children()?;
             dir.give_cpu_to_children()?;
             match mkdirat(&dir.fd, part, Mode::from(0o755)) {
                 Ok(()) => made.push(wrap(&dir.at, dir.path.child(part))?),
@@ -249,6 +258,9 @@ impl Tree {
         let why = match dir.write("cgroup.procs", &pid.to_string()) {
             Err(DomainError::Io { source, .. }) if is(&source, Errno::BUSY) => {
                 "processes go into domains without domains below; move it into one of those"
+            }
+            Err(DomainError::Io { source, .. }) if is(&source, Errno::OPNOTSUPP) => {
+                "its cgroup.type is not \"domain\": one above it has processes of its own; move those first"
             }
             Err(DomainError::Io { source, .. }) if is(&source, Errno::SRCH) => {
                 "there is no such process"
@@ -380,16 +392,33 @@ impl Directory {
         }
     }
 
+    /// An error for a cgroup with processes. The kernel lets it give the CPU controller on, since that is for threads
+    /// too; but what is below it then is "domain invalid", and takes no process. The root may have both.
+    fn can_have_children(&self) -> Result<(), DomainError> {
+        let kind = self.read_if_there("cgroup.type")?; // the root has none; threaded ones may have both
+        let has = kind.is_some_and(|k| k.starts_with("domain"))
+            && !self.read("cgroup.procs")?.trim().is_empty();
+        if !has {
+            return Ok(());
+        }
+        Err(DomainError::State {
+            path: self.at.clone(),
+            why: FULL,
+        })
+    }
+
+    fn gives_cpu_to_children(&self) -> Result<bool, DomainError> {
+        Ok(words(&self.read("cgroup.subtree_control")?).any(|c| c == "cpu"))
+    }
+
     /// `+cpu` in cgroup.subtree_control, unless it is there.
     fn give_cpu_to_children(&self) -> Result<(), DomainError> {
-        if words(&self.read("cgroup.subtree_control")?).any(|c| c == "cpu") {
+        if self.gives_cpu_to_children()? {
             return Ok(());
         }
         match self.write("cgroup.subtree_control", "+cpu") {
             Err(DomainError::Io { path, source, .. }) if is(&source, Errno::BUSY) => {
-                let why =
-                    "it has processes of its own, so it cannot have domains below; move them first";
-                Err(DomainError::State { path, why })
+                Err(DomainError::State { path, why: FULL })
             }
             Err(DomainError::Io { source, .. }) if is(&source, Errno::NOENT) => Err(
                 DomainError::NoController(self.at.join("cgroup.controllers")),

@@ -9,8 +9,8 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use aplomb_domain::{DomainError, DomainPath, Marks, Reservation, Tree};
-use aplomb_kernel::{Domain, DomainChange, Event, Kernel, KernelError};
+use aplomb_domain::{DomainError, DomainPath, Marks, Tree};
+use aplomb_kernel::{Domain, Event, Kernel, KernelError};
 
 use super::state::{code_of, monotonic_ns};
 use crate::config::WantedDomain;
@@ -20,10 +20,12 @@ use crate::say;
 
 mod made;
 mod place;
+mod tell;
 mod watch;
 
 use made::Made;
 use place::place;
+use tell::{none_of, tell};
 use watch::{Seen, Watch, MAX_WATCHED};
 
 /// Second looks at a domain that the kernel side does not know yet: its CPU controller may come later than its
@@ -444,65 +446,6 @@ impl Domains {
             Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
             Err(e) => say::warning(e),
         }
-    }
-}
-
-/// Tell the kernel side the difference between what it was told and what the attributes say. What is refused leaves
-/// in force what was there before.
-fn tell(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), KernelError> {
-    let (cgid, marks) = (known.cgid, known.marks);
-    if known.told.policy != marks.policy {
-        kernel.set_domain(cgid, DomainChange::Policy(marks.policy))?;
-        known.told.policy = marks.policy;
-    }
-    if known.told.reservation != marks.reservation {
-        let (old, new) = (known.told.reservation, marks.reservation);
-        // the two kinds exclude each other, and one would count beside the other
-        if old.is_some_and(|o| !new.is_some_and(|n| same_kind(o, n))) {
-            kernel.set_domain(cgid, old.map_or(DomainChange::Fraction(0), none_of))?;
-            known.told.reservation = None;
-        }
-        if let Some(new) = new {
-            if let Err(e) = kernel.set_domain(cgid, some(new)) {
-                if known.told.reservation.is_none() {
-                    if let Some(old) = old {
-                        if kernel.set_domain(cgid, some(old)).is_ok() {
-                            known.told.reservation = Some(old);
-                        }
-                    }
-                }
-                return Err(e);
-            }
-        }
-        known.told.reservation = new;
-    }
-    Ok(())
-}
-
-fn same_kind(a: Reservation, b: Reservation) -> bool {
-    std::mem::discriminant(&a) == std::mem::discriminant(&b)
-}
-
-fn some(reservation: Reservation) -> DomainChange {
-    match reservation {
-        Reservation::Fraction(ppm) => DomainChange::Fraction(ppm),
-        Reservation::Budget {
-            runtime_ns,
-            period_ns,
-        } => DomainChange::Budget {
-            runtime_ns,
-            period_ns,
-        },
-    }
-}
-
-fn none_of(reservation: Reservation) -> DomainChange {
-    match reservation {
-        Reservation::Fraction(_) => DomainChange::Fraction(0),
-        Reservation::Budget { .. } => DomainChange::Budget {
-            runtime_ns: 0,
-            period_ns: 0,
-        },
     }
 }
 

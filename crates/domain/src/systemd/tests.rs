@@ -123,12 +123,14 @@ fn domains_are_slices() {
         ("a-b/c d", "a\\x2db.slice/a\\x2db-c\\x20d.slice"),
         (".x", "\\x2ex.slice"),
         ("system.slice/ssh.service", "system.slice/ssh.service"),
+        // below a service or scope there are no slices of ours: names are as they are
+        ("system.slice/ssh.service/x", "system.slice/ssh.service/x"),
+        ("x.scope/a.slice/b-c", "x.scope/a.slice/b-c"),
     ] {
         assert_eq!(place(&path(domain)).unwrap().to_string(), unit, "{domain}");
         let again = place(&path(unit)).unwrap();
         assert_eq!(again.to_string(), unit, "a unit's own path is itself");
     }
-    assert!(place(&path("system.slice/ssh.service/x")).is_err());
     assert!(place(&path(&"-".repeat(100))).is_err(), "400 bytes");
 }
 
@@ -226,4 +228,79 @@ fn processes_go_into_units() {
         assert!(manager.create(&path("x.scope"), false).is_err());
     });
     assert_eq!(asked, ["attach x.service \"\" [812]"]);
+}
+
+const APP: &str = "user.slice/user-1000.slice/user@1000.service/app.slice";
+const INSIDE: &str = "machine.slice/web.scope/system.slice";
+
+/// The system manager has an app.slice and a system.slice too, perhaps: those must not be meant.
+#[test]
+fn below_a_service_the_system_manager_is_not_asked() {
+    let (app, inside) = (format!("{APP}/x.scope/deep"), format!("{INSIDE}/x.service"));
+    let there = [APP, app.as_str(), INSIDE, inside.as_str()];
+    let user = "user 1000, not to the system's";
+    let asked = with_peer(&there, |manager, root| {
+        for (domain, words) in [
+            (APP, [user, "set-property app.slice CPUWeight"]),
+            (&app, [user, "set-property x.scope CPUWeight"]),
+            (INSIDE, ["inside web.scope", "by hand"]),
+            (&inside, ["inside web.scope", "by hand"]),
+        ] {
+            let domain = path(domain);
+            let mixed = ["policy=mtr", "cpu=5%", "weight=200"].map(|c| c.parse().unwrap());
+            let new = domain.child("new.slice").unwrap();
+            for done in [
+                manager.set(&domain, &mixed),
+                manager.remove(&domain),
+                manager.move_pid(&domain, 1),
+                manager.enter(&domain, false).map(drop),
+            ] {
+                let e = done.unwrap_err().to_string();
+                assert!(e.contains(&domain.to_string()), "{e}");
+                assert!(words.iter().all(|w| e.contains(w)), "{e}");
+            }
+            for done in [
+                manager.create(&new, false).map(drop),
+                manager.enter(&new, true).map(drop),
+            ] {
+                let e = done.unwrap_err().to_string();
+                assert!(e.contains(&new.to_string()) && e.contains(words[0]), "{e}");
+            }
+            let dir = root.join(domain.to_string());
+            let there = |name: &str| dir.join(name).exists();
+            assert!(!there(".attribute.trusted.aplomb.cpu") && !there("new.slice"));
+            assert_eq!(
+                std::fs::read_to_string(dir.join("cpu.weight")).unwrap(),
+                "100\n"
+            );
+            assert!(!manager.create(&domain, false).unwrap(), "it is there");
+        }
+    });
+    assert_eq!(asked, [""; 0]);
+}
+
+#[test]
+fn below_a_service_attributes_can_be_set() {
+    let asked = with_peer(&[APP, INSIDE], |manager, root| {
+        for domain in [APP, INSIDE] {
+            let changes = ["cpu=10ms/100ms", "policy=wrr"].map(|c| c.parse().unwrap());
+            manager.set(&path(domain), &changes).unwrap();
+            let file = |name: &str| std::fs::read_to_string(root.join(domain).join(name));
+            assert_eq!(file(".attribute.trusted.aplomb.cpu").unwrap(), "10ms/100ms");
+            assert_eq!(file(".attribute.trusted.aplomb.policy").unwrap(), "wrr");
+        }
+    });
+    assert_eq!(asked, [""; 0]);
+}
+
+/// The unit that is around them is the system manager's.
+#[test]
+fn services_and_a_users_manager_itself_are_units() {
+    let users = path(APP).parent().unwrap();
+    let asked = with_peer(&[&users.to_string()], |manager, _| {
+        manager
+            .set(&users, &["weight=200".parse().unwrap()])
+            .unwrap();
+    });
+    assert_eq!(asked, ["set user@1000.service true CPUWeight=uint64 200"]);
 }

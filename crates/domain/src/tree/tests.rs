@@ -26,6 +26,31 @@ fn domains_are_made_with_the_cpu_controller() {
     assert!(!dir.path().join("a/c").exists());
 }
 
+/// The kernel would make it, as the controller is for threads too, and then let nobody in.
+#[test]
+fn below_processes_nothing_is_made() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &["a", "b/x"], InFiles::default());
+    let put = |d: &str, text: &str| fs::write(dir.path().join(d), text).unwrap();
+    put("cgroup.procs", "1\n2\n"); // the root's, which has no type
+    put("cgroup.subtree_control", "cpu\n");
+    for part in ["a", "b"] {
+        put(&format!("{part}/cgroup.type"), "domain\n");
+        put(&format!("{part}/cgroup.procs"), "812\n");
+    }
+    for new in ["a/y", "a/y/z", "b/x"] {
+        let e = tree.create(&path(new)).unwrap_err().to_string();
+        assert!(e.contains("processes of its own"), "{e}");
+    }
+    let control = fs::read_to_string(dir.path().join("a/cgroup.subtree_control")).unwrap();
+    assert_eq!(control, "", "nothing was changed");
+    put("b/cgroup.subtree_control", "cpu\n");
+    assert!(!tree.create(&path("b/x")).unwrap(), "it is there");
+    assert!(tree.create(&path("b/y")).is_err());
+    put("a/cgroup.type", "threaded\n");
+    assert!(tree.create(&path("a/y")).unwrap(), "threads may be beside");
+}
+
 #[test]
 fn without_the_controller_nothing_is_made() {
     let dir = tempfile::tempdir().unwrap();

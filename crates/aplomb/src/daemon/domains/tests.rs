@@ -4,6 +4,7 @@ use super::*;
 use crate::daemon::testing::Fake;
 use aplomb_domain::testing::{furnish, tree, InFiles};
 use aplomb_domain::{DomainPolicy, CPU, EPHEMERAL, POLICY};
+use aplomb_kernel::DomainChange;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,0 +1,214 @@
+//! From a path to a file: links, stars, scripts, absent programs.
+
+use aplomb_spec::{flags, limits, Absent, Key, Resolver, Via};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::{keys, parse, Root, ELF};
+
+#[test]
+fn a_program_is_its_inode_and_device() {
+    let root = Root::new();
+    let inode = root.program("/usr/bin/mpv", ELF);
+    let r = root.one("/usr/bin/mpv");
+    assert_eq!(keys(&r), [Key::file(inode, root.device())]);
+    assert_eq!(
+        r.rows[0].gives.flags,
+        flags::INTERACTIVE,
+        "a file needs no R"
+    );
+    assert_eq!(
+        (r.rows[0].via, r.rows[0].file.as_deref()),
+        (Via::Exact, Some(Path::new("/usr/bin/mpv")))
+    );
+    assert_eq!((r.absent, r.watch), (None, vec![PathBuf::from("/usr/bin")]));
+}
+
+#[test]
+fn links_are_followed_inside_the_root_only() {
+    let root = Root::new();
+    let inode = root.program("/usr/bin/vim.basic", ELF);
+    root.link("usr/bin", "/bin");
+    root.link("/etc/alternatives/vim", "/usr/bin/vim");
+    root.link("/usr/bin/vim.basic", "/etc/alternatives/vim");
+    let r = root.one("/bin/vim");
+    assert_eq!(keys(&r), [Key::file(inode, root.device())]);
+    assert_eq!(
+        r.rows[0].file.as_deref(),
+        Some(Path::new("/usr/bin/vim.basic"))
+    );
+    assert_eq!(
+        r.watch,
+        ["/etc/alternatives", "/usr/bin"].map(PathBuf::from),
+        "a change of either link counts"
+    );
+    root.link("../../../../../../../../../../bin/sh", "/usr/bin/out");
+    assert_eq!(
+        root.one("/usr/bin/out").absent,
+        Some(Absent::Missing),
+        "the real /bin/sh is out of reach"
+    );
+    root.link("loop", "/usr/bin/loop");
+    assert!(matches!(
+        root.one("/usr/bin/loop").absent,
+        Some(Absent::Unusable(_))
+    ));
+}
+
+#[test]
+fn what_is_absent_or_no_program() {
+    let root = Root::new();
+    root.program("/usr/bin/x", ELF);
+    let r = root.one("/opt/none/of/it");
+    assert_eq!(
+        (r.absent, r.watch),
+        (Some(Absent::Missing), vec![PathBuf::from("/")])
+    );
+    assert_eq!(root.one("/usr/bin/x/y").absent, Some(Absent::Missing));
+    let why = |p: &str| match root.one(p).absent {
+        Some(Absent::Unusable(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why("/usr/bin"), "it is no file");
+    fs::set_permissions(root.path("/usr/bin/x"), fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(why("/usr/bin/x"), "it is not executable");
+    let fifo = root.path("/usr/bin/fifo");
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &fifo,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    assert_eq!(
+        why("/usr/bin/fifo"),
+        "it is no file",
+        "and nobody waits for its writer"
+    );
+}
+
+#[test]
+fn stars_stand_for_parts_of_names() {
+    let root = Root::new();
+    let esr = root.program("/usr/lib/firefox-esr/firefox", ELF);
+    let plain = root.program("/usr/lib/firefox/firefox", ELF);
+    root.program("/usr/lib/firefox/deeper/firefox", ELF);
+    root.program("/usr/lib/.firefox/firefox", ELF);
+    let r = root.one("/usr/lib/firefox*/firefox");
+    let mut found = keys(&r);
+    found.sort();
+    let mut expected = [esr, plain].map(|i| Key::file(i, root.device()));
+    expected.sort();
+    assert_eq!(found, expected);
+    assert!(r.rows.iter().all(|row| row.via == Via::Glob) && !r.truncated);
+    assert_eq!(
+        r.watch,
+        ["/usr/lib", "/usr/lib/firefox", "/usr/lib/firefox-esr"].map(PathBuf::from)
+    );
+    assert_eq!(
+        root.one("/usr/lib/none*/firefox").absent,
+        Some(Absent::Missing)
+    );
+}
+
+#[test]
+fn other_signs_of_patterns_are_letters() {
+    let root = Root::new();
+    let inode = root.program("/opt/a[b]?/x1", ELF);
+    root.program("/opt/ab1/x1", ELF);
+    assert_eq!(
+        keys(&root.one("/opt/a[b]?/x*")),
+        [Key::file(inode, root.device())]
+    );
+}
+
+#[test]
+fn stars_are_bounded() {
+    let root = Root::new();
+    for i in 0..limits::MAX_GLOB_HITS + 1 {
+        root.program(&format!("/opt/p{i}"), ELF);
+    }
+    let r = root.one("/opt/p*");
+    assert_eq!((r.rows.len(), r.truncated), (limits::MAX_GLOB_HITS, true));
+    let set = root.resolver().set(&[parse("/opt/p*:iact:1:10:-")]);
+    assert!(
+        set.diagnostics[0].message.contains("more than 64 files"),
+        "{:?}",
+        set.diagnostics
+    );
+    fs::remove_file(root.path("/opt/p0")).unwrap();
+    assert!(!root.one("/opt/p*").truncated);
+}
+
+#[test]
+fn scripts_are_arguments_of_their_interpreter() {
+    let root = Root::new();
+    let python = root.program("/usr/bin/python3.13", ELF);
+    root.link("python3.13", "/usr/bin/python3");
+    root.program("/usr/share/x/real", "#!/usr/bin/python3 -Es\n");
+    root.link("/usr/share/x/real", "/usr/bin/typed");
+    root.program("/usr/bin/by-env", "#!/usr/bin/env python3\n");
+    let r = root.one("/usr/bin/typed");
+    let key = |script| Key::argument(python, root.device(), script);
+    assert_eq!(keys(&r), [key("/usr/bin/typed"), key("/usr/share/x/real")]);
+    assert!(
+        r.rows
+            .iter()
+            .all(|row| row.gives.flags == flags::INTERACTIVE | flags::REVOCABLE),
+        "anybody can type it"
+    );
+    assert_eq!(
+        r.rows[0].file.as_deref(),
+        Some(Path::new("/usr/bin/python3.13"))
+    );
+    assert_eq!(keys(&root.one("/usr/bin/by-env")), [key("/usr/bin/by-env")]);
+    // A script that runs scripts: the innermost interpreter is what executes.
+    root.program("/usr/bin/outer", "#!/usr/bin/by-env\n");
+    assert_eq!(keys(&root.one("/usr/bin/outer")), [key("/usr/bin/outer")]);
+}
+
+#[test]
+fn broken_scripts_say_why() {
+    let root = Root::new();
+    root.program("/bin/a", "#!/usr/bin/nothing\n");
+    root.program("/bin/b", "#!/bin/b\n");
+    root.program("/bin/c", "#!\n");
+    let why = |p: &str| format!("{:?}", root.one(p).absent.unwrap());
+    assert!(
+        why("/bin/a").contains("its interpreter \\\"/usr/bin/nothing\\\" is missing"),
+        "{}",
+        why("/bin/a")
+    );
+    assert!(why("/bin/b").contains("without end"));
+    assert!(why("/bin/c").contains("line is empty"));
+}
+
+#[test]
+fn this_machines_own_shell() {
+    // /bin/sh on the real root: stat and mount table must agree but for overlayfs and btrfs.
+    let r = Resolver::new(Path::new("/"))
+        .unwrap()
+        .spec(&parse("/bin/sh:iact:1:10:P"))
+        .remove(0);
+    let st = fs::metadata("/bin/sh").unwrap();
+    assert_eq!((r.rows.len(), r.rows[0].key.a), (1, st.ino()));
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let (major, minor) = (r.rows[0].key.b >> 20, r.rows[0].key.b & 0xf_ffff);
+    assert!(mounts
+        .lines()
+        .any(|l| l.split(' ').nth(2) == Some(&format!("{major}:{minor}"))));
+}
+
+#[test]
+fn an_upgrade_gives_another_row() {
+    let root = Root::new();
+    let old = root.program("/usr/bin/x", ELF);
+    let before = keys(&root.one("/usr/bin/x"));
+    let new = root.program("/usr/bin/x.new", ELF);
+    fs::rename(root.path("/usr/bin/x.new"), root.path("/usr/bin/x")).unwrap();
+    let after = keys(&root.one("/usr/bin/x"));
+    assert_eq!((before[0].a, after[0].a), (old, new));
+    assert_ne!(old, new);
+}
