@@ -6,7 +6,7 @@ up now and then, and a machine slice with ten containers, of which four have a l
 them. What the limited ones and the sleepers leave goes to the others by weight (domains.asked).
 
 cpu.max is judged by its worst second. On `smp` it is also judged over the whole run: there time is real, and the host
-stops the machine now and then. (The result of 2026-11-23 is from before samples were taken just after a tick.) The same in virtual time is on `timing-smp`.
+stops the machine now and then. The same in virtual time is on `timing-smp`.
 """
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from .domains import Domain, asked, cpus_title, loops, points_off, read_samples,
 from .experiment import Experiment, Step
 from .marks import at_most
 
-SETTLE_S, SECONDS, QUICK_SECONDS, INTERVAL_MS = 3, 60, 20, 20
+SETTLE_S, SECONDS, QUICK_SECONDS, INTERVAL_MS = 3, 60, 20, 100
+PERIOD_S, FINE = 0.1, ("fine=1",)  # of limits. Who has one is sampled each tick: a sample within a period's turns cuts it apart
 WINDOW_S = 10                      # over which the shares of slices are judged; those of single domains over the whole run
 BUSY_WEIGHTS = (50, 100, 100, 100, 200, 400)
 SERVICES = 40
@@ -49,7 +50,7 @@ def tree(cpus: int) -> list[Domain]:
         found += [Domain(f"machine.slice/c{number}", weight=weight), loops(f"machine.slice/c{number}/payload", processes=2)]
     for number, limit in enumerate(LIMITS):
         path = f"machine.slice/l{number}"
-        found += [Domain(path, weight=LIMITED_WEIGHT, limit=limit * cpus), loops(f"{path}/payload", processes=2)]
+        found += [Domain(path, weight=LIMITED_WEIGHT, limit=limit * cpus), loops(f"{path}/payload", processes=2, keys=FINE)]
     return found
 
 
@@ -57,9 +58,9 @@ def limited(name: str, cpus: int) -> list[Domain]:
     """A domain with a limit, and one beside it that takes all it can."""
     hog = loops("hog", processes=cpus)
     if name == "limit-above":
-        return [Domain("d1", limit=LIMIT * cpus), loops(f"{nested(15)}/leaf", processes=cpus), hog]
+        return [Domain("d1", limit=LIMIT * cpus), loops(f"{nested(15)}/leaf", processes=cpus, keys=FINE), hog]
     depth = int(name.removeprefix("limit-"))
-    return [loops(f"{nested(depth - 1)}/leaf".lstrip("/"), processes=cpus, limit=LIMIT * cpus), hog]
+    return [loops(f"{nested(depth - 1)}/leaf".lstrip("/"), processes=cpus, limit=LIMIT * cpus, keys=FINE), hog]
 
 
 def nested(depth: int) -> str:
@@ -100,21 +101,22 @@ def read_tree(folder: Path, cpus: int) -> dict[str, Any]:
         g, s = (by_slice(cpu) for cpu in shares(first, first + span))
         for name in SLICES:
             slices[name].append(round(points_off(g[name], s[name]), 4))
-    limits = {path.rpartition("/")[0]: worst_windows(at, domains[path]["cpu_s"], nodes[path.rpartition("/")[0]].limit, 0.1)
-              for path in domains if path.startswith("machine.slice/l")}
-    return {"seconds": at[-1], "used": round(sum(got.values()), 5), "late_us": sample["late_us"],
+    fine = read_samples(folder, "fine.json")
+    limits = {path.rpartition("/")[0]: worst_windows(fine["at_s"], d["cpu_s"], nodes[path.rpartition("/")[0]].limit, PERIOD_S)
+              for path, d in fine["domains"].items()}
+    return {"seconds": at[-1], "used": round(sum(got.values()), 5), "late_us": sample["late_us"], "fine_late_us": fine["late_us"],
             "domains": {path: {"got": round(got[path], 6), "asked": round(should[path], 6)} for path in domains},
             "slices": {name: {"got": round(by_slice(got)[name], 6), "asked": round(by_slice(should)[name], 6), "off": slices[name]}
                        for name in SLICES}, "limits": limits}
 
 
 def read_limit(folder: Path, cpus: int) -> dict[str, Any]:
-    sample = read_samples(folder)
-    path = next(path for path in sample["domains"] if path.endswith("leaf"))
-    cpu, at = sample["domains"][path]["cpu_s"], sample["at_s"]
-    hog = sample["domains"]["hog"]["cpu_s"][-1]
-    return {"quota": LIMIT * cpus, "mean": round(cpu[-1] / at[-1], 6), "rest": round(hog / at[-1], 6),
-            **worst_windows(at, cpu, LIMIT * cpus, 0.1)}
+    sample, fine = read_samples(folder), read_samples(folder, "fine.json")
+    (leaf,) = fine["domains"].values()
+    at = fine["at_s"]
+    hog = sample["domains"]["hog"]["cpu_s"][-1] / sample["at_s"][-1]
+    return {"quota": LIMIT * cpus, "mean": round(leaf["cpu_s"][-1] / at[-1], 6), "rest": round(hog, 6),
+            **worst_windows(at, leaf["cpu_s"], LIMIT * cpus, PERIOD_S)}
 
 
 def limit_title(step: str) -> str:
@@ -126,7 +128,7 @@ def containers(cpus: int, limit: float, machine: str) -> Experiment:
         seconds, short = (QUICK_SECONDS, QUICK_LIMIT_SECONDS) if quick else (SECONDS, LIMIT_SECONDS)
         steps = [Step("tree", step_words(tree(cpus), SETTLE_S, INTERVAL_MS, seconds * 1000 // INTERVAL_MS), seconds + SETTLE_S + 5)]
         for name in [*(f"limit-{depth}" for depth in (QUICK_DEPTHS if quick else DEPTHS)), "limit-above"]:
-            steps.append(Step(name, step_words(limited(name, cpus), 1, 20, short * 50), short + 2))
+            steps.append(Step(name, step_words(limited(name, cpus), 1, INTERVAL_MS, short * 1000 // INTERVAL_MS), short + 2))
         return steps
 
     def read(folder):
@@ -199,7 +201,7 @@ def containers(cpus: int, limit: float, machine: str) -> Experiment:
               f"{SECONDS} s, by weight and with limits; and a limit of {100 * LIMIT:g} % of the machine at depths 1 to 16 beside infinite loops.",
         steps=make, read=read, judge=judge, table=table, draw=draw, machine=machine, schedulers=("eevdf", "aplomb"),
         settings={"seconds": SECONDS, "settle_s": SETTLE_S, "slices": SLICES, "busy_services": list(BUSY_WEIGHTS),
-                  "containers": list(FREE_WEIGHTS), "limits": list(LIMITS), "limit_period_ms": 100,
+                  "containers": list(FREE_WEIGHTS), "limits": list(LIMITS), "limit_period_ms": round(1000 * PERIOD_S),
                   "judged_from_percent_of_the_machine": 100 * JUDGED_FROM})
 
 

@@ -52,9 +52,10 @@ def loops(path: str, weight: int = DEFAULT_WEIGHT, processes: int = 1, **more: A
                   keys=(f"progress={file}", *more.pop("keys", ())), **more)
 
 
-def read_samples(folder: Path) -> dict[str, Any]:
-    """What sampler.c wrote: seconds since the first sample, and by domain CPU seconds and turns since then."""
-    data = json.loads((folder / "samples.json").read_text())
+def read_samples(folder: Path, file: str = "samples.json") -> dict[str, Any]:
+    """What sampler.c wrote: seconds since the first sample, and by domain CPU seconds and turns since then. file: fine.json
+    for the domains that were sampled each tick."""
+    data = json.loads((folder / file).read_text())
     at = data["at_ns"]
 
     def since(values: Sequence[int], unit: float, digits: int) -> list[float]:

@@ -4,6 +4,7 @@
 # has, policies and reservations, goes through domain_set, the one place that knows aplomb's command; elsewhere it does nothing,
 # and an experiment gives weights instead. harness.sh sources this.
 cgroups=/sys/fs/cgroup
+tick_ms=4  # of the lab's kernels: earlier than that, what runs on another CPU is not charged (sampler.c)
 made=()    # folders, in the order in which they were made
 started=() # processes in them that the harness started
 reserved=() # those that have a reservation
@@ -69,10 +70,11 @@ end_domains() { # end what runs in them and remove them, the last one first
 # domains SETTLE INTERVAL_MS COUNT EVENTS -- DOMAIN[,KEY=VALUE…] [WORD…] -- …: domains with a program each; after SETTLE seconds
 # sample what they use of the CPU (sampler.c) into samples.json. All domains are made before the first program starts.
 # Keys beside those of `domain`: progress=FILE (inf's counters), wait=1 (end when this program has ended, whatever it
-# prints is in PATH.out, / as -), late=1 (starts when the others have run for SETTLE).
+# prints is in PATH.out, / as -), late=1 (starts when the others have run for SETTLE), fine=1 (sampled each tick, too, into
+# fine.json; not for all of many domains, whose clocks take long to read).
 # EVENTS: - or SECONDS:SIGNAL:PATH,… from the first sample on: the signal goes to all processes of the domain.
 domains() {
-	local settle=$1 interval=$2 count=$3 events=$4 group words=() all=() late=() waits=() samplers=() n=0 i one
+	local settle=$1 interval=$2 count=$3 events=$4 group words=() all=() late=() waits=() samplers=() fine=() sampling=() n=0 i one
 	shift 4
 	while [ $# -gt 0 ]; do # groups, as "FIRST LAST" in the words
 		shift
@@ -85,6 +87,7 @@ domains() {
 	for ((i = 0; i < n; i++)); do
 		group=${words[all[i]]}
 		[ $((all[i + 1] - all[i])) -gt 1 ] || continue
+		[[ $group, != *,fine=1,* ]] || fine+=("$cgroups/${group%%,*}")
 		one=${group#*,progress=}
 		if [ "$one" = "$group" ]; then samplers+=("$cgroups/${group%%,*}"); else samplers+=("$cgroups/${group%%,*}=${one%%,*}"); fi
 		if [[ $group, = *,late=1,* ]]; then late+=($i); else start_group $i; fi
@@ -94,10 +97,14 @@ domains() {
 	[ ${#late[@]} = 0 ] || sleep 0.1 # until they are where they belong
 	if [ "$count" != 0 ]; then
 		for one in "${samplers[@]}"; do [[ $one != *=* ]] || begun "${one#*=}"; done
-		/job/sampler "$interval" "$count" "${samplers[@]}" > "$out/samples.json" 2> "$out/sampler.err" &
-		one=$!
+		if [ ${#fine[@]} != 0 ]; then
+			/job/sampler $tick_ms $((count * interval / tick_ms)) "${fine[@]}" > "$out/fine.json" 2> "$out/sampler.err" &
+			sampling+=($!)
+		fi
+		/job/sampler "$interval" "$count" "${samplers[@]}" > "$out/samples.json" 2>> "$out/sampler.err" &
+		sampling+=($!)
 		[ "$events" = - ] || signal_domains "$events"
-		wait $one || fail "$name: sampler: $(cat "$out/sampler.err")"
+		for i in "${sampling[@]}"; do wait $i || fail "$name: sampler: $(cat "$out/sampler.err")"; done
 	fi
 	for i in "${waits[@]}"; do wait $i || fail "$name: a program failed: $(cat "$out"/*.err | head -c 300)"; done
 	for ((i = 0; i < n; i++)); do
