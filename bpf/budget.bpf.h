@@ -220,7 +220,7 @@ VERIFIED_ONCE int reserved_settle(struct task_struct *prev __arg_trusted, u32 cp
 	struct task_ctx *t = task_ctx(prev);
 	struct server *s;
 
-	fair_charge(prev, cpu, c, ran, false);
+	fair_charge(prev, cpu, c, ran, false, true);
 	reserved_stopping(t, cpu, ran, true);
 	if (!c->by_right)
 		background_ran(c, ran);

@@ -33,8 +33,6 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 		}
 	}
 	b->policy = policy;
-	if (policy == DOMAIN_MTR)
-		tree_mtr = 1;
 	b->reordered = 1;
 	b->leaf_epoch = ++leaf_epochs;
 	b->own_sum = 0;

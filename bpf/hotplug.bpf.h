@@ -57,7 +57,7 @@ static __always_inline bool server_uses(const struct server *s, s32 cpu)
  * Whoever waits in @queue of @cpu, which leaves, goes to its local queue: from there the kernel pushes each
  * to another CPU, with a wider affinity if it has to, and we are asked anew where to queue it.
  */
-static __noinline void drain(u64 queue, u32 cpu)
+VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 {
 	u32 i;
 
@@ -72,13 +72,34 @@ static __noinline void drain(u64 queue, u32 cpu)
 			moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
 		bpf_iter_scx_dsq_destroy(&it);
 		if (!moved)
-			return;
+			break;
 	}
+	return 0;
+}
+
+/* Likewise whoever was rescued (rescue.bpf.h) and is of @cpu, which leaves: if it is tied to it, no other CPU would take it. */
+VERIFIED_ONCE int drain_rescued(u32 cpu)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u32 i;
+
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_RESCUE, 0)) {
+		bpf_for(i, 0, MAX_MOVED) {
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			if ((u32)task_cpu(p) == cpu)
+				scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return 0;
 }
 
 void OPS(aplomb_cpu_offline, s32 cpu)
 {
-	u32 slot;
+	u32 slot, k;
 
 	cpu_ctx(cpu)->online = 0;
 	nr_online--;
@@ -98,7 +119,9 @@ void OPS(aplomb_cpu_offline, s32 cpu)
 	}
 	drain(DSQ_EDF(cpu), cpu);
 	drain(DSQ_THROTTLED(cpu), cpu);
-	drain(DSQ_PINNED(cpu), cpu);
+	bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes)
+		drain(DSQ_PINNED(cpu, k), cpu);
+	drain_rescued(cpu);
 	/* the idle CPU that was asked to help with a task may have got one of these instead */
 	wake_idle();
 }

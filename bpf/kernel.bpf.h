@@ -46,6 +46,10 @@ struct bpf_task_work {
 	u64 __opaque;
 } __attribute__((aligned(8)));
 
+struct bpf_map {
+	u32 id;
+};
+
 #ifdef APLOMB_HOST /* the simulator: crates/sim */
 #include "host.h"
 #define CPUMASK_WORDS 16
@@ -342,9 +346,13 @@ extern bool scx_bpf_dsq_move_to_local___v2___k(u64 dsq, u64 enq_flags) __ksym __
 extern bool scx_bpf_dsq_move_to_local___v1(u64 dsq) __ksym __weak;
 
 #ifndef APLOMB_HOST
-/* 7.0 (6.18 has it by another name, with one argument more: it counts as lacking it) */
+/*
+ * 7.0 (6.18 has it by another name, with one argument more: it counts as lacking it). The callback's map must be of the
+ * kernel's type: libbpf compares, and what does not match counts as lacking too, without a word.
+ */
 extern int bpf_task_work_schedule_resume(struct task_struct *p, struct bpf_task_work *work, void *map__map,
-					 int (*callback)(void *map, void *key, void *value)) __ksym __weak;
+					 int (*callback)(struct bpf_map *map, void *key,
+							 void *value)) __ksym __weak;
 #define task_work_exists() bpf_ksym_exists(bpf_task_work_schedule_resume)
 #define task_work_resume(p, work, map, callback) bpf_task_work_schedule_resume(p, work, map, callback)
 #endif

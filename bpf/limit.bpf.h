@@ -20,8 +20,8 @@
  *
  * 3. Where a task may be stopped. One that was preempted in the kernel may hold a lock there that others need, so it
  *    has to go on, at its domain's expense, until it returns to user mode. There a task work parks it: only
- *    parked tasks wait in a throttled domain's queue. The others wait in that of a domain of their own, PASSING,
- *    which has the weight of one plain domain below the root. Kernels without task work for BPF (before 7.0)
+ *    parked tasks wait in a throttled domain's queue. The others wait in that of a domain of their own, PASSING (who was
+ *    queued before: passing.bpf.h), which has the weight of one plain domain below the root. Kernels without task work for BPF (before 7.0)
  *    stop tasks where they are, as their own cpu.max did until then. Before 6.17 nobody tells us limits at all.
  */
 #ifndef APLOMB_LIMIT_BPF_H
@@ -61,16 +61,20 @@ struct {
 	__type(value, struct park);
 } parks SEC(".maps");
 
-/* The current task, at its return to user mode: it holds nothing, and gives up the CPU. */
-static int park_here(void *map, void *key, void *value)
+/*
+ * The current task, at its return to user mode: it holds no lock, and gives up the CPU. It does so here, at the end of
+ * bpf_preempt_enable(): a moment later it may be in its next system call. So for the whole park it is in a BPF
+ * callback: what BPF frees may wait for it (rcu_tasks_trace; others' RCU does not), and it may not migrate. For
+ * that the kernel puts the task and sets it anew (migrate_disable_switch): `parked` must outlive an ops.running.
+ */
+static int park_here(struct bpf_map *map, void *key, void *value)
 {
 	struct task_ctx *t = task_ctx(bpf_get_current_task_btf());
 
 	if (!t)
 		return 0;
 	t->parked = 1;
-	/* not preempted before the call is over: it holds RCU, which would be stalled for the whole park */
-	bpf_preempt_disable();
+	bpf_preempt_disable(); /* the kick takes effect for this task, and where it is to */
 	scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 	bpf_preempt_enable();
 	return 0;
@@ -206,7 +210,7 @@ VERIFIED_ONCE int wake_idle(void)
 	u32 i;
 
 	tree_released = 0; /* first: who is released from now on is not seen here */
-	c->to_wake = tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR);
+	c->to_wake = tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR) + scx_bpf_dsq_nr_queued(DSQ_RESCUE);
 	bpf_for(i, 0, nr_cpus) {
 		s32 idle;
 
@@ -246,13 +250,20 @@ static int limit_timer(void *map, u32 *slot, struct domain *d)
 	return 0;
 }
 
-/* Domain @slot is throttled: its timer goes off when it need not be. */
+/* Domain @slot is throttled: its timer goes off when it need not be; and those that wait in it are looked at (passing.bpf.h). */
 static __noinline void limit_timer_start(u32 slot)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &slot);
+	struct timer_slot *pass;
+	u32 zero = 0;
 
 	if (d)
 		bpf_timer_start(&d->timer, branch(slot)->quota.refill, BPF_F_TIMER_ABS);
+	if (!task_work_exists() || !branch(slot)->heap)
+		return;
+	pass = bpf_map_lookup_elem(&pass_timer, &zero);
+	if (pass)
+		bpf_timer_start(&pass->timer, 0, 0);
 }
 
 #endif /* APLOMB_LIMIT_BPF_H */

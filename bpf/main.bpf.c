@@ -20,6 +20,7 @@
 #include "reserve.bpf.h"
 #include "domain_set.bpf.h"
 #include "rescue.bpf.h"
+#include "passing.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -140,7 +141,7 @@ static __always_inline void settle(struct task_struct *prev, u32 cpu, struct cpu
 	u64 ran = prev->se.sum_exec_runtime - c->exec_start;
 
 	c->exec_start += ran;
-	fair_charge(prev, cpu, c, ran, false);
+	fair_charge(prev, cpu, c, ran, false, true);
 	if (reserved_on)
 		background_ran(c, ran);
 }
@@ -295,7 +296,7 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 ran = p->se.sum_exec_runtime - c->exec_start;
 
-	fair_charge(p, cpu, c, ran, !runnable);
+	fair_charge(p, cpu, c, ran, !runnable, c->by_right);
 	if (tree_on && !runnable) { /* what is counted from here on is its tail() */
 		struct task_ctx *t = task_ctx(p);
 
@@ -376,17 +377,20 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	online = scx_bpf_get_online_cpumask();
 	bpf_for(i, 0, nr_cpus) {
 		struct timer_slot *slot;
-		u32 cpu = i;
+		u32 cpu = i, k;
 
 		cpu_ctx(cpu)->deadline = TIME_NEVER;
 		cpu_ctx(cpu)->timer_due = TIME_NEVER;
 		cpu_ctx(cpu)->leaf = NO_LEAF;
 		cpu_ctx(cpu)->next_leaf = NO_LEAF;
+		cpu_ctx(cpu)->nr_lanes = 1;
 		cpu_ctx(cpu)->online = bpf_cpumask_test_cpu(cpu, online);
 		nr_online += cpu_ctx(cpu)->online;
 		err = scx_bpf_create_dsq(DSQ_EDF(cpu), -1);
-		if (!err)
-			err = scx_bpf_create_dsq(DSQ_PINNED(cpu), -1);
+		bpf_for(k, 0, nr_cpus > 1 ? LANES : 1) {
+			if (!err)
+				err = scx_bpf_create_dsq(DSQ_PINNED(cpu, k), -1);
+		}
 		if (!err)
 			err = scx_bpf_create_dsq(DSQ_THROTTLED(cpu), -1);
 		slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
@@ -419,6 +423,11 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	if (e) {
 		bpf_timer_init(&e->timer, &rescue_timer, CLOCK_MONOTONIC);
 		bpf_timer_set_callback(&e->timer, rescue_tick);
+	}
+	e = bpf_map_lookup_elem(&pass_timer, &zero);
+	if (e) {
+		bpf_timer_init(&e->timer, &pass_timer, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&e->timer, pass_tick);
 	}
 	e = bpf_map_lookup_elem(&exec_timer, &zero);
 	if (e) {

@@ -68,7 +68,7 @@ VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wa
 	bpf_spin_lock(&tree_lock);
 	enter_task(t, leaf, wake, running, now);
 	if (wake && running < DOMAIN_SLOTS)
-		before = goes_before(leaf, running);
+		before = goes_before(leaf, running, true);
 	bpf_spin_unlock(&tree_lock);
 	return before;
 }
@@ -137,8 +137,7 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	leaf = leaf_for(p, t);
 	if (leaf == PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
 		bool direct = wake && !branch(leaf)->limited && leaf != PASSING && nr_cpus == 1 &&
-			      !tree_waiting && !leaf_has_members(branch(leaf)) &&
-			      (!tree_mtr || c->leaf == NO_LEAF || c->leaf == leaf);
+			      !tree_waiting && !leaf_has_members(branch(leaf)) && is_next(p, c, leaf);
 
 		if (pinned(p) || direct || (enq_flags & SCX_ENQ_LAST)) {
 			if (t->queued)
@@ -160,14 +159,14 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, leaf_vtime(p, t, leaf, wake), enq_flags);
 	if (!rescue_armed)
 		rescue_arm();
-	/* busy though it is limited: the idle CPU that select_cpu found, and left to this, has gone off line */
-	if (nr_cpus > 1 && (!looked || (branch(leaf)->limited && c->leaf != NO_LEAF)))
+	/* with one CPU, idle: whoever comes was held back in another domain until now, which nobody was told */
+	if (nr_cpus > 1 ? needs_help(c, leaf, looked) : !wake && c->leaf == NO_LEAF)
 		ask_idle(p);
 	return true;
 }
 
-/* What runs on @cpu ran for @ran ns: its domain's part. @sleeps: it goes to sleep. */
-VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps)
+/* What runs on @cpu ran for @ran ns: its domain's part. @sleeps: it goes to sleep. @alone: nobody waits in that CPU's lanes. */
+VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u32 slot = c->leaf & (DOMAIN_SLOTS - 1);
@@ -175,7 +174,7 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps)
 	u32 blocked = NO_LEAF;
 
 	bpf_spin_lock(&tree_lock);
-	charge(slot, ran, sleeps);
+	charge(slot, ran, sleeps, alone);
 	if (c->passing) {
 		charge_member(branch(PASSING), MEMBER_OWN(PASSING), ran);
 		charge_member(branch(0), MEMBER_OF(PASSING), ran);
@@ -195,7 +194,7 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps)
 VERIFIED_ONCE int tree_alone(u32 slot)
 {
 	bpf_spin_lock(&tree_lock);
-	chosen_alone(slot);
+	chosen(slot, true);
 	bpf_spin_unlock(&tree_lock);
 	return 0;
 }
@@ -281,8 +280,9 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		if (!t->slot) /* budgets are of what is run by right: the tail is not */
 			c->exec_start -= tail(t, c->exec_start);
 		t->charged_to = 0;
-		t->parked = 0;
 		t->waits_since = 0;
+		if (meant != NO_LEAF || !branch(slot)->limited || t->by_right)
+			t->parked = 0; /* else as soon as it has time */
 		if (meant != NO_LEAF)
 			t->refused = 0;
 		if (t->queued) /* by a way of the kernel's own */
@@ -303,6 +303,8 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		 * without asking us, and the CPU would do nothing else.
 		 */
 		t->refused = !granted && !t->refused;
+		if (granted)
+			t->parked = 0;
 		if (t->refused)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}

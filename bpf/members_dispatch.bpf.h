@@ -45,14 +45,19 @@ static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 		if (here) {
 			moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
 		} else {
+			u32 k = lane_of(home, t->domain);
+
+			t->lane = k;
 			scx_bpf_dsq_move_set_vtime(&it,
-						   fair_place(p->scx.dsq_vtime, cpu_ctx(home)->pinned_now));
+						   fair_place(p->scx.dsq_vtime, lane(cpu_ctx(home), k)->now));
 			if (cpu_ctx(home)->online)
-				moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_PINNED(home), 0);
+				moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_PINNED(home, k), 0);
 			else /* from its local queue the kernel takes it elsewhere */
 				moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(home), 0);
-			if (moved)
+			if (moved) {
 				scx_bpf_kick_cpu(home, SCX_KICK_IDLE);
+				ask_idle(p);
+			}
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
@@ -61,21 +66,114 @@ static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 	return moved && here ? 1 : -1;
 }
 
+/* The domain of the first task in @queue, or NO_LEAF. */
+static __noinline u32 head_of(u64 queue)
+{
+	TAKES_STACK(64);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p = NULL;
+	u32 domain = NO_LEAF;
+
+	if (!bpf_iter_scx_dsq_new(&it, queue, 0))
+		p = bpf_iter_scx_dsq_next(&it);
+	if (p)
+		domain = domain_of_task(p);
+	bpf_iter_scx_dsq_destroy(&it);
+	return domain;
+}
+
 /*
- * One choice for @cpu, and its time: cpu_ctx.claimed. NO_LEAF: nothing waits. 0 ns claimed: it was in vain, go on.
+ * Who is first in each lane of @cpu: cpu_ctx.heads. @running: the domain of what runs there, is tied and may go on, or
+ * NO_LEAF. False: nobody.
+ */
+VERIFIED_ONCE int look_at_lanes(u32 cpu, u32 running)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u32 k, found = 0, mine = running < DOMAIN_SLOTS ? lane_of(cpu, running) : LANES;
+
+	bpf_for(k, 0, c->nr_lanes) {
+		u32 head = NO_LEAF;
+
+		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
+			head = head_of(DSQ_PINNED(cpu, k));
+		if (head == NO_LEAF && k == mine)
+			head = running;
+		c->heads[k & (LANES - 1)] = head;
+		found |= head != NO_LEAF;
+	}
+	return found;
+}
+
+/*
+ * Tasks of domain @slot wait in a lane (tree.bpf.h 7): those on the way up that are in no heap keep their place, as ever.
+ */
+static __noinline void wait_in_lane(u32 slot)
+{
+	TAKES_STACK(64);
+	u32 k, at = slot, i = MEMBER_OWN(slot);
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct branch *b = branch(at);
+
+		if (!in_heap(i))
+			member_wake(b, i, GOES_ON);
+		if (!at)
+			break;
+		i = MEMBER_OF(at);
+		at = b->parent;
+	}
+}
+
+/*
+ * Of the lanes of @c's CPU, as look_at_lanes() has seen them, the one whose first task goes before all and before domain
+ * @leaf, the tree's choice (or NO_LEAF); LANES: none does. With tree_lock held.
+ */
+static __noinline u32 first_lane(struct cpu_ctx *c, u32 leaf)
+{
+	TAKES_STACK(64);
+	u32 k, best = LANES, first = leaf;
+
+	bpf_for(k, 0, c->nr_lanes) {
+		u32 head = c->heads[k & (LANES - 1)];
+
+		if (head >= DOMAIN_SLOTS)
+			continue;
+		wait_in_lane(head);
+		if (first >= DOMAIN_SLOTS || goes_before(head, first, false) ||
+		    (head == first && best == LANES && fair_pair_pick(&lane(c, k)->pair))) {
+			best = k;
+			first = head;
+		}
+	}
+	return best;
+}
+
+/*
+ * One choice for @cpu, and its time: cpu_ctx.claimed. NO_LEAF: nothing waits; above: LANE_CHOSEN and a lane of that CPU,
+ * nothing is claimed. 0 ns claimed: it was in vain, go on.
  * @t, or NULL: what runs there waits like all others from now on, in domain @mine. Not before: another CPU that chooses at
  * the same time, as they do where ticks come together, would claim it and find nobody, and this one choose another.
  */
+#define LANE_CHOSEN (DOMAIN_SLOTS + 1)
+
 VERIFIED_ONCE int tree_claim(u32 cpu, struct task_ctx *t, u32 mine)
 {
-	u32 leaf, blocked = NO_LEAF;
+	u32 leaf, blocked = NO_LEAF, k = LANES;
+	bool again = cpu_ctx(cpu)->nr_failed != 0, lanes = cpu_ctx(cpu)->has_heads;
 	u64 now = bpf_ktime_get_ns(), claimed = FAIR_SLICE_NS, turn = FAIR_SLICE_NS;
 
 	bpf_spin_lock(&tree_lock);
 	if (t)
 		enter_task(t, mine, false, mine, now);
-	leaf = choose(&turn, cpu_ctx(cpu)->nr_failed != 0);
-	if (leaf < DOMAIN_SLOTS) {
+	leaf = choose(&turn, again || lanes);
+	if (lanes) {
+		k = first_lane(cpu_ctx(cpu), leaf);
+		if (k < LANES)
+			leaf = cpu_ctx(cpu)->heads[k & (LANES - 1)];
+		if (leaf < DOMAIN_SLOTS && !again)
+			chosen(leaf, false);
+	}
+	if (leaf < DOMAIN_SLOTS && k >= LANES) {
 		if (branch(leaf)->limited)
 			claimed = claim_time(leaf, now, FAIR_SLICE_NS, &blocked);
 		if (claimed) {
@@ -88,11 +186,33 @@ VERIFIED_ONCE int tree_claim(u32 cpu, struct task_ctx *t, u32 mine)
 	cpu_ctx(cpu)->turn_ns = turn < FAIR_SLICE_NS ? turn : 0;
 	if (blocked != NO_LEAF)
 		limit_timer_start(blocked);
-	return leaf;
+	return k < LANES ? LANE_CHOSEN + k : leaf;
 }
 
 /* What one try of tree_dispatch comes to, beside enum fair_choice: nothing, but another may. */
 #define TRY_AGAIN 4
+
+/* Lane @k of @cpu is chosen; @prev runs there still and could go on, or is NULL. */
+static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
+{
+	TAKES_STACK(32);
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 queue;
+
+	k &= LANES - 1;
+	queue = DSQ_PINNED(cpu, k);
+	if (prev && pinned(prev) && domain_of_task(prev) == c->heads[k] && !path_throttled(c->heads[k]) &&
+	    still_first(prev, queue)) {
+		prev->scx.slice = FAIR_SLICE_NS;
+		return FAIR_KEPT;
+	}
+	if (dsq_move_to_local(queue)) {
+		lane(c, k)->turns++;
+		return FAIR_TAKEN;
+	}
+	c->heads[k] = NO_LEAF; /* another CPU, which was idle, has taken it */
+	return TRY_AGAIN;
+}
 
 /* A claim on domain @leaf that found nothing: see tree_restore. */
 static __always_inline void put_back(struct cpu_ctx *c, u32 leaf)
@@ -101,7 +221,8 @@ static __always_inline void put_back(struct cpu_ctx *c, u32 leaf)
 	c->nr_failed++;
 }
 
-/* One choice by the tree. @mine: the domain in which @prev waits meanwhile, or NO_LEAF; @comes: @t, if from now on. */
+/* One choice by the tree. @t: of @prev, unless it is tied to CPUs; @mine: the domain in which it waits meanwhile, or
+ * NO_LEAF; @comes: @t, if from now on. */
 static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ctx *t, u32 mine,
 			       struct task_ctx *comes)
 {
@@ -112,6 +233,8 @@ static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ct
 	bool limited;
 	s32 taken;
 
+	if (leaf >= LANE_CHOSEN)
+		return lane_take(cpu, leaf - LANE_CHOSEN, prev);
 	if (leaf >= DOMAIN_SLOTS)
 		return FAIR_NONE;
 	if (!granted)
@@ -122,6 +245,7 @@ static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ct
 		if (!unqueue(t))
 			put_back(c, leaf);
 		t->waits_since = 0;
+		t->parked = 0;
 		leaf_run(branch(leaf), t);
 		c->leaf_key = leaf_key(branch(leaf), t);
 		prev->scx.slice = FAIR_SLICE_NS;
@@ -158,9 +282,9 @@ VERIFIED_ONCE int tree_restore(u32 cpu)
 
 /* Choose the next task for @cpu by the tree; @prev runs still, and could go on, or is NULL. (Inline: before 7.0 calls
  * may be 8 deep, and this is the deepest place.) */
-static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev)
+static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev, bool tied)
 {
-	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
+	struct task_ctx *t = prev && !tied ? task_ctx(prev) : NULL;
 	u32 k, choice = FAIR_NONE, mine = NO_LEAF;
 
 	if (t)
@@ -179,7 +303,20 @@ static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task
 	if (path_throttled(t->domain))
 		return FAIR_HELD;
 	tree_leave(t); /* it goes on */
+	t->parked = 0;
 	return FAIR_NONE;
+}
+
+/* Any task in a lane of @cpu that may run on this one. */
+VERIFIED_ONCE int lanes_take(u32 cpu)
+{
+	u32 k;
+
+	bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes) {
+		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)) && dsq_move_to_local(DSQ_PINNED(cpu, k)))
+			return true;
+	}
+	return false;
 }
 
 /* An idle CPU helps out: a task that may run on some CPUs only, and waits for another of them. */
@@ -188,7 +325,7 @@ VERIFIED_ONCE int pinned_steal(u32 cpu)
 	u32 i;
 
 	bpf_for(i, 0, nr_cpus) {
-		if (i != cpu && scx_bpf_dsq_nr_queued(DSQ_PINNED(i)) && dsq_move_to_local(DSQ_PINNED(i)))
+		if (i != cpu && lanes_take(i))
 			return true;
 	}
 	return false;
@@ -199,7 +336,7 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	bool tied = prev && pinned(prev);
-	u32 choice;
+	u32 choice, running = NO_LEAF;
 
 	if (rescue_armed && dsq_move_to_local(DSQ_RESCUE)) {
 		c->rescued = 1;
@@ -210,22 +347,15 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 			return FAIR_TAKEN;
 		tree_legacy = scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0;
 	}
-	if (nr_cpus > 1 && (tied || scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu)))) {
-		bool others = branches[0].heap || (prev && !tied);
-
-		if (!others || fair_pair_pick(&c->pair) == 1) {
-			if (tied && !path_throttled(domain_of_task(prev)) &&
-			    still_first(prev, DSQ_PINNED(cpu))) {
-				prev->scx.slice = FAIR_SLICE_NS;
-				return FAIR_KEPT;
-			}
-			if (dsq_move_to_local(DSQ_PINNED(cpu)))
-				return FAIR_TAKEN;
-		}
+	c->has_heads = 0;
+	if (nr_cpus > 1 && (tied || pinned_waiting(cpu))) {
+		if (tied && !path_throttled(domain_of_task(prev)))
+			running = domain_of_task(prev);
+		c->has_heads = look_at_lanes(cpu, running);
 	}
-	choice = tree_dispatch(cpu, c, tied ? NULL : prev);
+	choice = tree_dispatch(cpu, c, prev, tied);
 	if (choice == FAIR_NONE && nr_cpus > 1) {
-		if (dsq_move_to_local(DSQ_PINNED(cpu)) || (!prev && pinned_steal(cpu)))
+		if (lanes_take(cpu) || (!prev && pinned_steal(cpu)))
 			return FAIR_TAKEN;
 		if (tied && path_throttled(domain_of_task(prev)))
 			return FAIR_HELD;

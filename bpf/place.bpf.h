@@ -7,7 +7,8 @@
  * scx.dsq_vtime, so best-effort tasks need no context of ours.
  *
  * With domains (tree.bpf.h) the machine's queue is one for each of them. Then the queues per CPU are also for tasks
- * that may run on some CPUs only, so that whoever comes to a domain's queue may take what is first there.
+ * that may run on some CPUs only, so that whoever comes to a domain's queue may take what is first there. There is one for
+ * each domain that has such tasks there, a lane, and a CPU's choice is among its lanes and the tree (tree.bpf.h 7).
  */
 #ifndef APLOMB_PLACE_BPF_H
 #define APLOMB_PLACE_BPF_H
@@ -32,11 +33,54 @@ static __always_inline u32 domain_of_task(struct task_struct *p)
 	return t ? t->domain & (DOMAIN_SLOTS - 1) : 0;
 }
 
+static __always_inline struct lane *lane(struct cpu_ctx *c, u32 k)
+{
+	return &c->lanes[k & (LANES - 1)];
+}
+
+/*
+ * The lane of @cpu for tasks of @domain; a free one becomes theirs. (Two that look for one at the same time may get the
+ * same. So a choice looks at whose task is first in a lane, not at whose lane it is.)
+ */
+VERIFIED_ONCE u32 lane_of(u32 cpu, u32 domain)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u32 k, n = c->nr_lanes, unused = 0;
+
+	if (!tree_on || !domain)
+		return 0;
+	bpf_for(k, 1, n) {
+		if (lane(c, k)->domain == domain)
+			return k;
+		if (!unused && !scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
+			unused = k;
+	}
+	if (!unused && n && n < LANES) {
+		unused = n;
+		c->nr_lanes = n + 1;
+	}
+	if (unused)
+		lane(c, unused)->domain = domain;
+	return unused;
+}
+
+/* Does anybody wait in a lane of @cpu? */
+VERIFIED_ONCE int pinned_waiting(u32 cpu)
+{
+	u32 k;
+
+	bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes) {
+		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
+			return true;
+	}
+	return false;
+}
+
 /* The virtual time of the queue that @p belongs to. */
 static __always_inline u64 *fair_clock(struct task_struct *p, struct cpu_ctx *c)
 {
 	if (pinned(p))
-		return &c->pinned_now;
+		return &lane(c, tree_on ? lane_of(task_cpu(p), domain_of_task(p)) : 0)->now;
 	return tree_on ? &branch(domain_of_task(p))->now : &fair_now;
 }
 
@@ -44,7 +88,20 @@ static __always_inline bool fair_waiting(u32 cpu)
 {
 	if (tree_on ? branches[0].heap != 0 : scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0)
 		return true;
-	return nr_cpus > 1 && scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu));
+	return nr_cpus > 1 && pinned_waiting(cpu);
+}
+
+/*
+ * @p, of @domain, wakes up and nobody waits: is it next after what runs on @c's CPU, in whatever queue it would wait? Not
+ * if it is ahead of that, however short its sleep; nor if that is of another domain or waits elsewhere (in a lane, or in
+ * none): then it is the tree that says, or fair_pair.
+ * (By less than a slice it may be ahead: of two that wake up each other one always is.)
+ */
+static __always_inline bool is_next(struct task_struct *p, struct cpu_ctx *c, u32 domain)
+{
+	if (c->fair_pinned != pinned(p) || (tree_on && c->leaf != NO_LEAF && c->leaf != domain))
+		return false;
+	return !time_before(c->fair_vtime + FAIR_SLICE_NS, p->scx.dsq_vtime);
 }
 
 /* Where @p joins @dsq, whose virtual time is @now. */
@@ -80,6 +137,15 @@ static __noinline void ask_idle(struct task_struct *p)
 			return;
 		}
 	}
+}
+
+/*
+ * Is an idle CPU to be asked to help with a task of domain @leaf that waits for @c's? Not if select_cpu has @looked for one.
+ * But for a limited domain it leaves the one that it found to the choice: if that is busy now, it has gone off line.
+ */
+static __always_inline bool needs_help(const struct cpu_ctx *c, u32 leaf, bool looked)
+{
+	return !looked || (branch(leaf)->limited && c->leaf != NO_LEAF);
 }
 
 /* What became of the CPU when the fair layer was asked for work. */

@@ -22,17 +22,21 @@
 /* Tasks of one domain that one look takes out; the rest a second later. */
 #define MAX_RESCUES 4096
 
-/* Who has waited too long in the queue of domain @slot. */
-VERIFIED_ONCE int rescue_from(u32 slot, u64 now)
+/*
+ * Who has waited too long in @queue: that of domain @slot, or NO_LEAF, a lane. Whose CPU has gone would be taken from DSQ_RESCUE
+ * by nobody: it goes to that one's local queue, from which the kernel takes it elsewhere.
+ */
+VERIFIED_ONCE int rescue_from(u64 queue, u32 slot, u64 now)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	u32 i;
 
 	bpf_rcu_read_lock(); /* see reactivate_one */
-	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0)) {
+	if (!bpf_iter_scx_dsq_new(&it, queue, 0)) {
 		bpf_for(i, 0, MAX_RESCUES) {
 			struct task_ctx *t;
+			s32 home;
 
 			p = bpf_iter_scx_dsq_next(&it);
 			if (!p)
@@ -40,10 +44,14 @@ VERIFIED_ONCE int rescue_from(u32 slot, u64 now)
 			t = task_ctx(p);
 			if (!t || !t->waits_since || time_before(now, t->waits_since + RESCUE_AFTER_NS))
 				continue;
-			if (!tree_leave(t)) /* before the move: it may run the moment it is made */
+			if (slot != NO_LEAF &&
+			    !tree_leave(t)) /* before the move: it may run the moment it is made */
 				continue;
+			home = task_cpu(p);
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
-			if (!scx_bpf_dsq_move(&it, p, DSQ_RESCUE, 0) && !t->queued)
+			if (!scx_bpf_dsq_move(
+				    &it, p, cpu_ctx(home)->online ? DSQ_RESCUE : SCX_DSQ_LOCAL_ON(home), 0) &&
+			    slot != NO_LEAF && !t->queued)
 				tree_enter(t, slot, false, NO_LEAF);
 		}
 	}
@@ -52,11 +60,38 @@ VERIFIED_ONCE int rescue_from(u32 slot, u64 now)
 	return 0;
 }
 
+/* Would a round of @waiting tasks take longer than RESCUE_AFTER_NS, at the pace of @turns in the last second? */
+static __always_inline bool too_slow(u32 waiting, u32 turns)
+{
+	return waiting > turns * (RESCUE_AFTER_NS / RESCUE_EVERY_NS);
+}
+
+/* All lanes. How many wait in them? */
+VERIFIED_ONCE u32 rescue_from_lanes(u64 now)
+{
+	u32 cpu, k, all = 0;
+
+	if (nr_cpus == 1)
+		return 0;
+	bpf_for(cpu, 0, nr_cpus) {
+		bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes) {
+			struct lane *l = lane(cpu_ctx(cpu), k);
+			u32 waiting = scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)), turns = l->turns;
+
+			l->turns = 0;
+			all += waiting;
+			if (too_slow(waiting, turns))
+				rescue_from(DSQ_PINNED(cpu, k), NO_LEAF, now);
+		}
+	}
+	return all;
+}
+
 /* The look at all domains, once a second. */
 static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 i, used = nr_domain_slots;
+	u32 i, used = nr_domain_slots, tied = rescue_from_lanes(now);
 
 	bpf_for(i, 0, used + 1) {
 		u32 slot = i < used ? i & (DOMAIN_SLOTS - 1) : PASSING;
@@ -66,9 +101,8 @@ static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 		b->turns = 0;
 		domain_bury(slot);
 		/* turns say how long a round is, but not in a fifo, where one task may have them all */
-		if ((s32)b->waiting > 0 &&
-		    (b->policy == DOMAIN_FIFO || b->waiting > turns * (RESCUE_AFTER_NS / RESCUE_EVERY_NS)))
-			rescue_from(slot, now);
+		if ((s32)b->waiting > 0 && (b->policy == DOMAIN_FIFO || too_slow(b->waiting, turns)))
+			rescue_from(DSQ_DOMAIN(slot), slot, now);
 	}
 	/*
 	 * On as long as anybody waits, those rescued too: nobody serves their queue otherwise. Off first, then a look:
@@ -77,7 +111,7 @@ static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 	__sync_lock_test_and_set(&rescue_armed, 0);
 	if (scx_bpf_dsq_nr_queued(DSQ_RESCUE))
 		wake_idle();
-	else if (!tree_waiting)
+	else if (!tree_waiting && !tied)
 		return 0;
 	rescue_armed = 1;
 	bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0);

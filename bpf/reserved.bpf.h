@@ -298,7 +298,7 @@ static __always_inline u64 queue_of(const struct task_struct *p, const struct ta
 		return DSQ_EDF(cpu);
 	if (t->queued)
 		return DSQ_DOMAIN(t->queued - 1);
-	return pinned(p) ? DSQ_PINNED(task_cpu(p)) : DSQ_FAIR;
+	return pinned(p) ? DSQ_PINNED(task_cpu(p), t->lane) : DSQ_FAIR;
 }
 
 /* Thread @pid of the server in @slot, which was on @before until now, may run by right of @at. */

@@ -29,11 +29,18 @@ static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_stru
 							   : fair_place(t->fair_vtime, branch(leaf)->now));
 			scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0);
 		} else {
-			scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, fair_now));
+			u64 queue = DSQ_FAIR, now = fair_now;
+
+			if (pinned(p)) {
+				t->lane = lane_of(cpu, t->domain);
+				queue = DSQ_PINNED(cpu, t->lane);
+				now = lane(cpu_ctx(cpu), t->lane)->now;
+			}
+			scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, now));
 			if (pinned(p) && !cpu_ctx(cpu)->online) /* from there the kernel takes it elsewhere */
 				scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
 			else
-				scx_bpf_dsq_move_vtime(it, p, pinned(p) ? DSQ_PINNED(cpu) : DSQ_FAIR, 0);
+				scx_bpf_dsq_move_vtime(it, p, queue, 0);
 		}
 		ask_idle(p);
 	}

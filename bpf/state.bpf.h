@@ -39,11 +39,18 @@ SETTING u32 server_policy = POLICY_FCBS;
 /* Between two ticks of a CPU, ns. Too little: budgets end late; too much: timers for jobs that need none. */
 SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 
+/*
+ * Queues of one CPU for tasks that may not run everywhere (place.bpf.h): one for each domain that has such tasks waiting
+ * there. Those of more domains than this wait in the first one, the root's. More would cost time: a choice looks at all
+ * that have been in use.
+ */
+#define LANES 32
+
 /* Dispatch queues */
-#define DSQ_FAIR 1ULL                           /* the machine's: by virtual time */
-#define DSQ_RESCUE 2ULL                         /* those that have waited too long in a domain's */
-#define DSQ_EDF(cpu) (0x10000ULL + (cpu))       /* reserved tasks of one CPU: by deadline */
-#define DSQ_PINNED(cpu) (0x20000ULL + (cpu))    /* tasks that may run on this CPU only: by virtual time */
+#define DSQ_FAIR 1ULL                     /* the machine's: by virtual time */
+#define DSQ_RESCUE 2ULL                   /* those that have waited too long in a domain's */
+#define DSQ_EDF(cpu) (0x10000ULL + (cpu)) /* reserved tasks of one CPU: by deadline */
+#define DSQ_PINNED(cpu, lane) (0x20000ULL + (cpu) * LANES + (lane)) /* tasks that may run on this CPU only */
 #define DSQ_THROTTLED(cpu) (0x30000ULL + (cpu)) /* cbs-hard without budget: by start of the next period */
 
 /* Threads of one server that wait in a fair queue and are moved when its next period starts. One more
@@ -122,9 +129,10 @@ struct task_ctx {
 	u32 domain;      /* slot of the domain it belongs to; 0: the root */
 	u32 queued;      /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
 	u64 waits_since; /* ns, since it last ran or woke up, in a domain's queue; 0: it does not wait there */
-	u32 parked;      /* it holds nothing of the kernel's: cpu.max may keep it off the CPU (limit.bpf.h) */
+	u32 parked;      /* it is at its return to user mode: cpu.max may keep it off the CPU (limit.bpf.h) */
 	u32 refused;     /* it was told to make way, as its cpu.max was used up, and has had no turn since */
 	u32 weight;      /* by its nice value, when it was queued last */
+	u32 lane;        /* in which it waited last, if it may not run everywhere */
 	u64 charged_to;  /* its total CPU time when it went to sleep: see tail() */
 	/* as a member of its domain's own tasks (leaf.bpf.h), under tree_lock: */
 	u32 leaf_slot;  /* of domain */
@@ -196,6 +204,14 @@ struct {
 	__type(value, struct timer_slot);
 } rescue_timer SEC(".maps");
 
+/* Goes off when a domain is throttled in which tasks wait (passing.bpf.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} pass_timer SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, EVENT_BYTES);
@@ -208,6 +224,13 @@ struct {
 	__type(value, u64);
 } stats SEC(".maps");
 
+struct lane {
+	u64 now;               /* virtual time of its queue */
+	struct fair_pair pair; /* between it and its domain's queue (policy/fair.h) */
+	u32 domain; /* whose tasks wait in it; the first one: the root's, and those that have none */
+	u32 turns;  /* since rescue.bpf.h looked */
+};
+
 /* Choices of one dispatch that find nothing: between an enqueue's count and its task, or past a throttled domain. */
 #define TREE_TRIES 8
 
@@ -215,23 +238,27 @@ struct cpu_ctx {
 	u64 deadline;    /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
 	u64 timer_due;   /* when to choose again (timer.bpf.h); TIME_NEVER: no such time */
 	u64 exec_start;  /* the running task's total CPU time when it began to run */
+	u64 fair_vtime;  /* virtual time of the last task that the fair layer chose, when it began to run */
+	u32 fair_pinned; /* was it one that may not run everywhere? Those have a virtual time of their own */
 	u64 reserved_ns; /* run by right since the governor's last look */
 	struct load load;
 	struct background background;
-	struct fair_pair pair;
-	u64 pinned_now; /* virtual time of the pinned tasks' queue */
-	u32 slot;       /* server of the running task, 0: none */
-	u32 generation; /* of that slot */
-	u32 by_right;   /* enum right: it runs by right of that server */
-	s32 putting;    /* thread id that just stopped here and is about to be enqueued again */
-	s32 exec_seen;  /* thread whose exec on_exec has just looked at here */
-	u32 leaf;       /* domain of the running task */
-	u32 limited;    /* the CPU's timer ends it: by cpu.max, its turn, or as rescued */
-	u64 granted;    /* what cpu.max granted it, ns */
-	u64 leaf_key;   /* of the running task, in a domain under MTR-LS (leaf.bpf.h) */
-	u32 passing;    /* it waited in PASSING's queue */
-	u32 rescued;    /* dispatch has just sent one from DSQ_RESCUE */
-	u32 next_leaf;  /* for what dispatch has just sent: the same */
+	struct lane lanes[LANES];
+	u32 nr_lanes;     /* that have been in use; the first one always */
+	u32 heads[LANES]; /* in a choice: the domain of the first task in each, or NO_LEAF */
+	u32 has_heads;    /* of any */
+	u32 slot;         /* server of the running task, 0: none */
+	u32 generation;   /* of that slot */
+	u32 by_right;     /* enum right: it runs by right of that server */
+	s32 putting;      /* thread id that just stopped here and is about to be enqueued again */
+	s32 exec_seen;    /* thread whose exec on_exec has just looked at here */
+	u32 leaf;         /* domain of the running task */
+	u32 limited;      /* the CPU's timer ends it: by cpu.max, its turn, or as rescued */
+	u64 granted;      /* what cpu.max granted it, ns */
+	u64 leaf_key;     /* of the running task, in a domain under MTR-LS (leaf.bpf.h) */
+	u32 passing;      /* it waited in PASSING's queue */
+	u32 rescued;      /* dispatch has just sent one from DSQ_RESCUE */
+	u32 next_leaf;    /* for what dispatch has just sent: the same */
 	u64 next_granted;
 	u64 claimed;            /* by the last choice of the tree */
 	u64 turn_ns;            /* which ends after so long, ns; 0: with the slice */

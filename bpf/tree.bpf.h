@@ -38,6 +38,12 @@
  *
  * 6. One lock, since a choice passes the root. It is held for a microsecond or so, and not taken at all while there is
  *    no domain but the root (tree_on).
+ *
+ * 7. Who may not run everywhere is in no heap, where every other CPU would have to step over it: it waits in a lane of
+ *    one CPU (place.bpf.h). That CPU compares the first task of each of its lanes, and the tree's choice, as if all were
+ *    in the heaps: where the ways of two domains meet, the one whose member has the lesser key goes first. Their time is
+ *    charged to the same tags, so a share is the same whether or not somebody is tied to a CPU. MTR-LS's bound on how
+ *    long a sleeper waits is not theirs: nobody is placed anew while it waits in a lane.
  */
 #ifndef APLOMB_TREE_BPF_H
 #define APLOMB_TREE_BPF_H
@@ -123,7 +129,6 @@ struct branch branches[DOMAIN_SLOTS] SEC(".bss.branches") __hidden;
 u32 tree_on;
 u32 tree_legacy;     /* tasks may be in DSQ_FAIR, from the time before */
 u32 tree_waiting;    /* tasks in all domains' queues */
-u32 tree_mtr;        /* some domain has had policy mtr: who wakes up may go before what runs */
 u32 tree_released;   /* a domain has time again, and idle CPUs have not been woken for it yet (limit.bpf.h) */
 u32 rescue_armed;    /* rescue.bpf.h looks once a second */
 u32 leaf_epochs;     /* orders of own tasks so far; never 0 in a branch that has one (leaf.bpf.h) */
@@ -401,9 +406,10 @@ static __noinline void charge_member(struct branch *b, u32 i, u64 ns)
 /*
  * A task of domain @slot ran for @ns: each domain on the way up is charged. @sleeps: it does not wait now. With several
  * CPUs others may run of whom nobody waits, so that it cannot be said when all sleep. Who goes on where nobody waits is as
- * good as chosen: by right it may go on without a choice, for seconds, and is not to owe them to who comes.
+ * good as chosen: by right it may go on without a choice, for seconds, and is not to owe them to who comes. @alone: nor
+ * does anybody wait in a lane, as who was tied to this CPU and has just lost it to another will.
  */
-static __noinline void charge(u32 slot, u64 ns, bool sleeps)
+static __noinline void charge(u32 slot, u64 ns, bool sleeps, bool alone)
 {
 	u32 k, at = slot, i = MEMBER_OWN(slot);
 
@@ -414,7 +420,7 @@ static __noinline void charge(u32 slot, u64 ns, bool sleeps)
 		charge_member(b, i, ns);
 		if (sleeps && !in_heap(i))
 			sfq_sleep(&member(i)->sfq, &b->sfq, nr_cpus == 1 && !b->heap);
-		else if (!b->heap)
+		else if (alone && !b->heap)
 			sfq_run(&member(i)->sfq, &b->sfq);
 		if (!at)
 			break;
@@ -424,17 +430,18 @@ static __noinline void charge(u32 slot, u64 ns, bool sleeps)
 }
 
 /*
- * A task of domain @slot runs without having waited, since a CPU was idle: where nobody waits the virtual time is its
- * start tag, as if it had been chosen.
+ * A task of domain @slot is chosen otherwise than by choose(): the virtual times on its way go with it. @alone: it runs
+ * without having waited, since a CPU was idle. That counts as chosen only where nobody waits.
  */
-static __noinline void chosen_alone(u32 slot)
+static __noinline void chosen(u32 slot, bool alone)
 {
+	TAKES_STACK(16);
 	u32 k, at = slot, i = MEMBER_OWN(slot);
 
 	bpf_for(k, 0, MAX_DEPTH + 1) {
 		struct branch *b = branch(at);
 
-		if (!b->heap)
+		if (!(alone && b->heap))
 			sfq_run(&member(i)->sfq, &b->sfq);
 		if (!at)
 			break;
@@ -444,12 +451,12 @@ static __noinline void chosen_alone(u32 slot)
 }
 
 /*
- * Where the ways of leaves @a and @b meet, who is first there? True: @a is, by a policy under which it takes
- * the CPU from @b at once (mtr.h 5).
+ * Where the ways of leaves @a and @b meet, who is first there? True: @a is. @at_once: by a policy under which it takes
+ * the CPU from @b (mtr.h 5).
  */
-static __noinline bool goes_before(u32 a, u32 b)
+static __noinline bool goes_before(u32 a, u32 b, bool at_once)
 {
-	TAKES_STACK(16);
+	TAKES_STACK(40);
 	u32 k, i = MEMBER_OWN(a), j = MEMBER_OWN(b);
 	struct branch *top;
 
@@ -465,7 +472,7 @@ static __noinline bool goes_before(u32 a, u32 b)
 		}
 	}
 	top = branch(a);
-	if (a != b || i == j || top->policy != DOMAIN_MTR)
+	if (a != b || i == j || (at_once && top->policy != DOMAIN_MTR))
 		return false;
 	return time_before(member_key(top, i), member_key(top, j));
 }

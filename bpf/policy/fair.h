@@ -71,6 +71,7 @@ static inline u64 fair_start(u64 now)
  * weight is the number of tasks it has waiting for this CPU, so that a pinned task and a free one get
  * the same. What a member runs while the other has nothing waiting is charged to it, but may have been
  * hours: so its lead counts only up to what a contended turn can cost, a slice that a late tick ended.
+ * (With domains: between the two kinds of tasks of one domain.)
  */
 #define FAIR_PAIR_LEAD_NS (4 * FAIR_SLICE_NS)
 

@@ -44,6 +44,10 @@ pub struct Member {
     /// The most that its lag has grown over any interval, ns.
     pub worst_lag: i128,
     since_wake: Option<u64>,
+    /// Since when what it computes now could have begun: it woke up, or the phase before was done.
+    ready: u64,
+    /// The most that a phase took from then on, less its length at a speed of a, ns.
+    pub worst_job: i128,
     /// When its next turn is expected at a speed of a: a turn is no sooner than 1/a of the one before (Goyal's EAT),
     /// nor than it is there to be run; ns * PPM.
     expected: i128,
@@ -67,6 +71,8 @@ impl Member {
             least_lag: 0,
             worst_lag: 0,
             since_wake: None,
+            ready: 0,
+            worst_job: 0,
             expected: 0,
             worst_late: 0,
             worst_wait: 0,
@@ -124,6 +130,7 @@ impl<O: Order> Machine<O> {
                 member.back = None;
                 member.todo = member.phases[member.at].0;
                 member.since_wake = Some(self.now);
+                member.ready = self.now;
                 member.expected = member.expected.max(i128::from(self.now) * i128::from(PPM));
                 self.order.wake(m);
                 for other in 0..self.members.len() {
@@ -214,7 +221,10 @@ impl<O: Order> Machine<O> {
         member.expected += member.alone(ran);
         member.ran += ran;
         if member.todo == 0 {
-            let elsewhere = member.phases[member.at].1;
+            let (length, elsewhere) = member.phases[member.at];
+            let alone = member.alone(length) / i128::from(PPM);
+            member.worst_job = member.worst_job.max(i128::from(now - member.ready) - alone);
+            member.ready = now;
             member.at = (member.at + 1) % member.phases.len();
             member.done += 1;
             if elsewhere > 0 {

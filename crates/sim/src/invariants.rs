@@ -20,6 +20,8 @@ use crate::task::{Place, Task, TaskId};
 const FAIR: u64 = 1;
 const EDF: u64 = 0x1_0000;
 const PINNED: u64 = 0x2_0000;
+/// Queues of each CPU from there.
+const LANES: u64 = 32;
 const DOMAIN: u64 = 0x4_0000;
 /// `DOMAIN_SLOTS` of bpf/intf.h.
 const DOMAINS: u64 = 8192;
@@ -140,6 +142,7 @@ impl Invariants {
                 Place::Queue(FAIR) => true,
                 Place::Queue(queue) => {
                     (EDF..EDF + crate::MAX_CPUS as u64).contains(&queue)
+                        || (PINNED..PINNED + crate::MAX_CPUS as u64 * LANES).contains(&queue)
                         || (DOMAIN..DOMAIN + DOMAINS).contains(&queue)
                 }
                 _ => false,
@@ -203,7 +206,7 @@ impl Invariants {
         let now = s.now.get();
         let wanted = s.settings.r_max_ppm < 1_000_000
             && view.by_right == 1
-            && [FAIR, PINNED + cpu as u64].iter().any(|&queue| {
+            && lanes(cpu).chain([FAIR]).any(|queue| {
                 let head = s.queues.borrow().next(queue, None);
                 head.is_some_and(|(_, id)| s.tasks[id].allowed().has(cpu))
             });
@@ -219,6 +222,12 @@ impl Invariants {
             "{now} ns: CPU {cpu} has run nothing but reserved work since {began} ns"
         );
     }
+}
+
+/// The queues of `cpu` for those who may not run everywhere.
+fn lanes(cpu: usize) -> impl Iterator<Item = u64> {
+    let first = PINNED + cpu as u64 * LANES;
+    first..first + LANES
 }
 
 /// How late the end of a budget may be: the timer, and the kick that it sends.
@@ -240,8 +249,8 @@ fn who_has_gone_has_nothing(s: &State, cpu: usize, c: &Cpu) {
         c.power.get() == Power::Leaving || c.local.borrow().is_empty(),
         "{now} ns: CPU {cpu} has gone, and tasks are in its local queue"
     );
-    for queue in [EDF, PINNED] {
-        if let Some((_, id)) = s.queues.borrow().next(queue + cpu as u64, None) {
+    for queue in lanes(cpu).chain([EDF + cpu as u64]) {
+        if let Some((_, id)) = s.queues.borrow().next(queue, None) {
             let waits = now - s.tasks[id].waits_since.get();
             assert!(
                 waits < crate::IDLE_BOUND_NS,

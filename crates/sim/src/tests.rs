@@ -157,12 +157,16 @@ fn the_same_workload_gives_the_same_trace() {
     assert!(play() == play());
 }
 
+mod bombs;
 mod cgroups;
 mod chaos;
+mod chaos_domains;
 mod domain_servers;
 mod domains;
+mod faults;
 mod kernel;
 mod leaves;
 mod moves;
 pub(crate) mod probe;
 mod reservations;
+mod tied;

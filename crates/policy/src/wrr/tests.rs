@@ -1,7 +1,10 @@
 //! Weighted round-robin: shares of those who never sleep.
 
+use proptest::prelude::*;
+
 use super::{quantum, Member, Node, CYCLE};
 use crate::node::{self, Machine, Order};
+use crate::sfq::tests::shares;
 use crate::{assert_layout, MS, PPM, SEC};
 
 pub struct Wrr {
@@ -78,4 +81,135 @@ fn turns() {
     assert_eq!((m.turn, m.left), (2, 10));
     m.wake(&mut n, 0);
     assert_eq!((m.turn, m.left), (3, 1), "a quantum of nothing is 1 ns");
+}
+
+/// By how much the end of a quantum may come late: a tick, ns.
+const OVER: u64 = 4 * MS;
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// Who is first in line runs for a part of what is left of its quantum, ppm.
+    Part(u64),
+    /// For all of it, and for so many ns more.
+    Whole(u64),
+    /// This one falls asleep, or wakes up.
+    Turn(usize),
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        2 => (0..PPM).prop_map(Event::Part),
+        4 => prop_oneof![Just(0), 0..=OVER].prop_map(Event::Whole),
+        1 => (0usize..8).prop_map(Event::Turn),
+    ];
+    prop::collection::vec(event, 50..250)
+}
+
+/// What one member has had when a turn of somebody's was over.
+#[derive(Clone, Copy, Default)]
+struct Had {
+    ran: u64,
+    /// Of that, beyond its quanta.
+    over: u64,
+    /// Times that it fell asleep; None: it sleeps.
+    naps: Option<u32>,
+}
+
+/// A line of turns, and what its members had.
+struct Line {
+    order: Wrr,
+    had: Vec<Had>,
+    naps: Vec<u32>,
+    /// Of each member, what all had whenever a turn of it was over.
+    rounds: Vec<Vec<Vec<Had>>>,
+    /// What all had when it woke up, until it runs.
+    woke: Vec<Option<Vec<Had>>>,
+}
+
+impl Line {
+    fn new(shares: &[u64]) -> Self {
+        let n = shares.len();
+        let mut line = Self {
+            order: Wrr::new(shares),
+            had: vec![Had::default(); n],
+            naps: vec![0; n],
+            rounds: vec![vec![]; n],
+            woke: vec![None; n],
+        };
+        (0..n).for_each(|m| line.turn(m));
+        line
+    }
+
+    fn turn(&mut self, m: usize) {
+        if self.had[m].naps.take().is_some() {
+            self.naps[m] += 1;
+            self.woke[m] = None;
+            return;
+        }
+        self.had[m].naps = Some(self.naps[m]);
+        self.order.wake(m);
+        self.woke[m] = Some(self.had.clone());
+    }
+
+    fn run(&mut self, ns: impl Fn(u64) -> u64) -> Result<(), TestCaseError> {
+        let awake = (0..self.had.len()).filter(|&m| self.had[m].naps.is_some());
+        let Some(m) = awake.min_by_key(|&m| self.order.key(m)) else {
+            return Ok(());
+        };
+        if let Some(then) = self.woke[m].take() {
+            for (j, (now, then)) in self.had.iter().zip(&then).enumerate() {
+                // who wakes up waits for a turn of each other at most
+                let most = self.order.quanta[j].max(1) + OVER;
+                prop_assert!(now.ran - then.ran <= most, "{m} waits for {j}");
+            }
+        }
+        let left = self.order.slice(m);
+        let ns = ns(left);
+        let turn = self.order.key(m);
+        self.order.charge(m, ns);
+        self.had[m].ran += ns;
+        prop_assert_eq!(ns >= left, self.order.key(m) != turn, "its turn is over");
+        if ns >= left {
+            self.had[m].over += ns - left;
+            self.rounds[m].push(self.had.clone());
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    /// In any whole number of rounds, from the end of a turn to that of one of the same member's: whoever is awake all the
+    /// time has that many quanta, each off by what it ran beyond it at most; whoever sleeps meanwhile has no more.
+    #[test]
+    fn in_whole_rounds_each_has_its_quanta(
+        weights in prop::collection::vec(1u32..=100, 1..8),
+        events in events(),
+    ) {
+        let mut line = Line::new(&shares(&weights));
+        for event in events {
+            match event {
+                Event::Part(ppm) => line.run(|left| left * ppm / PPM)?,
+                Event::Whole(over) => line.run(|left| left + over)?,
+                Event::Turn(m) => line.turn(m % weights.len()),
+            }
+        }
+        for (i, ends) in line.rounds.iter().enumerate() {
+            for (from, before) in ends.iter().enumerate() {
+                for (n, after) in (1..).zip(&ends[from + 1..]) {
+                    if before[i].naps != after[i].naps {
+                        break; // it slept: then that is no round
+                    }
+                    for (j, (b, a)) in before.iter().zip(after).enumerate() {
+                        let (ran, quanta) = (a.ran - b.ran, n * line.order.quanta[j]);
+                        prop_assert!(ran <= quanta + n * OVER, "{j} had {ran} in {n} rounds of {i}");
+                        if b.naps.is_some() && b.naps == a.naps {
+                            prop_assert_eq!(ran - (a.over - b.over), quanta, "{} in {} rounds of {}", j, n, i);
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

@@ -21,16 +21,16 @@ const LENGTH: u64 = 8_000_000_000;
 /// Changes from outside in it.
 const CHANGES: u32 = 40;
 /// Tasks that one chaos may make; more forks end nothing and start nothing.
-const MOST_TASKS: u32 = 120;
+pub(super) const MOST_TASKS: u32 = 120;
 const SPECS: u64 = 4;
 
-struct Life {
+pub(super) struct Life {
     chance: Chance,
     born: Rc<Cell<u32>>,
 }
 
 impl Life {
-    fn new(seed: u64, born: &Rc<Cell<u32>>) -> Self {
+    pub(super) fn new(seed: u64, born: &Rc<Cell<u32>>) -> Self {
         born.set(born.get() + 1);
         Self {
             chance: Chance::new(seed),

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * passing.bpf.h - those who wait in a domain's queue when it is throttled, and may hold a lock.
+ *
+ * Source: ours; theory in limit.bpf.h 3. Who is throttled as it runs goes to PASSING by itself, since it is asked anew
+ * where to wait (leaf_for). Who was preempted earlier, and waits its turn when another of its domain uses up the quota,
+ * is not asked: with three that write to one file at 2ms/100ms, a writer outside waited for 250 ms. So a timer that goes
+ * off at once looks at all that wait in throttled domains. (Not in the callback that throttles: none of those may move
+ * a task between queues.)
+ */
+#ifndef APLOMB_PASSING_BPF_H
+#define APLOMB_PASSING_BPF_H
+
+#include "domain.bpf.h"
+
+/* Tasks of one domain that one look moves. What is left waits for the next period, as all did before kernel 7.0. */
+#define MAX_PASSING 4096
+
+/* park_later() for one of whom the verifier wants to see that he does not go away meanwhile. */
+static __noinline bool park_pid(s32 pid)
+{
+	TAKES_STACK(32);
+	struct task_struct *p = bpf_task_from_pid(pid);
+	bool parks = p && park_later(p);
+
+	if (p)
+		bpf_task_release(p);
+	return parks;
+}
+
+/* All in the queue of domain @slot that are not known to be at their return to user mode. */
+VERIFIED_ONCE int pass_from(u32 slot)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u32 i;
+
+	bpf_rcu_read_lock(); /* see reactivate_one */
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0)) {
+		bpf_for(i, 0, MAX_PASSING) {
+			struct task_ctx *t;
+
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_ctx(p);
+			if (!t || t->parked || !park_pid(p->pid))
+				continue;
+			if (!tree_leave(t)) /* another CPU is taking it */
+				continue;
+			tree_enter(t, PASSING, false,
+				   NO_LEAF); /* before the move: it counts before it is seen */
+			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
+			scx_bpf_dsq_move_set_vtime(&it, fair_place(p->scx.dsq_vtime, branch(PASSING)->now));
+			scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(PASSING), 0);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	bpf_rcu_read_unlock();
+	return 0;
+}
+
+/* Some domain is throttled in which tasks wait. */
+static int pass_tick(void *map, u32 *key, struct timer_slot *timer)
+{
+	u32 i;
+
+	bpf_for(i, 1, nr_domain_slots) {
+		struct branch *b = branch(i);
+
+		if ((s32)b->waiting > 0 && b->limited && path_throttled(i))
+			pass_from(i);
+	}
+	wake_idle();
+	return 0;
+}
+
+#endif /* APLOMB_PASSING_BPF_H */
