@@ -17,4 +17,4 @@ class Oldest(harness.JobTest):
 class Middle(harness.JobTest):
     job = "kernels"
     kernel = "6.18"
-    env = {"EXPECT": "works"}
+    env = {"EXPECT": "works", "LIMITS": "told"}

@@ -2,14 +2,16 @@
 /*
  * churn DIRECTORY MS SEED [PAUSE_US] - for that long, changes the domains in a directory of the cgroup tree at random:
  * makes and removes them, up to four levels of three; gives and takes the CPU controller; sets weights, limits,
- * policies and reservations; moves the processes of one into another. They begin in DIRECTORY/home, and are brought back
- * there at the end, when all other domains are removed. Prints how often what was done.
+ * policies and reservations; moves the processes of one into another; where there are several CPUs, ties processes to one
+ * of them, and unties them. They begin in DIRECTORY/home, and are brought back there at the end, as they are tied, when all
+ * other domains are removed. Prints how often what was done.
  */
 #define _GNU_SOURCE
 #include "lib.h"
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
@@ -20,6 +22,7 @@ enum {
 
 static const char *top;
 static char home[PATH_MAX];
+static int cpus;
 
 static int say_to(const char *dir, const char *file, const char *text)
 {
@@ -66,6 +69,32 @@ static int move(const char *from, const char *to, int all)
 	return moved;
 }
 
+/* Some processes of @from may run on one CPU only, or on all again. */
+static int tie(const char *from)
+{
+	char path[PATH_MAX], pid[32];
+	int tied = 0;
+	FILE *procs;
+
+	snprintf(path, sizeof(path), "%s/cgroup.procs", from);
+	procs = fopen(path, "r");
+	while (procs && fgets(pid, sizeof(pid), procs)) {
+		int one = rand() % 3 ? rand() % cpus : -1;
+		cpu_set_t set;
+
+		if (rand() % 2)
+			continue;
+		CPU_ZERO(&set);
+		for (int cpu = 0; cpu < cpus; cpu++)
+			if (one < 0 || cpu == one)
+				CPU_SET(cpu, &set);
+		tied += !sched_setaffinity(atoi(pid), sizeof(set), &set);
+	}
+	if (procs)
+		fclose(procs);
+	return tied;
+}
+
 static int attribute(const char *at)
 {
 	static const char *const policies[] = { "sfq", "mtr", "wrr", "fair", "fifo" };
@@ -85,8 +114,8 @@ static int attribute(const char *at)
 	return !setxattr(at, "trusted.aplomb.policy", text, strlen(text), 0);
 }
 
-static const char *const actions[] = { "make", "remove", "controller", "weight",    "max",  "unlimited",
-				       "idle", "some",   "all",        "attribute", "empty" };
+static const char *const actions[] = { "make", "remove", "controller", "weight",    "max",   "unlimited",
+				       "idle", "some",   "all",        "attribute", "empty", "tie" };
 enum {
 	NR_ACTIONS = sizeof(actions) / sizeof(*actions)
 };
@@ -121,6 +150,8 @@ static int act(int action)
 		return attribute(at);
 	case 10: /* empty it, and remove it at once */
 		return at != home && move(at, home, 1) && !rmdir(at);
+	case 11:
+		return tie(at);
 	}
 	return 0;
 }
@@ -145,8 +176,9 @@ int main(int count, char **words)
 	top = words[1];
 	snprintf(home, sizeof(home), "%s/home", top);
 	srand(atoi(words[3]));
+	cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
 	while (now() < end) {
-		int action = rand() % NR_ACTIONS, success = act(action) > 0;
+		int action = rand() % (NR_ACTIONS - (cpus == 1)), success = act(action) > 0;
 
 		done[action] += success;
 		changes += success;

@@ -1,4 +1,4 @@
-# Part of domain_faults.sh: changes at random under load.
+# Part of domain_faults.sh, and of smp.sh: changes at random under load. $alone: the domains that were there before.
 seconds=${RANDOM_S:-6}
 seed=${SEED:-1}
 

@@ -87,6 +87,18 @@ sleep 1
 ppm=$(had top 10)
 check quota-of-system-calls "$ppm, 100000 due" within 97000 "$ppm" 103000
 end_all
+say "a lock under a quota"
+# Who is stopped for cpu.max in the middle of a write would keep the file's lock for periods (bpf/limit.bpf.h 3): 250 ms.
+echo "2000 100000" > $cg/top/cpu.max
+mount -t tmpfs locks /mnt
+for i in 1 2 3; do in_domain top/inner /job/guest-programs/lock hold /mnt/file 256; done
+sleep 0.5
+r=$(fg /job/guest-programs/lock ask /mnt/file 4000)
+check a-lock-is-not-held-for-a-period "$r" within 1 "$(value worst_us "$r")" 20000
+ppm=$(had top 4)
+check quota-of-who-holds-locks "$ppm, 20000 due" within 17000 "$ppm" 23000
+end_all
+umount /mnt
 gone top/inner top other
 
 say "cpu.idle"

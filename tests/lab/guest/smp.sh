@@ -203,6 +203,25 @@ got=$(one_heavy 2)
 check nine-tenths-of-two-cpus "$got ppm of 900000" within 895000 "$got" 905000
 got=$(one_heavy 1)
 check one-heavy-thread-keeps-its-cpu "$got ppm of 500000" within 485000 "$got" 515000
+
+say "tied to CPUs"
+domain_of free; domain_of tied
+weigh tied 1
+in_domain free $hogs 2
+for cpu in 0 1; do in_domain tied taskset -c $cpu $hogs 10; done
+sleep 1
+ppm=$(share tied free 4)
+check who-is-tied-has-no-more-than-his-domain "$ppm, 9901 due" within 1 "$ppm" 30000
+weigh tied 100
+sleep 2 # what was run at the old weight is paid for at that
+ppm=$(share tied free 5)
+check who-is-tied-has-his-domains-share "$ppm, 500000 due" within 480000 "$ppm" 520000
+end_all
+gone free tied
+
+alone=$(domains) # with tasks that are tied to one CPU for a while, among others
+. /job/guest/domain_random.sh
+
 check still-attached "" attached
 /job/aplomb log --json > $out/log
 stop_daemon

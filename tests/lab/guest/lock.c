@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * lock hold FILE KB: writes so much at once to the beginning of FILE, for ever: each call holds the file's lock for all of
+ * it, and is preempted there as often as not.
+ * lock ask FILE MS: needs the same lock for a byte every 5 ms, for that long. Prints how often, the sum, and the worst wait.
+ */
+#include "lib.h"
+#include <fcntl.h>
+
+int main(int count, char **words)
+{
+	int64_t amount = number(count, words, 3, 1000), end = now() + amount * MS, worst = 0, sum = 0,
+		asked = 0;
+	int fd = count < 4 ? -1 : open(words[2], O_RDWR | O_CREAT, 0600);
+	char *buffer;
+
+	if (fd < 0)
+		return 2;
+	if (!strcmp(words[1], "hold")) {
+		buffer = calloc(amount, 1024);
+		while (buffer && pwrite(fd, buffer, amount * 1024, 0) > 0)
+			;
+		return 1;
+	}
+	while (now() < end) {
+		int64_t from = now(), wait;
+
+		if (pwrite(fd, "", 1, 0) != 1)
+			return 1;
+		wait = now() - from;
+		sum += wait;
+		worst = wait > worst ? wait : worst;
+		asked++;
+		sleep_until(now() + 5 * MS);
+	}
+	printf("asked=%lld sum_us=%lld worst_us=%lld\n", (long long)asked, (long long)(sum / US),
+	       (long long)(worst / US));
+	return 0;
+}
