@@ -202,7 +202,34 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 	return blocked;
 }
 
-/* Domains have time again: wake idle CPUs, one for each task that waits for any CPU, if there are. */
+/* Does anybody wait in a lane of @cpu? */
+VERIFIED_ONCE int pinned_waiting(u32 cpu)
+{
+	u32 k;
+
+	bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes) {
+		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
+			return true;
+	}
+	return false;
+}
+
+/* Does anybody in a lane of any CPU? */
+VERIFIED_ONCE int tied_wait(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus) {
+		if (pinned_waiting(i))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Domains have time again: wake idle CPUs, one for each task that waits for any CPU, if there are; or all, if some wait in
+ * lanes: which CPUs may take those is not known here.
+ */
 VERIFIED_ONCE int wake_idle(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
@@ -211,6 +238,8 @@ VERIFIED_ONCE int wake_idle(void)
 
 	tree_released = 0; /* first: who is released from now on is not seen here */
 	c->to_wake = tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR) + scx_bpf_dsq_nr_queued(DSQ_RESCUE);
+	if (nr_cpus > 1 && tied_wait())
+		c->to_wake = nr_cpus;
 	bpf_for(i, 0, nr_cpus) {
 		s32 idle;
 

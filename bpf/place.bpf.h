@@ -64,18 +64,6 @@ VERIFIED_ONCE u32 lane_of(u32 cpu, u32 domain)
 	return unused;
 }
 
-/* Does anybody wait in a lane of @cpu? */
-VERIFIED_ONCE int pinned_waiting(u32 cpu)
-{
-	u32 k;
-
-	bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes) {
-		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
-			return true;
-	}
-	return false;
-}
-
 /* The virtual time of the queue that @p belongs to. */
 static __always_inline u64 *fair_clock(struct task_struct *p, struct cpu_ctx *c)
 {

@@ -48,7 +48,6 @@ const KINDS: [(&str, u64); 12] = [
     ("kill", 150),
     ("hotplug", 400),
 ];
-const MOVE: usize = 7;
 const START: usize = 9;
 const ALL: u32 = (1 << KINDS.len()) - 1;
 
