@@ -354,12 +354,13 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 		c->has_heads = look_at_lanes(cpu, running);
 	}
 	choice = tree_dispatch(cpu, c, prev, tied);
-	if (choice == FAIR_NONE && nr_cpus > 1) {
-		if (lanes_take(cpu) || (!prev && pinned_steal(cpu)))
-			return FAIR_TAKEN;
-		if (tied && path_throttled(domain_of_task(prev)))
-			return FAIR_HELD;
-	}
+	if (nr_cpus == 1 || choice == FAIR_TAKEN || choice == FAIR_KEPT)
+		return choice;
+	if (tied && path_throttled(domain_of_task(prev)))
+		choice = FAIR_HELD;
+	/* this CPU is idle soon if what runs there may not go on */
+	if (lanes_take(cpu) || ((!prev || choice == FAIR_HELD) && pinned_steal(cpu)))
+		return FAIR_TAKEN;
 	return choice;
 }
 
