@@ -46,12 +46,31 @@ static __always_inline u32 scaled_weight(u32 weight, bool idle)
 	return idle ? WEIGHT_IDLE : weight * WEIGHT_UNIT;
 }
 
-/* A cgroup's limit is another. Looks at all domains: limits change seldom. */
+/* Has domain @slot a cpu.max, or one above it? With tree_lock held. */
+static __noinline bool is_limited(u32 slot)
+{
+	TAKES_STACK(16);
+	u32 k, at = slot;
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		if (branch(at)->quota.quota_ns)
+			return true;
+		if (!at)
+			break;
+		at = branch(at)->parent;
+	}
+	return false;
+}
+
+/*
+ * A cgroup's limit is another. Looks at all domains: limits change seldom. (Who is made meanwhile looks itself, under the
+ * same lock: it is among those, or sees the new limit.)
+ */
 VERIFIED_ONCE int domain_limit(u32 slot, u64 now, u64 period_us, u64 quota_us, u64 burst_us)
 {
 	struct branch *b = branch(slot);
 	u64 quota = quota_us >= ~0ULL / NSEC_PER_USEC ? 0 : quota_us * NSEC_PER_USEC;
-	u32 i, used = nr_domain_slots;
+	u32 i, used;
 	bool release;
 
 	bpf_spin_lock(&tree_lock);
@@ -59,20 +78,13 @@ VERIFIED_ONCE int domain_limit(u32 slot, u64 now, u64 period_us, u64 quota_us, u
 	release = b->throttled && !quota_throttled(&b->quota);
 	if (release)
 		unthrottle(slot, now);
+	used = nr_domain_slots;
 	bpf_spin_unlock(&tree_lock);
 	/* who is below it has a limit too now, or none any more */
 	bpf_for(i, 0, used) {
-		struct branch *d = branch(i);
-		u32 k, at = i, limited = 0;
-
-		bpf_for(k, 0, MAX_DEPTH + 1) {
-			if (branch(at)->quota.quota_ns)
-				limited = 1;
-			if (!at)
-				break;
-			at = branch(at)->parent;
-		}
-		d->limited = limited;
+		bpf_spin_lock(&tree_lock);
+		branch(i)->limited = is_limited(i);
+		bpf_spin_unlock(&tree_lock);
 	}
 	if (release)
 		wake_idle();
@@ -104,7 +116,7 @@ VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle)
 	b->state = DOMAIN_LIVE;
 	b->cpu_weight = weight;
 	b->idle = idle;
-	b->limited = up->limited;
+	b->limited = is_limited(parent);
 	b->draws_on = up->draws_on;
 	b->leaf_epoch = ++leaf_epochs;
 	member(MEMBER_OWN(slot))->weight = WEIGHT_OWN;
@@ -230,10 +242,19 @@ void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
 	domain_bury(slot); /* or by rescue.bpf.h, later */
 }
 
+/*
+ * @p is about to be moved to another cgroup: what it will need is made ready here, where there may be waiting for memory and
+ * a refusal. (It stays with the task: there is nothing to undo if the move is cancelled.)
+ */
+s32 OPS_SLEEPABLE(aplomb_cgroup_prep_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	return bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
+}
+
 /* @p is in another cgroup, and will be enqueued there if it is runnable. */
 void OPS(aplomb_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
 {
-	struct task_ctx *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct task_ctx *t = task_ctx(p);
 
 	if (t)
 		domain_join(p, t, slot_of(to));

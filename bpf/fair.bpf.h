@@ -21,8 +21,6 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 	if (t) {
 		k = lane_of(cpu, t->domain);
 		t->lane = k;
-		if (!t->waits_since)
-			t->waits_since = bpf_ktime_get_ns() | 1; /* 0 is none */
 		if (!rescue_armed)
 			rescue_arm();
 	}
@@ -129,6 +127,10 @@ static __always_inline bool fair_keeps(struct task_struct *prev, u32 cpu)
 /* Choose the next task for @cpu; @prev runs still, and could go on, or is NULL. */
 static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev)
 {
+	if (rescues && dsq_move_to_local(DSQ_RESCUE)) {
+		c->rescued = 1;
+		return FAIR_TAKEN;
+	}
 	if (tree_on) {
 		u32 choice = domains_dispatch(cpu, prev);
 

@@ -99,6 +99,7 @@ enum {
 	ENOENT = 2,
 	ESRCH = 3,
 	E2BIG = 7,
+	ENOMEM = 12,
 	EINVAL = 22,
 	EMFILE = 24,
 	ENOSPC = 28,
@@ -119,6 +120,7 @@ enum {
 #define SCX_OPS_ENQ_LAST 2ULL
 #define SCX_KICK_IDLE 1ULL
 #define SCX_KICK_PREEMPT 2ULL
+#define SCX_DSQ_ITER_REV (1ULL << 16)
 
 #ifndef APLOMB_HOST
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -133,6 +135,7 @@ struct sched_ext_entity {
 	u32 flags;
 	u64 slice;
 	u64 dsq_vtime;
+	unsigned long runnable_at; /* jiffies: since then it waits; what the kernel's watchdog looks at */
 };
 
 struct sched_entity {
@@ -289,6 +292,7 @@ struct sched_ext_ops {
 	void (*disable)(struct task_struct *p);
 	s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
 	void (*cgroup_exit)(struct cgroup *cgrp);
+	s32 (*cgroup_prep_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
 	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
 	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
 	void (*cgroup_set_bandwidth)(struct cgroup *cgrp, u64 period_us, u64 quota_us,

@@ -92,7 +92,7 @@ static __always_inline void leaf_enter(struct task_ctx *t, u32 slot, bool wake)
 /* What @ns move a task of @b's own, which has virtual time @key under an order without members. */
 static __always_inline u64 leaf_cost(const struct branch *b, u64 key, u64 ns, u32 weight)
 {
-	return b->policy == DOMAIN_FIFO ? key : key + fair_cost(ns, weight);
+	return b->policy == DOMAIN_FIFO ? fifo_charge(key, ns) : key + fair_cost(ns, weight);
 }
 
 /* @t's thread, one of domain @slot's with virtual time @key, ran for @ns. Returns its new one. */

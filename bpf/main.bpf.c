@@ -19,7 +19,7 @@
 #include "hotplug.bpf.h"
 #include "reserve.bpf.h"
 #include "domain_set.bpf.h"
-#include "rescue.bpf.h"
+#include "rescue_tick.bpf.h"
 #include "passing.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -254,6 +254,7 @@ void OPS(aplomb_running, struct task_struct *p)
 	u32 cpu = task_cpu(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct task_ctx *t = task_ctx_if_any(p);
+	bool rescued;
 
 	c->exec_start = p->se.sum_exec_runtime;
 	c->deadline = TIME_NEVER;
@@ -264,6 +265,10 @@ void OPS(aplomb_running, struct task_struct *p)
 	c->turn = 0;
 	if (tree_on)
 		tree_running(p, cpu);
+	else if (c->rescued)
+		rescue_begin(cpu, c);
+	rescued = c->rescued;
+	c->rescued = 0;
 	if (t) {
 		struct server *s = server_of(t);
 
@@ -287,7 +292,8 @@ void OPS(aplomb_running, struct task_struct *p)
 	else if (reserved_on && !c->chosen)
 		yield_to_earlier(cpu, TIME_NEVER);
 	c->chosen = 0;
-	fair_running(p, c);
+	if (!rescued) /* it was nowhere near its turn: no clock follows */
+		fair_running(p, c);
 }
 
 void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
@@ -331,12 +337,15 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 /* While a task of ours runs: what is due before the next tick? */
 void OPS(aplomb_tick, struct task_struct *p)
 {
-	struct cpu_ctx *c = cpu_ctx(task_cpu(p));
+	u32 cpu = task_cpu(p);
+	struct cpu_ctx *c = cpu_ctx(cpu);
 
 	if (c->left_out)
 		look_at_left_out(c);
 	if (reserved_on || tree_on)
-		cpu_timer_tick(task_cpu(p));
+		cpu_timer_tick(cpu);
+	if (!rescue_armed && fair_waiting(cpu))
+		rescue_arm();
 }
 
 /* The affinity of a program changed: its server follows where it may go, or waits for a place. */
@@ -470,6 +479,7 @@ struct sched_ext_ops aplomb_ops = {
 	.disable = (void *)aplomb_disable,
 	.cgroup_init = (void *)aplomb_cgroup_init,
 	.cgroup_exit = (void *)aplomb_cgroup_exit,
+	.cgroup_prep_move = (void *)aplomb_cgroup_prep_move,
 	.cgroup_move = (void *)aplomb_cgroup_move,
 	.cgroup_set_weight = (void *)aplomb_cgroup_set_weight,
 	.cgroup_set_bandwidth = (void *)aplomb_cgroup_set_bandwidth,

@@ -12,10 +12,6 @@
 
 #include "place.bpf.h"
 
-/* What who has waited too long (rescue.bpf.h) runs for. */
-#define RESCUE_SLICE_NS (200 * NSEC_PER_USEC)
-#define RESCUE_EVERY_NS NSEC_PER_SEC
-
 /*
  * The domain + 1 in whose queue @t's thread waited, 0: none any more. Whoever gets it answers for its place in the count
  * of those who wait there, nobody else: two CPUs may see the same thread at the head of a queue.
@@ -39,8 +35,8 @@ VERIFIED_ONCE int tree_leave(struct task_ctx *t __arg_nonnull)
 	return queued != 0;
 }
 
-/* @t's thread waits, from @now, in the queue of domain @leaf. With tree_lock held. */
-static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, u32 running, u64 now)
+/* @t's thread waits in the queue of domain @leaf. With tree_lock held. */
+static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, u32 running)
 {
 	u32 queued = unqueue(t);
 
@@ -55,18 +51,15 @@ static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, 
 		leave(queued - 1);
 	enter(leaf, wake ? WAKES_UP : GOES_ON, running);
 	t->queued = leaf + 1;
-	if (!t->waits_since)
-		t->waits_since = now | 1; /* 0 is none */
 }
 
 /* The same. @running: the domain of what runs there. True: it goes before that. */
 VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wake, u32 running)
 {
-	u64 now = bpf_ktime_get_ns();
 	bool before = false;
 
 	bpf_spin_lock(&tree_lock);
-	enter_task(t, leaf, wake, running, now);
+	enter_task(t, leaf, wake, running);
 	if (wake && running < DOMAIN_SLOTS)
 		before = goes_before(leaf, running, true);
 	bpf_spin_unlock(&tree_lock);
@@ -104,18 +97,6 @@ static __always_inline u64 leaf_vtime(struct task_struct *p, const struct task_c
 	if (b->policy != DOMAIN_FIFO)
 		return fair_vtime(p, DSQ_DOMAIN(leaf), b->now);
 	return wake ? branch_start(b) : p->scx.dsq_vtime;
-}
-
-/* Tasks wait in domains' queues: look after them. */
-static __noinline void rescue_arm(void)
-{
-	struct timer_slot *timer;
-	u32 zero = 0;
-
-	rescue_armed = 1;
-	timer = bpf_map_lookup_elem(&rescue_timer, &zero);
-	if (timer)
-		bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0);
 }
 
 /* fair_enqueue() with domains. False: @p belongs in a queue of its CPU. */
@@ -280,7 +261,6 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		if (!t->slot) /* budgets are of what is run by right: the tail is not */
 			c->exec_start -= tail(t, c->exec_start);
 		t->charged_to = 0;
-		t->waits_since = 0;
 		if (meant != NO_LEAF || !branch(slot)->limited || t->by_right)
 			t->parked = 0; /* else as soon as it has time */
 		if (meant != NO_LEAF)
@@ -290,11 +270,8 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		leaf_run(branch(slot), t);
 		c->leaf_key = leaf_key(branch(slot), t);
 	}
-	if (c->rescued) {
-		c->rescued = 0;
-		c->limited = 1;
-		cpu_timer_start(cpu, bpf_ktime_get_ns(), RESCUE_SLICE_NS);
-	}
+	if (c->rescued)
+		rescue_begin(cpu, c);
 	if (meant == NO_LEAF && branch(slot)->limited && t && !t->by_right && !c->limited) {
 		granted = tree_resume(slot);
 		meant = slot;

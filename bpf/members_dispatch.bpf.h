@@ -164,7 +164,7 @@ VERIFIED_ONCE int tree_claim(u32 cpu, struct task_ctx *t, u32 mine)
 
 	bpf_spin_lock(&tree_lock);
 	if (t)
-		enter_task(t, mine, false, mine, now);
+		enter_task(t, mine, false, mine);
 	leaf = choose(&turn, again || lanes);
 	if (lanes) {
 		k = first_lane(cpu_ctx(cpu), leaf);
@@ -244,7 +244,6 @@ static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ct
 		/* else a CPU that had seen it in the queue before has taken its place in the count: this claim is another's */
 		if (!unqueue(t))
 			put_back(c, leaf);
-		t->waits_since = 0;
 		t->parked = 0;
 		leaf_run(branch(leaf), t);
 		c->leaf_key = leaf_key(branch(leaf), t);
@@ -338,10 +337,6 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 	bool tied = prev && pinned(prev);
 	u32 choice, running = NO_LEAF;
 
-	if (rescue_armed && dsq_move_to_local(DSQ_RESCUE)) {
-		c->rescued = 1;
-		return FAIR_TAKEN;
-	}
 	if (tree_legacy) {
 		if (dsq_move_to_local(DSQ_FAIR))
 			return FAIR_TAKEN;

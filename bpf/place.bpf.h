@@ -15,6 +15,7 @@
 
 #include "limit.bpf.h"
 #include "leaf.bpf.h"
+#include "rescue.bpf.h"
 
 /* CPUs that have gone off line and are passed over in one search for an idle one. */
 #define MAX_GONE 8
@@ -163,14 +164,18 @@ static __noinline bool still_first(struct task_struct *prev, u64 dsq)
 }
 
 /*
- * A kernel thread's nice value says how little it matters by itself. But it may hold locks of those that
- * matter (khugepaged, at nice 19, the mmap_lock of a player), so it counts as nice 0 at least.
+ * A kernel thread's nice value says how little it matters by itself. But it may hold locks of those that matter
+ * (khugepaged, at nice 19, the mmap_lock of a player), and is preempted in the middle of that. As nice 0 it then waited for
+ * a slice of each of 50 hogs, and a movie stood still for 300 ms; at ten times that weight for a tenth of them. Trade: one
+ * that really has much to do takes as much as ten tasks.
  */
+#define KTHREAD_WEIGHT (10 * FAIR_WEIGHT)
+
 static __always_inline u32 fair_weight(const struct task_struct *p)
 {
 	u32 weight = p->scx.weight;
 
-	return (p->flags & PF_KTHREAD) && weight < FAIR_WEIGHT ? FAIR_WEIGHT : weight;
+	return (p->flags & PF_KTHREAD) && weight < KTHREAD_WEIGHT ? KTHREAD_WEIGHT : weight;
 }
 
 #endif /* APLOMB_PLACE_BPF_H */

@@ -14,8 +14,9 @@
 #include "intf.h"
 #include "policy/fair.h"
 #include "policy/background.h"
-#include "policy/sfq.h"
+#include "policy/fifo.h"
 #include "policy/mtr.h"
+#include "policy/sfq.h"
 #include "policy/wrr.h"
 
 /*
@@ -48,7 +49,7 @@ SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 
 /* Dispatch queues */
 #define DSQ_FAIR 1ULL                     /* the machine's: by virtual time */
-#define DSQ_RESCUE 2ULL                   /* those that have waited too long in a domain's */
+#define DSQ_RESCUE 2ULL                   /* those that have waited too long (rescue.bpf.h) */
 #define DSQ_EDF(cpu) (0x10000ULL + (cpu)) /* reserved tasks of one CPU: by deadline */
 #define DSQ_PINNED(cpu, lane) (0x20000ULL + (cpu) * LANES + (lane)) /* tasks that may run on this CPU only */
 #define DSQ_THROTTLED(cpu) (0x30000ULL + (cpu)) /* cbs-hard without budget: by start of the next period */
@@ -118,22 +119,21 @@ enum right {
 };
 
 struct task_ctx {
-	u32 slot;        /* server, 0: none */
-	u32 generation;  /* of that slot when the task joined */
-	u64 window_ns;   /* > 0: a forked child that may still exec; slot is its parent's */
-	u64 fair_vtime;  /* while by_right: dsq_vtime holds the deadline then */
-	u32 by_right;    /* enum right: queued, or running, as a reserved task */
-	u32 launched;    /* an interactive task started it (flag P) */
-	u32 awake;       /* counted in its server's `awake` */
-	u32 exec_id;     /* of the exec that was matched last (self_exec_id) */
-	u32 domain;      /* slot of the domain it belongs to; 0: the root */
-	u32 queued;      /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
-	u64 waits_since; /* ns, since it last ran or woke up, in a domain's queue; 0: it does not wait there */
-	u32 parked;      /* it is at its return to user mode: cpu.max may keep it off the CPU (limit.bpf.h) */
-	u32 refused;     /* it was told to make way, as its cpu.max was used up, and has had no turn since */
-	u32 weight;      /* by its nice value, when it was queued last */
-	u32 lane;        /* in which it waited last, if it may not run everywhere */
-	u64 charged_to;  /* its total CPU time when it went to sleep: see tail() */
+	u32 slot;       /* server, 0: none */
+	u32 generation; /* of that slot when the task joined */
+	u64 window_ns;  /* > 0: a forked child that may still exec; slot is its parent's */
+	u64 fair_vtime; /* while by_right: dsq_vtime holds the deadline then */
+	u32 by_right;   /* enum right: queued, or running, as a reserved task */
+	u32 launched;   /* an interactive task started it (flag P) */
+	u32 awake;      /* counted in its server's `awake` */
+	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
+	u32 domain;     /* slot of the domain it belongs to; 0: the root */
+	u32 queued;     /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
+	u32 parked;     /* it is at its return to user mode: cpu.max may keep it off the CPU (limit.bpf.h) */
+	u32 refused;    /* it was told to make way, as its cpu.max was used up, and has had no turn since */
+	u32 weight;     /* by its nice value, when it was queued last */
+	u32 lane;       /* in which it waited last, if it may not run everywhere */
+	u64 charged_to; /* its total CPU time when it went to sleep: see tail() */
 	/* as a member of its domain's own tasks (leaf.bpf.h), under tree_lock: */
 	u32 leaf_slot;  /* of domain */
 	u32 leaf_epoch; /* whose branch.leaf_epoch it joined in */
@@ -196,7 +196,7 @@ struct {
 	__type(value, struct timer_slot);
 } exec_timer SEC(".maps");
 
-/* Once a second while tasks wait in domains' queues (rescue.bpf.h). */
+/* Once a second while tasks wait in the fair layer's queues (rescue.bpf.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

@@ -84,7 +84,6 @@ struct member {
 struct branch {
 	u64 cgid;
 	u64 now;        /* virtual time of its own tasks' queue (policy/fair.h) */
-	u64 arrivals;   /* number of the last of its own tasks to come (fifo) */
 	u64 weight_sum; /* of its child domains */
 	u64 awake_sum;  /* of those members that wait */
 	u64 ran_ns;     /* of all in it and below */
@@ -104,6 +103,7 @@ struct branch {
 	u32 leaf_epoch; /* of its own tasks' order: another with each policy (leaf.bpf.h) */
 	u32 reordered;  /* it has had another policy than the default */
 	u64 own_sum;    /* weights of its own tasks that are awake */
+	struct fifo_node own_fifo;
 	union {
 		struct sfq_node own_sfq;
 		struct mtr_node own_mtr;
@@ -130,7 +130,6 @@ u32 tree_on;
 u32 tree_legacy;     /* tasks may be in DSQ_FAIR, from the time before */
 u32 tree_waiting;    /* tasks in all domains' queues */
 u32 tree_released;   /* a domain has time again, and idle CPUs have not been woken for it yet (limit.bpf.h) */
-u32 rescue_armed;    /* rescue.bpf.h looks once a second */
 u32 leaf_epochs;     /* orders of own tasks so far; never 0 in a branch that has one (leaf.bpf.h) */
 u32 nr_domain_slots; /* highest slot ever used + 1 */
 
@@ -477,14 +476,10 @@ static __noinline bool goes_before(u32 a, u32 b, bool at_once)
 	return time_before(member_key(top, i), member_key(top, j));
 }
 
-/* The virtual time with which a task begins in @b's queue; in a fifo that is the number of its arrival. */
+/* The virtual time with which a task begins in @b's queue. */
 static __always_inline u64 branch_start(struct branch *b)
 {
-	if (b->policy != DOMAIN_FIFO)
-		return fair_start(b->now);
-	if (time_before(b->arrivals, b->now))
-		b->arrivals = b->now;
-	return ++b->arrivals;
+	return b->policy == DOMAIN_FIFO ? fifo_arrive(&b->own_fifo, b->now) : fair_start(b->now);
 }
 
 #endif /* APLOMB_TREE_BPF_H */

@@ -16,6 +16,7 @@
 //! | [`heap`] | heap.h | the least key is on top, the shape is leftist, no operation takes more than O(log n) |
 //! | [`sfq`] | sfq.h | the fairness bound, the delay of who wakes up |
 //! | [`mtr`] | mtr.h | cumulative service, fairness, delay |
+//! | [`fifo`] | fifo.h | nobody overtakes, across the wrap of its numbers too |
 //! | [`wrr`] | wrr.h | shares of those who never sleep; what it lacks beside `mtr` |
 //! | [`share`] | share.h | reservations and weights add up to the whole, nobody has less than he reserved |
 //! | [`quota`] | quota.h | no period has more than its quota, debts are repaid, no time is lost, also along a path |
@@ -27,6 +28,7 @@ pub mod background;
 pub mod edf;
 pub mod fair;
 pub mod fcbs;
+pub mod fifo;
 pub mod heap;
 pub mod load;
 pub mod mtr;

@@ -10,6 +10,7 @@ static _Thread_local unsigned long long rounds;
 
 #define policy_for(i, from, to) for ((i) = (from); (i) < (to) && ++rounds; (i)++)
 
+#include "fifo.h"
 #include "heap.h"
 #include "mtr.h"
 #include "quota.h"
@@ -26,6 +27,19 @@ u64 policy_rounds(void)
 
 	rounds = 0;
 	return n;
+}
+
+/* fifo.h */
+const size_t policy_layout_fifo_node[] = { sizeof(struct fifo_node), AT(fifo_node, arrivals) };
+
+u64 policy_fifo_arrive(struct fifo_node *n, u64 now)
+{
+	return fifo_arrive(n, now);
+}
+
+u64 policy_fifo_charge(u64 number, u64 ns)
+{
+	return fifo_charge(number, ns);
 }
 
 /* heap.h */

@@ -49,6 +49,7 @@ void sim_timer_cancel(u32 number);
 void sim_event(const void *event);
 
 #define bpf_ktime_get_ns() sim_now()
+#define bpf_jiffies64() (sim_now() / tick_ns)
 #define bpf_get_smp_processor_id() sim_cpu()
 #define bpf_get_current_task_btf() sim_current()
 #define bpf_spin_lock(lock) ((void)(lock))

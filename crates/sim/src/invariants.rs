@@ -261,14 +261,18 @@ fn who_has_gone_has_nothing(s: &State, cpu: usize, c: &Cpu) {
     }
 }
 
-/// Two slices of every task that may be before it, a debt, and the kernel's own patience (its watchdog: 30 s).
+/// The kernel's own patience (its watchdog).
+const PATIENCE_NS: u64 = 30_000_000_000;
+
+/// Two slices of every task that may be before it, and a debt; and no more than the kernel bears.
 fn nobody_starves(s: &State) {
     let waiting = s.tasks.iter().filter(|t| t.runnable()).count() as u64;
     // best-effort work may have a tenth of the CPU only
     let bound = (5_000_000_000 + waiting * 2 * 8_000_000) * 10;
+    let bound = bound.min(PATIENCE_NS);
     for (id, t) in s.tasks.iter().enumerate() {
         if let Place::Queue(..) | Place::Local(_) = t.place.get() {
-            let waits = s.now.get() - t.waits_since.get();
+            let waits = s.now.get() - t.kernel.scx.runnable_at.get() * s.settings.tick_ns;
             assert!(
                 waits < bound,
                 "{} ns: task {id} has waited for {waits} ns in {:?}",

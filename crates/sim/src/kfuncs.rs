@@ -330,20 +330,28 @@ extern "C" fn scx_bpf_dsq_move_to_local___v2___k(queue: u64, _flags: u64) -> boo
 pub(crate) struct Iter {
     queue: u64,
     at: (u64, u64),
-    /// Twice the number of insertions before it began, which it does not go beyond; one more after its first step.
+    /// Four times the number of insertions before it began, which it does not go beyond; and the two bits below.
     begun: u64,
     slice: u64,
     vtime: u64,
 }
 
+/// In [`Iter::begun`]: it has taken its first step.
+const STEPPED: u64 = 1;
+/// In [`Iter::begun`]: it goes from the last to the first.
+const BACKWARDS: u64 = 2;
+/// `SCX_DSQ_ITER_REV`
+const ITER_REV: u64 = 1 << 16;
+
 #[no_mangle]
-extern "C" fn bpf_iter_scx_dsq_new(it: *mut Iter, queue: u64, _flags: u64) -> i32 {
+extern "C" fn bpf_iter_scx_dsq_new(it: *mut Iter, queue: u64, flags: u64) -> i32 {
     // SAFETY: the caller's variable, six words long
     unsafe {
         it.write(Iter {
             queue,
             at: (0, 0),
-            begun: with(|s| s.queues.borrow().entered()) * 2,
+            begun: with(|s| s.queues.borrow().entered()) * 4
+                + if flags & ITER_REV != 0 { BACKWARDS } else { 0 },
             slice: u64::MAX,
             vtime: u64::MAX,
         })
@@ -358,12 +366,17 @@ extern "C" fn bpf_iter_scx_dsq_next(it: *mut Iter) -> *mut TaskStruct {
     with(|s| {
         let queues = s.queues.borrow();
         loop {
-            let after = (it.begun & 1 == 1).then_some(it.at);
-            let Some((at, id)) = queues.next(it.queue, after) else {
+            let from = (it.begun & STEPPED != 0).then_some(it.at);
+            let next = if it.begun & BACKWARDS != 0 {
+                queues.previous(it.queue, from)
+            } else {
+                queues.next(it.queue, from)
+            };
+            let Some((at, id)) = next else {
                 return ptr::null_mut();
             };
-            (it.at, it.begun) = (at, it.begun | 1);
-            if at.1 <= it.begun / 2 {
+            (it.at, it.begun) = (at, it.begun | STEPPED);
+            if at.1 <= it.begun / 4 {
                 return s.tasks[id].pointer();
             }
         }

@@ -93,6 +93,17 @@ impl Queue {
         });
         here.or_else(|| self.runs[..r].last()?.last()).copied()
     }
+
+    fn previous(&self, before: Option<Seat>) -> Option<(Seat, TaskId)> {
+        let Some(before) = before else {
+            return self.runs.first()?.first().copied();
+        };
+        let run = self
+            .runs
+            .get(self.firsts.partition_point(|&first| first >= before))?;
+        run.get(run.partition_point(|&(other, _)| other >= before))
+            .copied()
+    }
 }
 
 /// All that the scheduler made, in a table of two levels by their number.
@@ -166,6 +177,11 @@ impl Queues {
         self.get(id)?.next(after)
     }
 
+    /// The last task before `before` (None: the last of all).
+    pub fn previous(&self, id: u64, before: Option<Seat>) -> Option<(Seat, TaskId)> {
+        self.get(id)?.previous(before)
+    }
+
     /// All queues with their tasks, for the invariants.
     pub fn all(&self) -> impl Iterator<Item = (u64, TaskId)> + '_ {
         let numbered = self.pages.iter().enumerate().flat_map(|(p, page)| {
@@ -211,6 +227,12 @@ mod tests {
                 after = Some(seat);
             }
             prop_assert_eq!(queues.next(70_000, after), None);
+            let mut before = None;
+            for (&seat, &task) in model.iter().rev() {
+                prop_assert_eq!(queues.previous(70_000, before), Some((seat, task)));
+                before = Some(seat);
+            }
+            prop_assert_eq!(queues.previous(70_000, before), None);
             prop_assert_eq!(queues.next(GLOBAL, None), None);
         }
     }

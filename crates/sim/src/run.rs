@@ -151,6 +151,9 @@ impl State {
                 ordered: false,
             }));
         }
+        // set_task_runnable()
+        let jiffies = self.now.get() / self.settings.tick_ns;
+        t.kernel.scx.runnable_at.set(jiffies);
         let sent = self.sent.take().or_else(|| {
             self.ops_enqueue(t, flags);
             self.sent.take()

@@ -93,6 +93,7 @@ pub(crate) struct Entity {
     pub flags: Cell<u32>,
     pub slice: Cell<u64>,
     pub dsq_vtime: Cell<u64>,
+    pub runnable_at: Cell<u64>,
 }
 
 /// `struct task_struct`; the layout is compared with the header's in the tests.

@@ -168,5 +168,6 @@ mod kernel;
 mod leaves;
 mod moves;
 pub(crate) mod probe;
+mod rescue;
 mod reservations;
 mod tied;

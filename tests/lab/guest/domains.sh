@@ -38,6 +38,25 @@ check ls-tells-weights "$(tr '\n' '|' < $out/ls.txt | head -c 300)" grep -Eq 'be
 end_all
 gone a before
 
+say "who ran alone by right"
+# It goes on without a choice of the tree then, and owes nothing for that to who comes: it had its reservation only, 50 ms.
+program spin filming
+spec filming 5ms/30ms
+sleep 1 # the daemon reads it
+domain_of alone; domain_of newcomer
+in_domain alone $bin/filming 60000
+filming=${pids[-1]}
+check runs-by-right "" until_true 5 is_admitted "$filming"
+sleep 3
+in_domain newcomer $hogs 1
+ran_before=$(cut -d' ' -f1 "/proc/$filming/schedstat")
+sleep 0.3
+ms=$((($(cut -d' ' -f1 "/proc/$filming/schedstat") - ran_before) / 1000000))
+check who-ran-alone-owes-nothing "$ms of 300 ms beside a newcomer of the same weight" within 130 "$ms" 200
+end_all
+rm $specs/filming.toml
+gone alone newcomer
+
 say "depth"
 path=d1
 for level in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
