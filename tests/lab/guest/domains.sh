@@ -21,6 +21,20 @@ filmed=$!
 is_in_chosen() { grep -q '^0::/chosen$' "/proc/$filmed/cgroup"; }
 check spec-names-a-domain "$(cat /proc/$filmed/cgroup)" until_true 5 is_in_chosen
 end_all
+program landed landed
+spec landed 5ms/100ms 'domain = "chosen"'
+sleep 1 # the daemon reads it
+bg $hogs 50 # in the root, as the daemon is
+sleep 2
+worst=0
+for i in 1 2 3 4 5; do
+	us=$(value landed_us "$(fg $bin/landed /chosen)")
+	[ "$us" -le $worst ] || worst=$us
+	sleep 0.3
+done
+check lands-there-under-load "after $worst us at most, of 5, beside 50 loops where the daemon is" within 1 "$worst" 100000
+end_all
+rm $specs/landed.toml
 gone chosen
 
 in_domain before $hogs 1

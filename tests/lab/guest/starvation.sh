@@ -38,7 +38,7 @@ check weakest-task-runs "nice 19 among 400 of nice 0: $r" within 0 "$(value gap_
 end_all
 
 say "the weakest beside the heaviest"
-bg nice -n -20 /job/guest-programs/hogs 5
+bg /job/guest-programs/hogs 5 -20
 sleep 1
 r=$(fg /job/guest-programs/spin 40000 19)
 check weakest-beside-heaviest-runs "nice 19 beside five of nice -20: $r" within 0 "$(value gap_ms "$r")" 14000

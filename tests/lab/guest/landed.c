@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * landed PART - waits until the path of its cgroup ends in PART, looking each 0.2 ms, and prints how long after its start
+ * that was: landed_us. After 5 s it gives up.
+ */
+#include "lib.h"
+
+static int is_in(const char *part)
+{
+	char path[4096] = "";
+	FILE *f = fopen("/proc/self/cgroup", "r");
+	size_t got;
+
+	if (!f)
+		return 0;
+	got = fread(path, 1, sizeof(path) - 1, f);
+	fclose(f);
+	path[got] = '\0';
+	path[strcspn(path, "\n")] = '\0';
+	return strlen(path) >= strlen(part) && !strcmp(path + strlen(path) - strlen(part), part);
+}
+
+int main(int count, char **words)
+{
+	int64_t start = now();
+
+	while (count > 1 && !is_in(words[1]) && now() - start < 5000 * MS)
+		sleep_until(now() + 200 * US);
+	printf("landed_us=%lld\n", (long long)((now() - start) / US));
+	return 0;
+}
