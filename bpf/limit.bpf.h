@@ -32,6 +32,11 @@
 
 /* Those that pass through a throttled domain's limit up to user mode. The last slot, never a cgroup's. */
 #define PASSING (DOMAIN_SLOTS - 1)
+/*
+ * A turn of one of those ends after so long at most, ns, and it is asked for its park anew: the last time may have been in vain
+ * (a task work of the same id was not over yet), and it would compute on at its domain's expense.
+ */
+#define PASSING_TURN_NS NSEC_PER_MSEC
 /* With less than this left, ns, a domain that was throttled stays so until its next period. */
 #define LEAST_GRANT_NS (20 * NSEC_PER_USEC)
 
@@ -64,8 +69,8 @@ struct {
 /*
  * The current task, at its return to user mode: it holds no lock, and gives up the CPU. It does so here, at the end of
  * bpf_preempt_enable(): a moment later it may be in its next system call. So for the whole park it is in a BPF
- * callback: what BPF frees may wait for it (rcu_tasks_trace; others' RCU does not), and it may not migrate. For
- * that the kernel puts the task and sets it anew (migrate_disable_switch): `parked` must outlive an ops.running.
+ * callback: what BPF frees may wait for it (rcu_tasks_trace; others' RCU does not), and it may not migrate. It is parked for as
+ * long as it is here: preempted again on its way out it need not be asked for a second time, which would fail.
  */
 static int park_here(struct bpf_map *map, void *key, void *value)
 {
@@ -77,6 +82,7 @@ static int park_here(struct bpf_map *map, void *key, void *value)
 	bpf_preempt_disable(); /* the kick takes effect for this task, and where it is to */
 	scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 	bpf_preempt_enable();
+	t->parked = 0;
 	return 0;
 }
 

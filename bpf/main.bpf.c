@@ -486,7 +486,11 @@ struct sched_ext_ops aplomb_ops = {
 	.cgroup_set_idle = (void *)aplomb_cgroup_set_idle,
 	.init = (void *)aplomb_init,
 	.exit = (void *)aplomb_exit,
-	.flags = SCX_OPS_ENQ_LAST, /* cbs-hard: a CPU may idle though a task of it would like to run */
+	/*
+	 * ENQ_LAST for cbs-hard: a CPU may idle though a task of it would like to run. ENQ_MIGRATION_DISABLED for cpu.max: who
+	 * is parked (limit.bpf.h) may not migrate, and the kernel would put it back on its CPU without asking us.
+	 */
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,       /* the longest there is: 2,000 hogs take turns for 8 s */
 	.name = "aplomb",
 };

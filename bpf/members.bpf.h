@@ -115,6 +115,7 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 		ask_idle(p);
 		return true;
 	}
+	t->refused = 0; /* we are asked: the kernel has not put it back by itself */
 	leaf = leaf_for(p, t);
 	if (leaf == PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
 		bool direct = wake && !branch(leaf)->limited && leaf != PASSING && nr_cpus == 1 &&
@@ -261,8 +262,6 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		if (!t->slot) /* budgets are of what is run by right: the tail is not */
 			c->exec_start -= tail(t, c->exec_start);
 		t->charged_to = 0;
-		if (meant != NO_LEAF || !branch(slot)->limited || t->by_right)
-			t->parked = 0; /* else as soon as it has time */
 		if (meant != NO_LEAF)
 			t->refused = 0;
 		if (t->queued) /* by a way of the kernel's own */
@@ -280,12 +279,10 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		 * without asking us, and the CPU would do nothing else.
 		 */
 		t->refused = !granted && !t->refused;
-		if (granted)
-			t->parked = 0;
 		if (t->refused)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
-	if (meant == slot) {
+	if (meant == slot || meant == PASSING) {
 		if (granted || c->turn_ns)
 			grant_begin(c, cpu, granted);
 		return 0;

@@ -166,6 +166,8 @@ VERIFIED_ONCE int tree_claim(u32 cpu, struct task_ctx *t, u32 mine)
 	if (t)
 		enter_task(t, mine, false, mine);
 	leaf = choose(&turn, again || lanes);
+	if (leaf == PASSING && turn > PASSING_TURN_NS)
+		turn = PASSING_TURN_NS;
 	if (lanes) {
 		k = first_lane(cpu_ctx(cpu), leaf);
 		if (k < LANES)
@@ -244,7 +246,6 @@ static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ct
 		/* else a CPU that had seen it in the queue before has taken its place in the count: this claim is another's */
 		if (!unqueue(t))
 			put_back(c, leaf);
-		t->parked = 0;
 		leaf_run(branch(leaf), t);
 		c->leaf_key = leaf_key(branch(leaf), t);
 		prev->scx.slice = FAIR_SLICE_NS;
@@ -302,7 +303,6 @@ static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task
 	if (path_throttled(t->domain))
 		return FAIR_HELD;
 	tree_leave(t); /* it goes on */
-	t->parked = 0;
 	return FAIR_NONE;
 }
 
