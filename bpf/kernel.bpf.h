@@ -100,6 +100,7 @@ enum {
 	ESRCH = 3,
 	E2BIG = 7,
 	ENOMEM = 12,
+	EBUSY = 16,
 	EINVAL = 22,
 	EMFILE = 24,
 	ENOSPC = 28,

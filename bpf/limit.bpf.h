@@ -57,6 +57,14 @@ struct {
 
 struct park {
 	struct bpf_task_work work;
+	s32 pid; /* whose work it is, or was last */
+};
+
+/* In task_ctx.parked: is the task known to be at its return to user mode, where cpu.max may keep it off the CPU? */
+enum parked {
+	PARK_NONE = 0,
+	PARK_HERE = 1,   /* in park_here() */
+	PARK_LEAVES = 2, /* it was; there still if its task work is not over */
 };
 
 struct {
@@ -69,8 +77,7 @@ struct {
 /*
  * The current task, at its return to user mode: it holds no lock, and gives up the CPU. It does so here, at the end of
  * bpf_preempt_enable(): a moment later it may be in its next system call. So for the whole park it is in a BPF
- * callback: what BPF frees may wait for it (rcu_tasks_trace; others' RCU does not), and it may not migrate. It is parked for as
- * long as it is here: preempted again on its way out it need not be asked for a second time, which would fail.
+ * callback: what BPF frees may wait for it (rcu_tasks_trace; others' RCU does not), and it may not migrate.
  */
 static int park_here(struct bpf_map *map, void *key, void *value)
 {
@@ -78,24 +85,34 @@ static int park_here(struct bpf_map *map, void *key, void *value)
 
 	if (!t)
 		return 0;
-	t->parked = 1;
+	t->parked = PARK_HERE;
 	bpf_preempt_disable(); /* the kick takes effect for this task, and where it is to */
 	scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
 	bpf_preempt_enable();
-	t->parked = 0;
+	t->parked = PARK_LEAVES;
 	return 0;
 }
 
-/* Have @p parked when it returns to user mode. False: this kernel cannot, or @p never returns there. */
-static __noinline bool park_later(struct task_struct *p)
+/*
+ * Have @p parked when it returns to user mode. False: it is to stop where it is. This kernel cannot, or @p never returns there, or
+ * is there: it got time, was preempted again before its last task work was over (the kernel puts it and sets it anew as it may
+ * migrate again, and another CPU takes the rest of its time meanwhile), and cannot have another one yet.
+ */
+static __noinline bool park_later(struct task_struct *p, struct task_ctx *t)
 {
 	u32 i = p->pid & (PARKS - 1);
 	struct park *park = bpf_map_lookup_elem(&parks, &i);
+	int err;
 
 	if (!park || (p->flags & (PF_KTHREAD | PF_EXITING)) || !task_work_exists())
 		return false;
-	task_work_resume(p, &park->work, &parks, park_here); /* a failure is tried again at its next turn */
-	return true;
+	err = task_work_resume(p, &park->work, &parks, park_here);
+	if (!err) {
+		park->pid = p->pid;
+		t->parked = PARK_NONE;
+	}
+	/* any other failure is tried again at its next turn */
+	return err != -EBUSY || park->pid != p->pid || t->parked != PARK_LEAVES;
 }
 
 /* Is domain @slot, or one above it, throttled? Without the lock: a guess, for who will ask again. */

@@ -491,6 +491,6 @@ struct sched_ext_ops aplomb_ops = {
 	 * is parked (limit.bpf.h) may not migrate, and the kernel would put it back on its CPU without asking us.
 	 */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,       /* the longest there is: 2,000 hogs take turns for 8 s */
+	.timeout_ms = 30000, /* the longest there is: 2,000 hogs take turns for 8 s */
 	.name = "aplomb",
 };

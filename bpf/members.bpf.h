@@ -82,7 +82,7 @@ static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
 {
 	u32 slot = t->domain & (DOMAIN_SLOTS - 1);
 
-	if (branch(slot)->limited && !t->parked && path_throttled(slot) && park_later(p))
+	if (branch(slot)->limited && t->parked != PARK_HERE && path_throttled(slot) && park_later(p, t))
 		return PASSING;
 	return slot;
 }

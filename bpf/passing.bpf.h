@@ -17,11 +17,11 @@
 #define MAX_PASSING 4096
 
 /* park_later() for one of whom the verifier wants to see that he does not go away meanwhile. */
-static __noinline bool park_pid(s32 pid)
+static __noinline bool park_pid(s32 pid, struct task_ctx *t)
 {
 	TAKES_STACK(32);
 	struct task_struct *p = bpf_task_from_pid(pid);
-	bool parks = p && park_later(p);
+	bool parks = p && park_later(p, t);
 
 	if (p)
 		bpf_task_release(p);
@@ -44,7 +44,7 @@ VERIFIED_ONCE int pass_from(u32 slot)
 			if (!p)
 				break;
 			t = task_ctx(p);
-			if (!t || t->parked || !park_pid(p->pid))
+			if (!t || t->parked == PARK_HERE || !park_pid(p->pid, t))
 				continue;
 			if (!tree_leave(t)) /* another CPU is taking it */
 				continue;

@@ -129,7 +129,7 @@ struct task_ctx {
 	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
 	u32 domain;     /* slot of the domain it belongs to; 0: the root */
 	u32 queued;     /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
-	u32 parked;     /* it is at its return to user mode: cpu.max may keep it off the CPU (limit.bpf.h) */
+	u32 parked;     /* enum parked (limit.bpf.h) */
 	u32 refused;    /* it was told to make way, as its cpu.max was used up, and has had no turn since */
 	u32 weight;     /* by its nice value, when it was queued last */
 	u32 lane;       /* in which it waited last, if it may not run everywhere */

@@ -119,7 +119,7 @@ long host_timer_refuse(void);
 
 /* Tasks of the simulator are in user mode whenever they run, so that they may be stopped where they are. */
 #define task_work_exists() 0
-#define task_work_resume(p, work, map, callback) ((void)(callback))
+#define task_work_resume(p, work, map, callback) ((void)(callback), 0)
 
 /* --- memory, events --------------------------------------------------------------------------------------- */
 long host_copy(void *to, u32 size, const void *from);
