@@ -240,16 +240,24 @@ static __always_inline u64 tail(struct task_ctx *t, u64 ran)
 	return t->charged_to && ns < MAX_TAIL_NS ? ns : 0;
 }
 
+/* Who has no time by cpu.max and was told to make way in vain runs for so long. Enough to get on with what keeps it. */
+#define REFUSED_TURN_NS (200 * NSEC_PER_USEC)
+
 /* @p, of some domain, begins to run on @cpu: on the time that dispatch has claimed, if it is whom dispatch meant. */
 VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct task_ctx *t = task_ctx(p);
 	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : 0, meant = c->next_leaf;
+	bool claimed = meant == slot || meant == PASSING;
 	u64 granted = c->next_granted;
 
-	if (meant == NO_LEAF) {
+	if (meant == NO_LEAF)
 		tree_alone(slot);
+	else if (!claimed && granted)
+		tree_return(meant, granted);
+	if (!claimed) {
+		granted = 0;
 		c->turn_ns = 0;
 	}
 	c->leaf = slot;
@@ -262,7 +270,7 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		if (!t->slot) /* budgets are of what is run by right: the tail is not */
 			c->exec_start -= tail(t, c->exec_start);
 		t->charged_to = 0;
-		if (meant != NO_LEAF)
+		if (claimed)
 			t->refused = 0;
 		if (t->queued) /* by a way of the kernel's own */
 			tree_leave(t);
@@ -271,23 +279,21 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 	}
 	if (c->rescued)
 		rescue_begin(cpu, c);
-	if (meant == NO_LEAF && branch(slot)->limited && t && !t->by_right && !c->limited) {
+	if (!claimed && branch(slot)->limited && t && !t->by_right && !c->limited) {
 		granted = tree_resume(slot);
-		meant = slot;
 		/*
-		 * Not twice in a row: the kernel puts a task that exits, or may not migrate, back into the CPU's local queue
-		 * without asking us, and the CPU would do nothing else.
+		 * Not twice in a row: the kernel puts a task that exits back into the CPU's local queue without asking us, and
+		 * the CPU would do nothing else.
 		 */
 		t->refused = !granted && !t->refused;
 		if (t->refused)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		else if (!granted)
+			c->turn_ns = REFUSED_TURN_NS;
 	}
-	if (meant == slot || meant == PASSING) {
-		if (granted || c->turn_ns)
-			grant_begin(c, cpu, granted);
-		return 0;
-	}
-	return granted ? tree_return(meant, granted) : 0;
+	if (granted || c->turn_ns)
+		grant_begin(c, cpu, granted);
+	return 0;
 }
 
 #endif /* APLOMB_MEMBERS_BPF_H */
