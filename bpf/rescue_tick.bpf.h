@@ -15,8 +15,8 @@
 /* Tasks of one queue that one look from its first on takes out; the rest a second later. */
 #define MAX_RESCUES 4096
 /*
- * Tasks that a look from its last on looks at: some 50 us with all of them there. Of more than so many weak ones those
- * in between wait for one of the others to be rescued.
+ * Tasks that a look from its last on looks at, so that it stays short: others of that CPU wait meanwhile. Of more than so many
+ * weak ones those in between wait until enough of the others have been rescued or run.
  */
 #define MAX_LAST 512
 

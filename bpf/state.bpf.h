@@ -130,7 +130,7 @@ struct task_ctx {
 	u32 domain;     /* slot of the domain it belongs to; 0: the root */
 	u32 queued;     /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
 	u32 parked;     /* enum parked (limit.bpf.h) */
-	u32 refused;    /* it was told to make way, as its cpu.max was used up, and has had no turn since */
+	u32 refused;    /* told to make way, as its cpu.max was used up; not asked about since */
 	u32 weight;     /* by its nice value, when it was queued last */
 	u32 lane;       /* in which it waited last, if it may not run everywhere */
 	u64 charged_to; /* its total CPU time when it went to sleep: see tail() */
