@@ -16,29 +16,34 @@
 #include "policy/wmr.h"
 
 enum limits {
-	MAX_CPUS = 1024,      /* possible CPUs; attach is refused above */
-	MAX_SPECS = 8192,     /* matchers; user space refuses the spec that does not fit */
-	MAX_SERVERS = 4096,   /* interactive tasks at a time; one more stays best-effort (EV_LIMIT) */
-	COMM_LEN = 16,        /* TASK_COMM_LEN */
-	ARGS_SCANNED = 8,     /* arguments after argv[0] that a matcher may name */
-	ARG_BYTES = 256,      /* bytes of the argument area that are looked at */
-	CGROUP_BYTES = 128,   /* bytes of the leaf cgroup's name that are looked at */
-	MAX_DOMAINS = 4096,   /* beside the root; tasks of one more are its ancestor's (EV_LIMIT) */
-	DOMAIN_SLOTS = 8192,  /* of the kernel side's tables: a power of two above MAX_DOMAINS + 2 */
-	MAX_DEPTH = 16,       /* levels below the root; tasks deeper are those of the ancestor there */
+	MAX_CPUS = 1024,    /* possible CPUs; attach is refused above */
+	MAX_SPECS = 8192,   /* matchers; user space refuses the spec that does not fit */
+	MAX_SERVERS = 4096, /* interactive tasks at a time; one more stays best-effort (EV_LIMIT) */
+	COMM_LEN = 16,      /* TASK_COMM_LEN */
+	ARGS_SCANNED = 8,   /* arguments after argv[0] that a matcher may name */
+	ARG_BYTES = 256,    /* bytes of the argument area that are looked at */
+	CGROUP_BYTES = 128, /* bytes of the leaf cgroup's name that are looked at */
+	MAX_DOMAINS = 4096, /* beside the root; tasks of one more are its ancestor's (EV_LIMIT) */
+	DOMAIN_SLOTS = 8192, /* of the kernel side's tables: a power of two above MAX_DOMAINS + 2 */
+	MAX_DEPTH = 16, /* levels below the root; tasks deeper are those of the ancestor there */
 	EVENT_BYTES = 1 << 20 /* ring buffer; when full, events are dropped and counted (EV_LOST) */
 };
 
 /* What a spec says; Redline section 3. The same word in spec.tab, TOML and here. */
 enum spec_flags {
-	SPEC_INTERACTIVE = 1 << 0, /* class iact (else best-effort: the spec shields from inheritance) */
-	SPEC_INHERIT = 1 << 1,     /* I: a forked child that does not exec a program with a spec keeps it */
-	SPEC_REVOCABLE = 1 << 2,   /* R: may be revoked when the CPU is overloaded */
-	SPEC_PARENT = 1 << 3,      /* P: matched only when an interactive task starts it (Redline's rule;
+	SPEC_INTERACTIVE =
+		1 << 0, /* class iact (else best-effort: the spec shields from inheritance) */
+	SPEC_INHERIT =
+		1 << 1, /* I: a forked child that does not exec a program with a spec keeps it */
+	SPEC_REVOCABLE = 1 << 2, /* R: may be revoked when the CPU is overloaded */
+	SPEC_PARENT = 1 << 3, /* P: matched only when an interactive task starts it (Redline's rule;
 				      keeps a shell's or a tool's spec away from build jobs) */
-	SPEC_STICKY = 1 << 4,      /* from `aplomb run`: kept over exec of programs without a spec */
-	SPEC_GUARANTEED = 1 << 5,  /* G: admitted by what is promised, not by what is used; may be split */
-	SPEC_DOMAIN = 1 << 6       /* a domain's, not a program's (domain_server.bpf.h); never in a spec */
+	SPEC_STICKY = 1 << 4, /* from `aplomb run`: kept over exec of programs without a spec */
+	SPEC_GUARANTEED =
+		1 << 5, /* G: admitted by what is promised, not by what is used; may be split */
+	SPEC_DOMAIN =
+		1
+		<< 6 /* a domain's, not a program's (layers/domain_server.bpf.h); never in a spec */
 };
 
 struct spec {
@@ -58,7 +63,7 @@ struct spec {
  * MATCH_APP or MATCH_COMM revocable.
  */
 enum match_kind {
-	MATCH_ARG = 1,     /* a: inode, b: device, c: hash of one argument (or of its last path part) */
+	MATCH_ARG = 1, /* a: inode, b: device, c: hash of one argument (or of its last path part) */
 	MATCH_FILE = 2,    /* a: inode, b: device (major << 20 | minor) of the executable, c: 0 */
 	MATCH_APP = 3,     /* a: hash of a part of the cgroup's name (see name_hash), b, c: 0 */
 	MATCH_COMM = 4,    /* a, b: the 16 bytes of the command name, little endian, c: 0 */
@@ -90,13 +95,13 @@ enum server_state {
 };
 
 enum event_type {
-	EV_ENDED = 0,       /* the kernel ended the scheduler: see exit_info */
-	EV_MATCHED = 1,     /* a: enum match_kind (0: asked for by aplomb run), b: runtime, c: period */
-	EV_INHERITED = 2,   /* a: pid of the parent, b: runtime, c: period */
-	EV_ADMITTED = 3,    /* a: R_load, b: S_load before, c: B_i; all ppm of .cpu */
-	EV_REJECTED = 4,    /* a: max(R_load, S_load) of the best CPU, b: R_hi, c: B_i */
-	EV_EXHAUSTED = 5,   /* a: times in the last second, b: runtime, c: ns until the next period */
-	EV_REVOKED = 6,     /* a: R_load, b: R_max, c: the task's use over the window; ppm */
+	EV_ENDED = 0,   /* the kernel ended the scheduler: see exit_info */
+	EV_MATCHED = 1, /* a: enum match_kind (0: asked for by aplomb run), b: runtime, c: period */
+	EV_INHERITED = 2, /* a: pid of the parent, b: runtime, c: period */
+	EV_ADMITTED = 3,  /* a: R_load, b: S_load before, c: B_i; all ppm of .cpu */
+	EV_REJECTED = 4,  /* a: max(R_load, S_load) of the best CPU, b: R_hi, c: B_i */
+	EV_EXHAUSTED = 5, /* a: times in the last second, b: runtime, c: ns until the next period */
+	EV_REVOKED = 6,   /* a: R_load, b: R_max, c: the task's use over the window; ppm */
 	EV_REACTIVATED = 7, /* a: R_load, b: R_lo, c: B_i; ppm */
 	EV_MISSED = 8,      /* a: ns past the deadline, b: budget left, c: period */
 	EV_EXITED = 9,      /* a: ns served in all, b: periods, c: deadlines missed */
@@ -104,7 +109,8 @@ enum event_type {
 	EV_LIMIT = 11,      /* a: enum limits value reached: MAX_SERVERS; task stays best-effort */
 	EV_LOST = 12,       /* counter only: events dropped because the ring buffer was full */
 	EV_GUARANTEED = 13, /* a: CPUs it is spread over, b: promised on .cpu before, c: B_i; ppm */
-	EV_DOMAIN = 14,     /* a domain was changed: a: cgroup id, b: enum domain_change, c: its new value */
+	EV_DOMAIN =
+		14, /* a domain was changed: a: cgroup id, b: enum domain_change, c: its new value */
 	NR_EVENTS = 15
 };
 
@@ -218,7 +224,7 @@ struct event {
 	char comm[COMM_LEN];
 };
 
-/* Argument and answer of the syscall program `reserve` (aplomb run, aplomb set): see reserve.bpf.h */
+/* Argument and answer of the syscall program `reserve` (aplomb run, aplomb set): see task/reserve.bpf.h */
 struct reserve_args {
 	s32 pid;          /* thread group id */
 	s32 result;       /* 0, or -errno: -ESRCH no such task, -ENOSPC table full, -EINVAL */

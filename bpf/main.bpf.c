@@ -2,10 +2,10 @@
 /*
  * main.bpf.c - aplomb's scheduler: the callbacks of sched_ext, in the order of a task's life.
  *
- * Two layers on each CPU. Reserved tasks run by earliest deadline (reserved.bpf.h) within their budgets
- * (budget.bpf.h), and on what others left of theirs (reclaim.bpf.h); the rest is shared by virtual time
- * among all tasks (fair.bpf.h). Who is reserved is decided at exec (match.bpf.h) by admission, by load
- * (governor.bpf.h) or by what is promised (guarantee.bpf.h), and revised every second.
+ * Two layers on each CPU. Reserved tasks run by earliest deadline (reserved/queue.bpf.h) within their budgets
+ * (reserved/budget.bpf.h), and on what others left of theirs (reserved/reclaim.bpf.h); the rest is shared by virtual time
+ * among all tasks (tree/fair.bpf.h). Who is reserved is decided at exec (task/match.bpf.h) by admission, by load
+ * (reserved/governor.bpf.h) or by what is promised (reserved/guarantee.bpf.h), and revised every second.
  *
  *   wake-up --> select_cpu --> enqueue --> [EDF queue of a CPU] --+
  *                                   \                              +--> dispatch --> running --> stopping
@@ -14,13 +14,13 @@
  *
  * The plain case, no interactive task anywhere, costs one test of reserved_on a callback.
  */
-#include "match.bpf.h"
-#include "budget.bpf.h"
-#include "hotplug.bpf.h"
-#include "reserve.bpf.h"
-#include "domain_set.bpf.h"
-#include "rescue_tick.bpf.h"
-#include "passing.bpf.h"
+#include "task/match.bpf.h"
+#include "reserved/budget.bpf.h"
+#include "layers/hotplug.bpf.h"
+#include "task/reserve.bpf.h"
+#include "tree/domain_set.bpf.h"
+#include "tree/rescue_tick.bpf.h"
+#include "park/passing.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -100,7 +100,8 @@ s32 OPS(aplomb_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 		struct server *s = server_of(t);
 
 		/* while it waits for its next period it may run wherever there is time to spare */
-		if (s && s->info.state == SERVER_ADMITTED && bpf_cpumask_test_cpu(s->info.cpu, p->cpus_ptr) &&
+		if (s && s->info.state == SERVER_ADMITTED &&
+		    bpf_cpumask_test_cpu(s->info.cpu, p->cpus_ptr) &&
 		    (!time_before(bpf_ktime_get_ns(), s->info.edf.start) || throttled(p, s)))
 			return s->info.cpu;
 	}
@@ -488,7 +489,7 @@ struct sched_ext_ops aplomb_ops = {
 	.exit = (void *)aplomb_exit,
 	/*
 	 * ENQ_LAST for cbs-hard: a CPU may idle though a task of it would like to run. ENQ_MIGRATION_DISABLED for cpu.max: who
-	 * is parked (limit.bpf.h) may not migrate, and the kernel would put it back on its CPU without asking us.
+	 * is parked (tree/limit.bpf.h) may not migrate, and the kernel would put it back on its CPU without asking us.
 	 */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000, /* the longest there is: 2,000 hogs take turns for 8 s */

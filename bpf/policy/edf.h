@@ -120,7 +120,8 @@ static inline void edf_succeed(struct edf_server *s, const struct edf_server *ol
 		s->deadline = s->start + s->period;
 	} else if (time_before(old->deadline, s->deadline)) {
 		s->deadline = old->deadline; /* or each exec would put its next budget off */
-	} else if (old->policy == POLICY_CBS_SOFT && time_before(now + old->period, old->deadline)) {
+	} else if (old->policy == POLICY_CBS_SOFT &&
+		   time_before(now + old->period, old->deadline)) {
 		s->deadline += old->deadline - (now + old->period); /* it ran ahead by that much */
 	}
 }
@@ -158,7 +159,8 @@ static inline void edf_wake(struct edf_server *s, u64 now)
 {
 	s->slept = 1;
 	if (s->budget > 0 && time_before(now, s->deadline) && s->deadline - now < s->period &&
-	    (u64)s->budget / 4 * (s->period / 4) > ((s->deadline - now) / 4 + 1) * (s->runtime / 4 + 1))
+	    (u64)s->budget / 4 * (s->period / 4) >
+		    ((s->deadline - now) / 4 + 1) * (s->runtime / 4 + 1))
 		edf_renew(s, now, (s64)s->runtime);
 }
 

@@ -120,7 +120,8 @@ static inline u64 fcbs_slack(const struct fcbs_bank *b, u64 now)
  * A job completes: @budget ns are left of the budget that was for until @deadline, and are lent from now
  * on. The server's own budget is 0 then.
  */
-static inline void fcbs_give(struct fcbs_bank *b, struct fcbs_loan *l, u64 now, u64 budget, u64 deadline)
+static inline void fcbs_give(struct fcbs_bank *b, struct fcbs_loan *l, u64 now, u64 budget,
+			     u64 deadline)
 {
 	fcbs_settle(b, now);
 	if (!b->slack || time_before(b->deadline, deadline))

@@ -14,7 +14,7 @@
  *        has run, and goes on    keeps its number, for however long it ran
  *
  * 3. What it promises. Nobody overtakes who came before. Nobody is promised a time either: whoever does not wait keeps
- *    the others from the CPU for good, up to the bound that rescue.bpf.h sets.
+ *    the others from the CPU for good, up to the bound that tree/rescue.bpf.h sets.
  */
 #ifndef APLOMB_POLICY_FIFO_H
 #define APLOMB_POLICY_FIFO_H

@@ -166,7 +166,8 @@ static inline u64 usage_ppm(struct usage *u, u64 second)
  */
 static inline u64 usage_part_ppm(u64 use_ppm, u64 bw_ppm, u64 age_ns)
 {
-	u64 window_ms = LOAD_SAMPLES * LOAD_SAMPLE_NS / NSEC_PER_MSEC, age_ms = age_ns / NSEC_PER_MSEC;
+	u64 window_ms = LOAD_SAMPLES * LOAD_SAMPLE_NS / NSEC_PER_MSEC,
+	    age_ms = age_ns / NSEC_PER_MSEC;
 
 	if (age_ms < window_ms)
 		use_ppm = use_ppm * window_ms / (age_ms ? age_ms : 1);

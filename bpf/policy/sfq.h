@@ -29,7 +29,7 @@
  *
  *    and one that wakes up runs at once if it is behind the others, and else as if it had a CPU of its own with its share
  *    of the speed, later by one q of each other member at most (the delay bound: in Goyal's words, a quantum of l that
- *    is expected at t is done at t + l + the sum of the others' q). For one that goes on (quota.h, tree.bpf.h 4) the others' q
+ *    is expected at t is done at t + l + the sum of the others' q). For one that goes on (quota.h, tree/tree.bpf.h 4) the others' q
  *    become q + c, once each time: it goes before them for as long.
  *
  * Members are in a tree ordered by start tag (heap.h), so that a choice among n is O(log n).
@@ -71,7 +71,8 @@ static inline void sfq_wake(struct sfq_member *m, const struct sfq_node *n)
 /*
  * @m, of @weight, waits again without having slept. It keeps its place, but is behind by @credit_ns of its own running at most.
  */
-static inline void sfq_go_on(struct sfq_member *m, const struct sfq_node *n, u64 credit_ns, u32 weight)
+static inline void sfq_go_on(struct sfq_member *m, const struct sfq_node *n, u64 credit_ns,
+			     u32 weight)
 {
 	u64 behind = n->now - m->start, credit = credit_ns * SFQ_SCALE / (weight ? weight : 1);
 

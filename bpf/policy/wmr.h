@@ -43,7 +43,7 @@
  *
  *    What is free, L - sum dbf*(L), falls at steps only, and after the last one rises while the bandwidths
  *    add up to no more than the CPU: checking each step once is enough. For tasks with D = P it is
- *    the exact test, sum Q/P <= 1. Where a task goes: guarantee.bpf.h 3.
+ *    the exact test, sum Q/P <= 1. Where a task goes: reserved/guarantee.bpf.h 3.
  *
  *    Why 8 steps: with the line alone a second window of 20.5 ms beside a movie of 25:41 has 10.7 ms free,
  *    with 2 steps 12.8, with 8 steps 15.1, exactly 16; a third movie needs two of 12.5. Of 400 random sets of
@@ -164,7 +164,8 @@ static inline void wmr_wake(struct wmr_split *w, struct edf_server *s, u64 now)
 		if (time_before(s->start, slept_at))
 			left = w->kept - (s64)(now - slept_at);
 		else
-			left = s->budget - (s64)(now - s->start); /* what was kept was another window's */
+			left = s->budget -
+			       (s64)(now - s->start); /* what was kept was another window's */
 		if (left < s->budget)
 			s->budget = left > 0 ? left : 0; /* asleep is no debt */
 	}
@@ -309,7 +310,8 @@ static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u
 			every = r->member[(i - 1) % WMR_MEMBERS].period;
 		}
 		length += k % WMR_STEPS * every;
-		if (length < window) /* before its own first deadline the newcomer demands nothing */
+		if (length <
+		    window) /* before its own first deadline the newcomer demands nothing */
 			continue;
 		at = wmr_room_at(r, &newcomer, length, capacity_ppm);
 		if (at < room)
@@ -388,8 +390,9 @@ static inline void wmr_join(struct wmr_roster *r, u64 slot, u64 runtime, u64 win
 {
 	if (r->members >= WMR_MEMBERS)
 		return; /* wmr_room() had nothing for it */
-	r->member[r->members] =
-		(struct wmr_member){ .runtime = runtime, .window = window, .period = period, .slot = slot };
+	r->member[r->members] = (struct wmr_member){
+		.runtime = runtime, .window = window, .period = period, .slot = slot
+	};
 	r->members++;
 }
 

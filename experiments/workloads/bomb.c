@@ -44,7 +44,7 @@ int main(int count, char **words)
 	reaped = now_ns();
 	printf("{\"tasks\": %lld, \"forked_after_s\": %.3f, \"killing_began_after_s\": %.3f, "
 	       "\"gone_after_s\": %.3f}\n",
-	       (long long)n, (double)(forked - start) / NS_PER_S, (double)(ending - start) / NS_PER_S,
-	       (double)(reaped - start) / NS_PER_S);
+	       (long long)n, (double)(forked - start) / NS_PER_S,
+	       (double)(ending - start) / NS_PER_S, (double)(reaped - start) / NS_PER_S);
 	return 0;
 }

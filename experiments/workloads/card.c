@@ -85,11 +85,13 @@ int main(int count, char **words)
 	for (int64_t i = 0; i < threads; i++)
 		if (pthread_create(&thread, &small, reader, NULL))
 			fail("pthread_create");
-	if (sched_setscheduler(0, SCHED_FIFO, &first)) /* of this thread only: the readers are ordinary */
+	if (sched_setscheduler(0, SCHED_FIFO,
+			       &first)) /* of this thread only: the readers are ordinary */
 		fail("sched_setscheduler");
 	int64_t next = now_ns(), limit = next + PATIENCE_S * NS_PER_S;
 
-	for (; level < capacity * UNIT && next < limit; next += NS_PER_S / RATE) /* fill the buffer first */
+	for (; level < capacity * UNIT && next < limit;
+	     next += NS_PER_S / RATE) /* fill the buffer first */
 		sleep_until_ns(next);
 	for (int64_t i = 0; i < samples; i++) {
 		next += NS_PER_S / RATE;

@@ -80,8 +80,8 @@ static inline int64_t number(const char *name, const char *text, int64_t least, 
 	long long value = strtoll(text, &end, 10);
 
 	if (*end || end == text || value < least || value > most) {
-		fprintf(stderr, "%s is '%s': write a whole number between %lld and %lld\n", name, text,
-			(long long)least, (long long)most);
+		fprintf(stderr, "%s is '%s': write a whole number between %lld and %lld\n", name,
+			text, (long long)least, (long long)most);
 		exit(2);
 	}
 	return value;

@@ -59,8 +59,8 @@ int main(int count, char **words)
 	int64_t rounds = number("SWITCHES", words[2], n, 1000000000) / n;
 	int(*pipes)[2] = calloc(n, sizeof(*pipes));
 
-	words_in_set =
-		(count > 3 ? number("WORKING_SET_KB", words[3], 0, 65536) : 0) * 1024 / sizeof(uint64_t);
+	words_in_set = (count > 3 ? number("WORKING_SET_KB", words[3], 0, 65536) : 0) * 1024 /
+		       sizeof(uint64_t);
 	set = calloc(words_in_set + 1, sizeof(uint64_t));
 	if (!pipes || !set)
 		fail("calloc");
@@ -101,7 +101,8 @@ int main(int count, char **words)
 
 	while (wait(NULL) > 0)
 		;
-	printf("{\"processes\": %d, \"switches\": %lld, \"ns_per_hop\": %.1f, \"overhead_ns\": %.1f, "
+	printf("{\"processes\": %d, \"switches\": %lld, \"ns_per_hop\": %.1f, \"overhead_ns\": "
+	       "%.1f, "
 	       "\"ns_per_switch\": %.1f}\n",
 	       n, (long long)(rounds * n), each, alone, each - alone);
 	return 0;

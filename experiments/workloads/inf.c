@@ -46,7 +46,8 @@ int main(int count, char **words)
 			fail(words[2]);
 		counters = mmap(NULL, n * LINE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	} else {
-		counters = mmap(NULL, n * LINE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		counters = mmap(NULL, n * LINE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+				-1, 0);
 	}
 	if (counters == MAP_FAILED)
 		fail("mmap");

@@ -138,7 +138,8 @@ static int udp_socket(struct sockaddr_in *address)
 	socklen_t length = sizeof(*address);
 	int s = socket(AF_INET, SOCK_DGRAM, 0);
 
-	*address = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	*address = (struct sockaddr_in){ .sin_family = AF_INET,
+					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	if (s < 0 || bind(s, (struct sockaddr *)address, length) ||
 	    getsockname(s, (struct sockaddr *)address, &length))
 		fail("socket");
@@ -183,7 +184,8 @@ static void files(int64_t n, const char *folder, double *create, double *delete)
 	for (int turn = 0; turn < 2; turn++) {
 		for (int64_t i = 0; i < n; i++) {
 			snprintf(path, sizeof(path), "%s/f%lld", folder, (long long)i);
-			int file = turn ? unlink(path) : open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+			int file =
+				turn ? unlink(path) : open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
 
 			if (file < 0)
 				fail(path);
@@ -222,7 +224,8 @@ int main(int count, char **words)
 		files(n, words[3], &create, &delete);
 		printf("{\"create_ns\": %.1f, \"delete_ns\": %.1f}\n", create, delete);
 	} else {
-		fprintf(stderr, "usage: micro syscall|fork|udp N | exec N PROGRAM | context N P KB | files N "
+		fprintf(stderr, "usage: micro syscall|fork|udp N | exec N PROGRAM | context N P KB "
+				"| files N "
 				"FOLDER\n");
 		return 2;
 	}

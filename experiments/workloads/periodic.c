@@ -35,8 +35,10 @@ static void print_distribution(const char *name, int64_t *values, int64_t n)
 		sum += values[i];
 	}
 	qsort(values, n, sizeof(*values), compare);
-	printf(", \"%s_us\": {\"mean\": %.1f, \"p50\": %.1f, \"p99\": %.1f, \"max\": %.1f, \"below_us\": {",
-	       name, sum / 1e3 / n, values[n / 2] / 1e3, values[n * 99 / 100] / 1e3, values[n - 1] / 1e3);
+	printf(", \"%s_us\": {\"mean\": %.1f, \"p50\": %.1f, \"p99\": %.1f, \"max\": %.1f, "
+	       "\"below_us\": {",
+	       name, sum / 1e3 / n, values[n / 2] / 1e3, values[n * 99 / 100] / 1e3,
+	       values[n - 1] / 1e3);
 	for (int k = 0; k <= last; k++)
 		printf("%s\"%lld\": %lld", k ? ", " : "", 1LL << k, (long long)buckets[k]);
 	printf("}}");
@@ -99,7 +101,8 @@ int main(int count, char **words)
 		skipped += passed;
 		release += (passed + 1) * period;
 	}
-	printf("{\"mode\": \"periodic\", \"runtime_us\": %lld, \"period_us\": %lld, \"periods\": %lld, "
+	printf("{\"mode\": \"periodic\", \"runtime_us\": %lld, \"period_us\": %lld, \"periods\": "
+	       "%lld, "
 	       "\"jobs\": %lld, "
 	       "\"late\": %lld, \"skipped\": %lld, \"misses\": %lld",
 	       (long long)(runtime / NS_PER_US), (long long)(period / NS_PER_US), (long long)n,

@@ -49,7 +49,7 @@ int main(int count, char **words)
 	int64_t took = now_ns() - start, switches = 2 * (rounds - 1);
 
 	waitpid(child, NULL, 0);
-	printf("{\"switches\": %lld, \"seconds\": %.6f, \"ns_per_switch\": %.1f}\n", (long long)switches,
-	       took / 1e9, (double)took / switches);
+	printf("{\"switches\": %lld, \"seconds\": %.6f, \"ns_per_switch\": %.1f}\n",
+	       (long long)switches, took / 1e9, (double)took / switches);
 	return 0;
 }

@@ -85,7 +85,8 @@ int main(int count, char **words)
 		if (second < seconds)
 			shown_in[second]++;
 	}
-	printf("{\"due\": %lld, \"shown\": %lld, \"lost\": %lld, \"late\": %lld, \"longest_gap_ms\": %.1f, "
+	printf("{\"due\": %lld, \"shown\": %lld, \"lost\": %lld, \"late\": %lld, "
+	       "\"longest_gap_ms\": %.1f, "
 	       "\"cpu_s\": %.3f, \"frames_per_second\": [",
 	       (long long)due_frames, (long long)shown, (long long)lost, (long long)late, gap / 1e6,
 	       clock_ns(CLOCK_THREAD_CPUTIME_ID) / 1e9);

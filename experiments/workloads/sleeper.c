@@ -49,7 +49,8 @@ int main(int count, char **words)
 	if (!n)
 		return 1;
 	qsort(delays, n, sizeof(*delays), by_size);
-	printf("{\"sleeps\": %lld, \"delay_us\": {\"mean\": %.1f, \"p99\": %.1f, \"max\": %.1f}, \"cpu_s\": "
+	printf("{\"sleeps\": %lld, \"delay_us\": {\"mean\": %.1f, \"p99\": %.1f, \"max\": %.1f}, "
+	       "\"cpu_s\": "
 	       "%.3f}\n",
 	       (long long)n, sum / 1e3 / n, delays[(n - 1) * 99 / 100] / 1e3, delays[n - 1] / 1e3,
 	       (clock_ns(CLOCK_PROCESS_CPUTIME_ID) - before) / 1e9);

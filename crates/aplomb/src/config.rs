@@ -1,6 +1,6 @@
 //! `/etc/aplomb/aplomb.toml`: every setting has a default, unknown ones are errors with their line.
 //!
-//! The thresholds are Redline's (section 6.1); what they trade is told in bpf/state.bpf.h and in the
+//! The thresholds are Redline's (section 6.1); what they trade is told in bpf/state/state.bpf.h and in the
 //! shipped dist/aplomb.toml.
 
 use std::ops::Range;

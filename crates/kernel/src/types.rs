@@ -37,7 +37,7 @@ pub mod flags {
     pub const DOMAIN: u32 = f::SPEC_DOMAIN.0;
 }
 
-/// Settings of the kernel side, fixed when it is loaded. Meaning and trade-offs: bpf/state.bpf.h.
+/// Settings of the kernel side, fixed when it is loaded. Meaning and trade-offs: bpf/state/state.bpf.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// R_lo, ppm: a revoked task may come back to a CPU below this load.
@@ -184,7 +184,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// `sample_no`: the governor's second that runs now (`sample_no` of state.bpf.h). It is not over, so
+    /// `sample_no`: the governor's second that runs now (`sample_no` of state/state.bpf.h). It is not over, so
     /// the use is that of the full seconds which the ring still has. None: free, or a domain's, which is no task.
     pub(crate) fn from_raw(s: &raw::server_info, sample_no: u64) -> Option<Self> {
         if s.spec.flags & flags::DOMAIN != 0 {

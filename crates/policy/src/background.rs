@@ -1,6 +1,6 @@
 //! `background.h`: what best-effort work keeps, whatever is reserved.
 //!
-//! The tests run it on a virtual CPU that asks it where `bpf/reserved.bpf.h` does.
+//! The tests run it on a virtual CPU that asks it where `bpf/reserved/queue.bpf.h` does.
 
 /// Window over which the share is kept, ns (`BACKGROUND_WINDOW_NS`).
 pub const WINDOW: u64 = 100_000_000;

@@ -1,7 +1,7 @@
 //! `fcbs.h`: flexible CBS, what a job leaves of its budget goes to a job that needs more than its own
 //! (Kato, Ishikawa and Rajkumar, section 4.2).
 //!
-//! Who calls what, when (`bpf/reclaim.bpf.h`; in the tests the virtual CPU of `edf/cpu.rs`):
+//! Who calls what, when (`bpf/reserved/reclaim.bpf.h`; in the tests the virtual CPU of `edf/cpu.rs`):
 //!
 //! | event | calls |
 //! |---|---|

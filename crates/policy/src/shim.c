@@ -18,9 +18,10 @@
 
 /* edf.h */
 const size_t policy_layout_edf_server[] = {
-	sizeof(struct edf_server), AT(edf_server, runtime), AT(edf_server, period), AT(edf_server, start),
-	AT(edf_server, deadline),  AT(edf_server, budget),  AT(edf_server, slept),  AT(edf_server, late),
-	AT(edf_server, policy),    AT(edf_server, pad),
+	sizeof(struct edf_server), AT(edf_server, runtime),  AT(edf_server, period),
+	AT(edf_server, start),     AT(edf_server, deadline), AT(edf_server, budget),
+	AT(edf_server, slept),     AT(edf_server, late),     AT(edf_server, policy),
+	AT(edf_server, pad),
 };
 
 u64 policy_edf_bandwidth(u64 runtime, u64 period)
@@ -120,7 +121,8 @@ u64 policy_usage_part_ppm(u64 use_ppm, u64 bw_ppm, u64 age_ns)
 }
 
 /* fair.h */
-const size_t policy_layout_fair_pair[] = { sizeof(struct fair_pair), AT(fair_pair, tag), AT(fair_pair, now) };
+const size_t policy_layout_fair_pair[] = { sizeof(struct fair_pair), AT(fair_pair, tag),
+					   AT(fair_pair, now) };
 
 const u64 policy_fair_weight = FAIR_WEIGHT;
 const u64 policy_fair_slice_ns = FAIR_SLICE_NS;
@@ -183,8 +185,9 @@ u64 policy_background_laxity(const struct background *b, u64 now)
 
 /* fcbs.h */
 const size_t policy_layout_fcbs_bank[] = {
-	sizeof(struct fcbs_bank), AT(fcbs_bank, slack),  AT(fcbs_bank, deadline), AT(fcbs_bank, stamp),
-	AT(fcbs_bank, used),      AT(fcbs_bank, frozen), AT(fcbs_bank, drawn),
+	sizeof(struct fcbs_bank), AT(fcbs_bank, slack), AT(fcbs_bank, deadline),
+	AT(fcbs_bank, stamp),     AT(fcbs_bank, used),  AT(fcbs_bank, frozen),
+	AT(fcbs_bank, drawn),
 };
 
 const size_t policy_layout_fcbs_loan[] = { sizeof(struct fcbs_loan), AT(fcbs_loan, lent),
@@ -224,8 +227,9 @@ u64 policy_fcbs_take_back(struct fcbs_bank *b, struct fcbs_loan *l, u64 now)
 
 /* wmr.h */
 const size_t policy_layout_wmr_split[] = {
-	sizeof(struct wmr_split), AT(wmr_split, runtime), AT(wmr_split, cpu),   AT(wmr_split, release),
-	AT(wmr_split, slept_at),  AT(wmr_split, kept),    AT(wmr_split, parts), AT(wmr_split, window),
+	sizeof(struct wmr_split), AT(wmr_split, runtime),  AT(wmr_split, cpu),
+	AT(wmr_split, release),   AT(wmr_split, slept_at), AT(wmr_split, kept),
+	AT(wmr_split, parts),     AT(wmr_split, window),
 };
 
 const size_t policy_layout_wmr_member[] = {

@@ -112,7 +112,8 @@ bool policy_share_fits(u64 reserved_sum, u64 add, u64 limit)
 }
 
 /* sfq.h */
-const size_t policy_layout_sfq_node[] = { sizeof(struct sfq_node), AT(sfq_node, now), AT(sfq_node, last) };
+const size_t policy_layout_sfq_node[] = { sizeof(struct sfq_node), AT(sfq_node, now),
+					  AT(sfq_node, last) };
 const u64 policy_sfq_scale = SFQ_SCALE;
 
 void policy_sfq_wake(struct sfq_member *m, const struct sfq_node *n)
@@ -166,8 +167,9 @@ bool policy_wrr_charge(struct wrr_member *m, struct wrr_node *n, u64 ns, u64 qua
 
 /* mtr.h */
 const size_t policy_layout_mtr_member[] = {
-	sizeof(struct mtr_member), AT(mtr_member, stamp), AT(mtr_member, left), AT(mtr_member, token),
-	AT(mtr_member, first),     AT(mtr_member, early), AT(mtr_member, due),
+	sizeof(struct mtr_member), AT(mtr_member, stamp), AT(mtr_member, left),
+	AT(mtr_member, token),     AT(mtr_member, first), AT(mtr_member, early),
+	AT(mtr_member, due),
 };
 const u64 policy_mtr_cycle_ns = MTR_CYCLE_NS;
 const u64 policy_mtr_tokens = MTR_TOKENS;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * host.h - what bpf/kernel.bpf.h takes from the kernel and libbpf, for the simulator.
+ * host.h - what bpf/kernel/kernel.bpf.h takes from the kernel and libbpf, for the simulator.
  *
  * bpf/main.bpf.c compiles unchanged on the host: this header gives the BPF helpers, maps and timers, the
  * Rust side (src/kfuncs.rs) the scheduler's kernel functions. All runs in one thread at a time, so
@@ -21,7 +21,8 @@ typedef unsigned long size_t;
 #define __arg_trusted
 #define VERIFIED_ONCE
 #define TAKES_STACK(bytes)
-#define cgroup_is_idle(cgrp) ((void)(cgrp), false) /* its cgroups begin with the scheduler attached */
+#define cgroup_is_idle(cgrp)                                                                       \
+	((void)(cgrp), false) /* its cgroups begin with the scheduler attached */
 #define barrier_var(var) ((void)(var))
 #define __noinline
 #define __always_inline inline
@@ -61,11 +62,11 @@ struct host_shape {
 	u32 type, key_size, value_size, max_entries;
 };
 #define HOST_LENGTH(map, member) ((u32)(sizeof(*(map)->member) / sizeof(int)))
-#define HOST_SHAPE(m)                                                                                        \
-	((struct host_shape){ (m), HOST_LENGTH(m, type), sizeof(*(m)->key), sizeof(*(m)->value),             \
+#define HOST_SHAPE(m)                                                                              \
+	((struct host_shape){ (m), HOST_LENGTH(m, type), sizeof(*(m)->key), sizeof(*(m)->value),   \
 			      HOST_LENGTH(m, max_entries) })
-#define HOST_STACK(m)                                                                                        \
-	((struct host_shape){ (m), HOST_LENGTH(m, type), 0, sizeof(*(m)->value),                             \
+#define HOST_STACK(m)                                                                              \
+	((struct host_shape){ (m), HOST_LENGTH(m, type), 0, sizeof(*(m)->value),                   \
 			      HOST_LENGTH(m, max_entries) })
 
 struct host_map {
@@ -92,17 +93,18 @@ static inline void *host_row(struct host_map **home, struct host_shape shape, co
 }
 
 /* Each place that looks into an array remembers where it is (until host_reset). */
-#define bpf_map_lookup_elem(map, key)                                                                        \
-	((typeof((map)->value))({                                                                            \
-		static struct host_map *home_;                                                               \
-		HOST_LENGTH(map, type) == BPF_MAP_TYPE_HASH ? host_find(HOST_SHAPE(map), (key))              \
-							    : host_row(&home_, HOST_SHAPE(map), (key));      \
+#define bpf_map_lookup_elem(map, key)                                                              \
+	((typeof((map)->value))({                                                                  \
+		static struct host_map *home_;                                                     \
+		HOST_LENGTH(map, type) == BPF_MAP_TYPE_HASH                                        \
+			? host_find(HOST_SHAPE(map), (key))                                        \
+			: host_row(&home_, HOST_SHAPE(map), (key));                                \
 	}))
 #define bpf_map_update_elem(map, key, val, flags) host_update(HOST_SHAPE(map), (key), (val))
 #define bpf_map_delete_elem(map, key) host_delete(HOST_SHAPE(map), (key))
 #define bpf_map_push_elem(map, val, flags) host_push(HOST_STACK(map), (val))
 #define bpf_map_pop_elem(map, val) host_pop(HOST_STACK(map), (val))
-#define bpf_task_storage_get(map, p, init, flags)                                                            \
+#define bpf_task_storage_get(map, p, init, flags)                                                  \
 	((typeof((map)->value))host_task_storage((p), sizeof(*(map)->value), (flags)))
 
 /* --- timers --------------------------------------------------------------------------------------------- */

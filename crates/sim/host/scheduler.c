@@ -23,7 +23,8 @@ int aplomb_cgroup_init(struct cgroup *cgrp, struct scx_cgroup_init_args *args) O
 void aplomb_cgroup_exit(struct cgroup *cgrp) OPTIONAL;
 int aplomb_cgroup_prep_move(struct task_struct *p, struct cgroup *from, struct cgroup *to) OPTIONAL;
 void aplomb_cgroup_move(struct task_struct *p, struct cgroup *from, struct cgroup *to) OPTIONAL;
-void aplomb_cgroup_cancel_move(struct task_struct *p, struct cgroup *from, struct cgroup *to) OPTIONAL;
+void aplomb_cgroup_cancel_move(struct task_struct *p, struct cgroup *from,
+			       struct cgroup *to) OPTIONAL;
 void aplomb_cgroup_set_weight(struct cgroup *cgrp, unsigned int weight) OPTIONAL;
 void aplomb_cgroup_set_bandwidth(struct cgroup *cgrp, unsigned long long period_us,
 				 unsigned long long quota_us, unsigned long long burst_us) OPTIONAL;
@@ -109,8 +110,8 @@ long host_delete(struct host_shape shape, const void *key)
 	row = (at - m->values) / shape.value_size;
 	last = m->values + (size_t)--m->used * shape.value_size;
 	__builtin_memmove(at, last, shape.value_size);
-	__builtin_memmove(m->keys + row * shape.key_size, m->keys + (size_t)m->used * shape.key_size,
-			  shape.key_size);
+	__builtin_memmove(m->keys + row * shape.key_size,
+			  m->keys + (size_t)m->used * shape.key_size, shape.key_size);
 	return 0;
 }
 
@@ -299,8 +300,8 @@ const struct server_info *host_server(struct task_struct *p)
 /* Which of the callbacks of above there are, in the order of struct Has in src/host.rs. */
 u32 host_has(void)
 {
-	return !!aplomb_runnable | !!aplomb_quiescent << 1 | !!aplomb_yield << 2 | !!aplomb_set_weight << 3 |
-	       !!aplomb_cpu_online << 4 | !!aplomb_cpu_offline << 5 |
+	return !!aplomb_runnable | !!aplomb_quiescent << 1 | !!aplomb_yield << 2 |
+	       !!aplomb_set_weight << 3 | !!aplomb_cpu_online << 4 | !!aplomb_cpu_offline << 5 |
 	       !!(aplomb_ops.flags & SCX_OPS_ENQ_LAST) << 6 | !!aplomb_tick << 7;
 }
 

@@ -1,5 +1,5 @@
 //! Cgroups with the CPU controller: the tree, and what the scheduler sees of it (`struct cgroup` of
-//! bpf/kernel.bpf.h). What is done to them, and which callbacks that makes, is in `cgroups/changes.rs`.
+//! bpf/kernel/kernel.bpf.h). What is done to them, and which callbacks that makes, is in `cgroups/changes.rs`.
 //!
 //! A cgroup here is a task group (`struct task_group`) of the kernel: one with the CPU controller. That cgroup
 //! v2 wants threads at the leaves of the tree only is not enforced, since threaded cgroups and cgroup v1 have them

@@ -16,7 +16,7 @@ use crate::kfuncs::Event;
 use crate::state::{Cpu, Power, State};
 use crate::task::{Place, Task, TaskId};
 
-/// Queues of bpf/state.bpf.h and tree.bpf.h: DSQ_FAIR, and the first of DSQ_EDF, DSQ_PINNED and DSQ_DOMAIN.
+/// Queues of bpf/state/state.bpf.h and tree/tree.bpf.h: DSQ_FAIR, and the first of DSQ_EDF, DSQ_PINNED and DSQ_DOMAIN.
 const FAIR: u64 = 1;
 const EDF: u64 = 0x1_0000;
 const PINNED: u64 = 0x2_0000;

@@ -1,4 +1,4 @@
-//! A task as the scheduler sees it (`struct task_struct` of bpf/kernel.bpf.h), and as the simulator does.
+//! A task as the scheduler sees it (`struct task_struct` of bpf/kernel/kernel.bpf.h), and as the simulator does.
 //!
 //! The scheduler writes into it in the middle of our own work on it, so all that changes is in cells.
 

@@ -62,7 +62,8 @@ static int fork_chain(int64_t link, int64_t total)
 
 int main(int count, char **words)
 {
-	int64_t link = number(count, words, 2, 1000) * US, total = number(count, words, 3, 1000) * MS;
+	int64_t link = number(count, words, 2, 1000) * US,
+		total = number(count, words, 3, 1000) * MS;
 
 	if (count > 1 && !strcmp(words[1], "exec"))
 		return exec_chain(words, link, total, number(count, words, 4, 0));

@@ -114,8 +114,9 @@ static int attribute(const char *at)
 	return !setxattr(at, "trusted.aplomb.policy", text, strlen(text), 0);
 }
 
-static const char *const actions[] = { "make", "remove", "controller", "weight",    "max",   "unlimited",
-				       "idle", "some",   "all",        "attribute", "empty", "tie" };
+static const char *const actions[] = { "make", "remove",    "controller", "weight",
+				       "max",  "unlimited", "idle",       "some",
+				       "all",  "attribute", "empty",      "tie" };
 enum {
 	NR_ACTIONS = sizeof(actions) / sizeof(*actions)
 };
@@ -133,7 +134,8 @@ static int act(int action)
 	case 2:
 		return say_to(at, "cgroup.subtree_control", rand() % 4 ? "+cpu" : "-cpu");
 	case 3:
-		snprintf(text, sizeof(text), "%d", rand() % 4 ? 1 + rand() % 300 : 1 + rand() % 10000);
+		snprintf(text, sizeof(text), "%d",
+			 rand() % 4 ? 1 + rand() % 300 : 1 + rand() % 10000);
 		return say_to(at, "cpu.weight", text);
 	case 4: /* at least 1 %, or nobody would be seen to go on */
 		snprintf(text, sizeof(text), "%d000 %d000", 2 + rand() % 50, 10 + rand() % 190);
@@ -168,7 +170,8 @@ static int clear(const char *path, const struct stat *stat, int type, struct FTW
 
 int main(int count, char **words)
 {
-	int64_t end = now() + number(count, words, 2, 1000) * MS, pause = number(count, words, 4, 1000);
+	int64_t end = now() + number(count, words, 2, 1000) * MS,
+		pause = number(count, words, 4, 1000);
 	long done[NR_ACTIONS] = {}, changes = 0;
 
 	if (count < 4)

@@ -121,7 +121,7 @@ ppm=$(had top 10)
 check quota-of-system-calls "$ppm, 100000 due" within 97000 "$ppm" 103000
 end_all
 say "a lock under a quota"
-# Who is stopped for cpu.max in the middle of a write would keep the file's lock for periods (bpf/limit.bpf.h 3): 250 ms.
+# Who is stopped for cpu.max in the middle of a write would keep the file's lock for periods (bpf/tree/limit.bpf.h 3): 250 ms.
 echo "2000 100000" > $cg/top/cpu.max
 mount -t tmpfs locks /mnt
 for i in 1 2 3; do in_domain top/inner /job/guest-programs/lock hold /mnt/file 256; done

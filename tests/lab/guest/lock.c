@@ -9,8 +9,8 @@
 
 int main(int count, char **words)
 {
-	int64_t amount = number(count, words, 3, 1000), end = now() + amount * MS, worst = 0, sum = 0,
-		asked = 0;
+	int64_t amount = number(count, words, 3, 1000), end = now() + amount * MS, worst = 0,
+		sum = 0, asked = 0;
 	int fd = count < 4 ? -1 : open(words[2], O_RDWR | O_CREAT, 0600);
 	char *buffer;
 

@@ -24,7 +24,7 @@ int main(int count, char **words)
 		for (; i < n && next + t < now(); i++, missed++)
 			next += t;
 	}
-	printf("missed=%lld wake_us=%lld response_us=%lld\n", (long long)missed, (long long)(wake / US),
-	       (long long)(response / US));
+	printf("missed=%lld wake_us=%lld response_us=%lld\n", (long long)missed,
+	       (long long)(wake / US), (long long)(response / US));
 	return 0;
 }

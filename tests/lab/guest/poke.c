@@ -12,8 +12,8 @@
 
 int main(int count, char **words)
 {
-	int64_t n = number(count, words, 2, 1), bytes = number(count, words, 3, 1000), connected = 0,
-		answered = 0;
+	int64_t n = number(count, words, 2, 1), bytes = number(count, words, 3, 1000),
+		connected = 0, answered = 0;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	static char junk[4096], answer[4096];
 	int sockets[MOST];
@@ -30,7 +30,8 @@ int main(int count, char **words)
 			continue;
 		sockets[connected++] = fd;
 		for (int64_t left = bytes; left > 0; left -= sizeof(junk))
-			if (write(fd, junk, left < (int64_t)sizeof(junk) ? left : (int64_t)sizeof(junk)) < 0)
+			if (write(fd, junk,
+				  left < (int64_t)sizeof(junk) ? left : (int64_t)sizeof(junk)) < 0)
 				break;
 	}
 	sleep(2);

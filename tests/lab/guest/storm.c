@@ -58,7 +58,8 @@ static void act(char **words)
 			CPU_SET(0, &cpus);
 			CPU_SET(1, &cpus);
 		}
-		sched_setaffinity(0, sizeof(cpus), &cpus); /* fails if it leaves no CPU that is there */
+		sched_setaffinity(0, sizeof(cpus),
+				  &cpus); /* fails if it leaves no CPU that is there */
 		break;
 	case 5:
 		if (!pthread_create(&thread, NULL, burner, (void *)(intptr_t)(rand() % 20 * MS)))

@@ -51,7 +51,7 @@ const SETTLE: Duration = Duration::from_millis(300);
 /// came or went do not count: somebody switches CPUs, and that ends by itself.
 const MAX_RESTARTS: usize = 3;
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
-/// The scheduler follows CPUs that come and go by itself (bpf/hotplug.bpf.h), so they are no reason for a
+/// The scheduler follows CPUs that come and go by itself (bpf/layers/hotplug.bpf.h), so they are no reason for a
 /// restart any more; should the kernel ask for one all the same, nothing is lost.
 ///
 /// CPUs often go in rows (a laptop parks cores). The first restart is at once; one that follows another

@@ -1,6 +1,6 @@
 //! A virtual CPU for the theorems: servers, tasks that work and sleep, exact time.
 //!
-//! It calls the headers where `bpf/reserved.bpf.h` does. A wake-up is wake, assign. A stop is sleep (if
+//! It calls the headers where `bpf/reserved/queue.bpf.h` does. A wake-up is wake, assign. A stop is sleep (if
 //! the task sleeps), charge, assign; and assign once more when it is queued again. The eligible task
 //! with the earliest deadline runs; a budget ends it (`timer_late` ns after that). Without an eligible
 //! task the CPU is a hog's, or, with `spare`, it goes to the first waiting task and is not charged.

@@ -1,6 +1,6 @@
 //! Virtual CPUs for the theorems: EDF on each, reservations whole or in windows, exact time.
 //!
-//! It calls the header where `bpf/reserved.bpf.h` does. A wake-up is wake, assign. A stop is charge,
+//! It calls the header where `bpf/reserved/queue.bpf.h` does. A wake-up is wake, assign. A stop is charge,
 //! assign, and sleep if the task sleeps. At a window's end whoever is in it is assigned the next.
 //!
 //! With `reclaim` each CPU has a bank (fcbs.h): sleepers lend, and whoever waits for its next window draws on
@@ -369,7 +369,7 @@ impl Machine {
     }
 }
 
-/// Placement as `bpf/guarantee.bpf.h` does it: whole, where most is free; else over as few CPUs as will do.
+/// Placement as `bpf/reserved/guarantee.bpf.h` does it: whole, where most is free; else over as few CPUs as will do.
 pub fn place(
     rosters: &mut [Roster],
     capacity_ppm: u64,

@@ -1,4 +1,4 @@
-//! C every T for a whole domain (bpf/domain_server.bpf.h): by its deadlines, and no more than once.
+//! C every T for a whole domain (bpf/layers/domain_server.bpf.h): by its deadlines, and no more than once.
 
 use std::cell::RefCell;
 use std::rc::Rc;

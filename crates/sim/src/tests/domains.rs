@@ -1,4 +1,4 @@
-//! The domain tree (bpf/tree.bpf.h, limit.bpf.h, domain.bpf.h) as users see it: who gets how much.
+//! The domain tree (bpf/tree/tree.bpf.h, tree/limit.bpf.h, tree/domain.bpf.h) as users see it: who gets how much.
 //!
 //! Hogs that start at 0 in cgroups, and their CPU time after some seconds.
 

@@ -1,4 +1,4 @@
-//! A domain's own tasks in the order of its policy (bpf/leaf.bpf.h).
+//! A domain's own tasks in the order of its policy (bpf/tree/leaf.bpf.h).
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Nobody waits for longer than the kernel bears (bpf/rescue.bpf.h), and kernel threads not for all others.
+//! Nobody waits for longer than the kernel bears (bpf/tree/rescue.bpf.h), and kernel threads not for all others.
 //!
 //! That nobody waits for 30 s is among the invariants, which all machines here check.
 

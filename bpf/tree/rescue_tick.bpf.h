@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rescue_tick.bpf.h - the look, once a second, for those who have waited too long. Theory: rescue.bpf.h.
+ * tree/rescue_tick.bpf.h - the look, once a second, for those who have waited too long. Theory: tree/rescue.bpf.h.
  *
  * Two kinds wait long, at the two ends of a queue that is ordered by virtual time. Where a round takes long, since the
  * domain gets little or its tasks are many, it is whoever is first, and everybody: the whole queue is looked through, but only
@@ -10,7 +10,7 @@
 #ifndef APLOMB_RESCUE_TICK_BPF_H
 #define APLOMB_RESCUE_TICK_BPF_H
 
-#include "domain.bpf.h"
+#include "tree/domain.bpf.h"
 
 /* Tasks of one queue that one look from its first on takes out; the rest a second later. */
 #define MAX_RESCUES 4096
@@ -48,8 +48,10 @@ VERIFIED_ONCE int rescue_from(u64 queue, u32 slot, bool last, u32 most)
 			home = task_cpu(p);
 			rescues = 1;
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
-			if (!scx_bpf_dsq_move(
-				    &it, p, cpu_ctx(home)->online ? DSQ_RESCUE : SCX_DSQ_LOCAL_ON(home), 0) &&
+			if (!scx_bpf_dsq_move(&it, p,
+					      cpu_ctx(home)->online ? DSQ_RESCUE
+								    : SCX_DSQ_LOCAL_ON(home),
+					      0) &&
 			    slot != NO_LEAF && t && !t->queued)
 				tree_enter(t, slot, false, NO_LEAF);
 		}

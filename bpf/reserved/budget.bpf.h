@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * budget.bpf.h - a reserved task on the CPU: its budget by timer, its accounts, and best-effort's turn.
+ * reserved/budget.bpf.h - a reserved task on the CPU: its budget by timer, its accounts, and best-effort's turn.
  *
  * Source: Redline section 6.2; policy/edf.h, fcbs.h, background.h.
  *
@@ -11,7 +11,7 @@
 #ifndef APLOMB_BUDGET_BPF_H
 #define APLOMB_BUDGET_BPF_H
 
-#include "reserved_dispatch.bpf.h"
+#include "reserved/dispatch.bpf.h"
 
 /* Is best-effort work due on @cpu before anything reserved? (background.h) @runs: some runs now. */
 static __always_inline bool background_due(u32 cpu, struct cpu_ctx *c, bool runs)
@@ -93,7 +93,8 @@ VERIFIED_ONCE int reserved_running(struct task_ctx *t __arg_nonnull, u32 cpu)
 		limit = least(limit, t->window_ns);
 	background_roll(&c->background, now, PPM - r_max_ppm);
 	laxity = background_laxity(&c->background, now);
-	if (!laxity && !fair_waiting(cpu)) /* its turn is now, but it has nothing to run: look again later */
+	if (!laxity &&
+	    !fair_waiting(cpu)) /* its turn is now, but it has nothing to run: look again later */
 		laxity = c->background.window_end - now;
 	limit = least(limit, laxity);
 	cpu_timer_start(cpu, now, limit > NSEC_PER_USEC ? limit : NSEC_PER_USEC);
@@ -171,8 +172,8 @@ VERIFIED_ONCE int reserved_stopping(struct task_ctx *t, u32 cpu, u64 ran, bool r
 	if (!runnable && !s->awake) {
 		if (is_guaranteed(s))
 			wmr_sleep(&s->info.split, &s->info.edf, now);
-		if (reclaims(s) && s->info.state == SERVER_ADMITTED && edf_eligible(&s->info.edf, now) &&
-		    time_before(now, s->info.edf.deadline)) {
+		if (reclaims(s) && s->info.state == SERVER_ADMITTED &&
+		    edf_eligible(&s->info.edf, now) && time_before(now, s->info.edf.deadline)) {
 			given = s->info.edf.budget;
 			deadline = s->info.edf.deadline;
 			s->info.edf.budget = 0;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * place.bpf.h - the fair layer's queues: in which of them a task waits, and where in it. Theory: policy/fair.h.
+ * tree/place.bpf.h - the fair layer's queues: in which of them a task waits, and where in it. Theory: policy/fair.h.
  *
  * One queue for the machine, by virtual time, so that no CPU idles while a task waits and shares hold for
  * the machine; and one per CPU for tasks that may run nowhere else. A task's virtual time is its
  * scx.dsq_vtime, so best-effort tasks need no context of ours.
  *
- * With domains (tree.bpf.h) the machine's queue is one for each of them. Then the queues per CPU are also for tasks
+ * With domains (tree/tree.bpf.h) the machine's queue is one for each of them. Then the queues per CPU are also for tasks
  * that may run on some CPUs only, so that whoever comes to a domain's queue may take what is first there. There is one for
- * each domain that has such tasks there, a lane, and a CPU's choice is among its lanes and the tree (tree.bpf.h 7).
+ * each domain that has such tasks there, a lane, and a CPU's choice is among its lanes and the tree (tree/tree.bpf.h 7).
  */
 #ifndef APLOMB_PLACE_BPF_H
 #define APLOMB_PLACE_BPF_H
 
-#include "limit.bpf.h"
-#include "leaf.bpf.h"
-#include "rescue.bpf.h"
+#include "tree/limit.bpf.h"
+#include "tree/leaf.bpf.h"
+#include "tree/rescue.bpf.h"
 
 /* CPUs that have gone off line and are passed over in one search for an idle one. */
 #define MAX_GONE 8
@@ -98,7 +98,8 @@ static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
 {
 	u64 v = fair_place(p->scx.dsq_vtime, now);
 
-	if (time_before(now + FAIR_SLICE_NS, v)) { /* in debt; how far that may go depends on the queue */
+	if (time_before(now + FAIR_SLICE_NS,
+			v)) { /* in debt; how far that may go depends on the queue */
 		u64 latest = now + fair_debt(scx_bpf_dsq_nr_queued(dsq));
 
 		if (time_before(latest, v))

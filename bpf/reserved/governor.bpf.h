@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * governor.bpf.h - who becomes interactive, on which CPU, and who has to give it up.
+ * reserved/governor.bpf.h - who becomes interactive, on which CPU, and who has to give it up.
  *
  * Source: Redline sections 6.1 and 6.3; the arithmetic is in policy/load.h.
  *
@@ -11,7 +11,7 @@
  *          +---> REJECTED ---+     R_load < R_lo, fits, its memory is there: one a window
  *
  * Where we differ: placement takes the CPU with the least max(R_load, S_load), since several programs
- * launched within a second would all see the same R_load. What is guaranteed there (guarantee.bpf.h) is
+ * launched within a second would all see the same R_load. What is guaranteed there (reserved/guarantee.bpf.h) is
  * added to both. Rejected tasks may be reactivated like revoked ones, or a program that was started at a bad
  * moment would stay second class for life. Those who wait for a promise are tried one a second, in the seconds
  * that end no window.
@@ -19,8 +19,8 @@
 #ifndef APLOMB_GOVERNOR_BPF_H
 #define APLOMB_GOVERNOR_BPF_H
 
-#include "fair.bpf.h"
-#include "guarantee.bpf.h"
+#include "tree/fair.bpf.h"
+#include "reserved/guarantee.bpf.h"
 
 /* Victims per CPU and second; more overload than that is dealt with in the next second. */
 #define MAX_VICTIMS 16
@@ -96,7 +96,8 @@ static __always_inline void server_begin(struct server *s, u64 now)
 }
 
 /* Admission by what is promised: the server in @slot, whose task is @p (NULL: a domain's), gets its place, or goes on without one. */
-VERIFIED_ONCE int governor_guarantee(u32 slot, struct task_struct *p __arg_trusted __arg_nullable, bool again)
+VERIFIED_ONCE int governor_guarantee(u32 slot, struct task_struct *p __arg_trusted __arg_nullable,
+				     bool again)
 {
 	struct server *s = server_at(slot);
 	u64 now = bpf_ktime_get_ns(), bw;
@@ -139,7 +140,8 @@ VERIFIED_ONCE int governor_guarantee(u32 slot, struct task_struct *p __arg_trust
  * already running when aplomb came, or came back: their use is measured within a second.
  * @again: EV_REACTIVATED instead of EV_ADMITTED, and R_lo as the limit for the CPU's load.
  */
-VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, bool launch, bool again)
+VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, bool launch,
+				bool again)
 {
 	u64 bw, r, expected, now = bpf_ktime_get_ns();
 	struct server *s = server_at(slot);
@@ -192,7 +194,8 @@ VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, b
 }
 
 /* The same, or by what is promised, as the spec of @s says. */
-VERIFIED_ONCE int governor_admit(u32 slot, struct task_struct *p __arg_trusted, bool launch, bool again)
+VERIFIED_ONCE int governor_admit(u32 slot, struct task_struct *p __arg_trusted, bool launch,
+				 bool again)
 {
 	struct server *s = server_at(slot);
 
@@ -221,7 +224,8 @@ static __always_inline void governor_leave(struct server *s)
 		return;
 	}
 	if (time_before(now, s->info.edf.deadline) && s->info.spec.runtime_ns)
-		bw = s->info.edf.budget > 0 ? bw * (u64)s->info.edf.budget / s->info.spec.runtime_ns : 0;
+		bw = s->info.edf.budget > 0 ? bw * (u64)s->info.edf.budget / s->info.spec.runtime_ns
+					    : 0;
 
 	bpf_spin_lock(&governor_lock);
 	load_leave(&c->load, bw, age);
@@ -239,8 +243,8 @@ VERIFIED_ONCE u32 pick_victim(u32 cpu, u64 *use __arg_nonnull)
 		struct server *s = server_at(slot);
 		u64 ppm, rank;
 
-		if (!s || s->info.state != SERVER_ADMITTED || s->info.cpu != (s32)cpu || s->info.guaranteed ||
-		    !(s->info.spec.flags & SPEC_REVOCABLE))
+		if (!s || s->info.state != SERVER_ADMITTED || s->info.cpu != (s32)cpu ||
+		    s->info.guaranteed || !(s->info.spec.flags & SPEC_REVOCABLE))
 			continue;
 		bpf_spin_lock(&s->lock);
 		ppm = usage_ppm(&s->info.usage, sample_no);
@@ -371,7 +375,8 @@ VERIFIED_ONCE int rescue(u32 cpu)
 			struct task_ctx *t = task_ctx(p);
 
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
-			scx_bpf_dsq_move_set_vtime(&it, fair_place(t ? t->fair_vtime : fair_now, fair_now));
+			scx_bpf_dsq_move_set_vtime(
+				&it, fair_place(t ? t->fair_vtime : fair_now, fair_now));
 			if (t)
 				t->by_right = RIGHT_NONE;
 			moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_FAIR, 0);
@@ -386,7 +391,7 @@ VERIFIED_ONCE int rescue(u32 cpu)
 	return 0;
 }
 
-/* See reserved.bpf.h. A server's timer does it to the ns; but a server may go while its threads are throttled. */
+/* See reserved/queue.bpf.h. A server's timer does it to the ns; but a server may go while its threads are throttled. */
 int throttled_release(u32 cpu, u64 now);
 
 /* Once a second while there are servers: sample, then revoke or reactivate. */
@@ -407,7 +412,8 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 
 		if (scx_bpf_dsq_nr_queued(DSQ_THROTTLED(cpu)))
 			throttled_release(cpu, now);
-		edf_queued += scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) + scx_bpf_dsq_nr_queued(DSQ_THROTTLED(cpu));
+		edf_queued += scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) +
+			      scx_bpf_dsq_nr_queued(DSQ_THROTTLED(cpu));
 		if (scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) && !cpu_active(cpu))
 			rescue(cpu);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rescue.bpf.h - nobody waits for ever in a queue of the fair layer, whatever its weight, its domain's, or its cpu.max.
+ * tree/rescue.bpf.h - nobody waits for ever in a queue of the fair layer, whatever its weight, its domain's, or its cpu.max.
  *
  * Source: ours. 1. Why. A domain may be due a ten-thousandth of a CPU, by its weight or its limit, and hold a thousand
  * tasks that want to run; a task of nice 19 beside four of nice -20 is due a 20,000th. By shares each would wait for
  * minutes or hours. But a task that is not run for 30 s makes the kernel end the scheduler (its watchdog), for everybody.
  *
- * 2. Control. Once a second, while anybody waits, the queues are looked at (rescue_tick.bpf.h). Who has waited for
+ * 2. Control. Once a second, while anybody waits, the queues are looked at (tree/rescue_tick.bpf.h). Who has waited for
  * RESCUE_AFTER_NS goes to a queue that is served before all others of the fair layer, and runs for RESCUE_SLICE_NS; it
  * is charged as always, throttled or not, but no virtual time follows it: it was nowhere near its turn.
  *
@@ -17,7 +17,7 @@
 #ifndef APLOMB_RESCUE_BPF_H
 #define APLOMB_RESCUE_BPF_H
 
-#include "timer.bpf.h"
+#include "state/timer.bpf.h"
 
 /* A third of the kernel's patience: another 10 s for the queue of those who are rescued. */
 #define RESCUE_AFTER_NS (10 * NSEC_PER_SEC)

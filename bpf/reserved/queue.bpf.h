@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * reserved.bpf.h - the reserved layer's queues: EDF on each CPU. Theory: policy/edf.h, fcbs.h, wmr.h.
+ * reserved/queue.bpf.h - the reserved layer's queues: EDF on each CPU. Theory: policy/edf.h, fcbs.h, wmr.h.
  *
  * Source: Redline section 6.2; Kato, Ishikawa and Rajkumar sections 4.2 and 5.2.
  *
@@ -10,13 +10,13 @@
  *    over when the period starts. With cbs-hard it is in the throttled queue instead, which nobody serves.
  *
  * 2. Slack. A server without budget may run on what others leave on its CPU, by that deadline
- *    (reclaim.bpf.h): at once if there is something, else when dispatch finds that there is.
+ *    (reserved/reclaim.bpf.h): at once if there is something, else when dispatch finds that there is.
  *
  * 3. Split servers move on at the end of each window, wherever their tasks are: the same timer is set for
  *    each window's end while a task is awake.
  *
  * 4. Exactness. The kernel looks at slices at ticks only (4 ms). So a task that becomes eligible preempts
- *    whoever has a later deadline, or none, at once; and a timer ends each budget (budget.bpf.h).
+ *    whoever has a later deadline, or none, at once; and a timer ends each budget (reserved/budget.bpf.h).
  *
  * 5. Preemption has a short way and a long one. The short way, straight to the head of the CPU's local
  *    queue, is for a task that wakes up while nothing reserved runs or waits there. All others go
@@ -26,9 +26,9 @@
 #ifndef APLOMB_RESERVED_BPF_H
 #define APLOMB_RESERVED_BPF_H
 
-#include "server.bpf.h"
-#include "fair.bpf.h"
-#include "reclaim.bpf.h"
+#include "task/server.bpf.h"
+#include "tree/fair.bpf.h"
+#include "reserved/reclaim.bpf.h"
 
 /* Ineligible tasks at the head of an EDF queue that one dispatch sorts out. */
 #define MAX_STALE 8
@@ -206,8 +206,8 @@ VERIFIED_ONCE int stand(struct task_ctx *t __arg_nonnull, s32 pid, bool wake,
 }
 
 /* Queue @p by right of its server. False: it has none here and now, and belongs in the fair layer. */
-VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
-				   u64 enq_flags)
+VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
+				   struct task_ctx *t __arg_nonnull, u64 enq_flags)
 {
 	struct server *s = server_of(t);
 	struct standing at = {};
@@ -249,12 +249,14 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted, struct t
 		return true;
 	}
 	dsq_insert_vtime(p, DSQ_EDF(at.cpu), at.slice, at.deadline, enq_flags);
-	if (!(enq_flags & SCX_ENQ_WAKEUP) && task_cpu(p) == at.cpu && c->putting == p->pid && !c->chosen)
+	if (!(enq_flags & SCX_ENQ_WAKEUP) && task_cpu(p) == at.cpu && c->putting == p->pid &&
+	    !c->chosen)
 		ask_idle(p); /* this CPU has chosen already, somebody with an earlier deadline */
 	else
 		preempt(p, at.cpu, at.deadline);
 	if (task_cpu(p) != at.cpu && cpu_ctx(task_cpu(p))->putting == p->pid)
-		scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_IDLE); /* it ran there; nobody else may want to */
+		scx_bpf_kick_cpu(task_cpu(p),
+				 SCX_KICK_IDLE); /* it ran there; nobody else may want to */
 	return true;
 }
 
@@ -262,7 +264,8 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted, struct t
  * Move @p, which waits in queue @from, to the EDF queue of @s's CPU: its period or window has started, or
  * there is slack for it. False: it is not there.
  */
-static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 from, const struct standing *at)
+static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 from,
+			       const struct standing *at)
 {
 	u32 before = t->by_right;
 	u64 vtime = t->fair_vtime;
@@ -286,7 +289,8 @@ static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 fr
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
-	if (queued && !moved && !t->queued) /* to count it once too often does no harm (tree.bpf.h 5) */
+	if (queued && !moved &&
+	    !t->queued) /* to count it once too often does no harm (tree/tree.bpf.h 5) */
 		tree_enter(t, queued - 1, false, NO_LEAF);
 	return moved;
 }
@@ -302,7 +306,8 @@ static __always_inline u64 queue_of(const struct task_struct *p, const struct ta
 }
 
 /* Thread @pid of the server in @slot, which was on @before until now, may run by right of @at. */
-VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before, const struct standing *at __arg_nonnull)
+VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before,
+				 const struct standing *at __arg_nonnull)
 {
 	struct server *s = server_at(slot);
 	struct task_struct *p;
@@ -322,7 +327,8 @@ VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before, const struct sta
 			preempt(p, at->cpu, at->deadline);
 		else if (cpu_ctx(task_cpu(p))->slot == t->slot &&
 			 (task_cpu(p) == at->cpu || is_split(s) || fair_waiting(task_cpu(p))))
-			scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_PREEMPT); /* it runs: have it go on by right */
+			scx_bpf_kick_cpu(task_cpu(p),
+					 SCX_KICK_PREEMPT); /* it runs: have it go on by right */
 	}
 	bpf_rcu_read_unlock();
 	bpf_task_release(p);
@@ -355,8 +361,9 @@ VERIFIED_ONCE int throttled_release(u32 cpu, u64 now)
 			more = !s || !time_before(now, s->info.edf.start);
 			if (t && more) {
 				at.deadline = s ? s->info.edf.deadline : now;
-				scx_bpf_dsq_move_set_slice(&it, s ? s->info.edf.runtime + FAIR_SLICE_NS
-								  : FAIR_SLICE_NS);
+				scx_bpf_dsq_move_set_slice(&it,
+							   s ? s->info.edf.runtime + FAIR_SLICE_NS
+							     : FAIR_SLICE_NS);
 				scx_bpf_dsq_move_set_vtime(&it, at.deadline);
 				/* without a server dispatch finds it stale, and moves it to the fair queue */
 				more = scx_bpf_dsq_move_vtime(&it, p, DSQ_EDF(at.cpu), 0);

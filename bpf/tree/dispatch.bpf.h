@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * members_dispatch.bpf.h - the choice for a CPU among the tasks of all domains: a claim by the tree, and whom it takes.
- * Theory: tree.bpf.h, claims there in 5.
+ * tree/dispatch.bpf.h - the choice for a CPU among the tasks of all domains: a claim by the tree, and whom it takes.
+ * Theory: tree/tree.bpf.h, claims there in 5.
  */
 #ifndef APLOMB_MEMBERS_DISPATCH_BPF_H
 #define APLOMB_MEMBERS_DISPATCH_BPF_H
 
-#include "members.bpf.h"
+#include "tree/members.bpf.h"
 
 /* Tasks at the head of a queue that other CPUs are taking, and that one passes over. One more, and it looks again. */
 #define MAX_TAKEN 8
@@ -48,8 +48,8 @@ static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 			u32 k = lane_of(home, t->domain);
 
 			t->lane = k;
-			scx_bpf_dsq_move_set_vtime(&it,
-						   fair_place(p->scx.dsq_vtime, lane(cpu_ctx(home), k)->now));
+			scx_bpf_dsq_move_set_vtime(
+				&it, fair_place(p->scx.dsq_vtime, lane(cpu_ctx(home), k)->now));
 			if (cpu_ctx(home)->online)
 				moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_PINNED(home, k), 0);
 			else /* from its local queue the kernel takes it elsewhere */
@@ -105,7 +105,7 @@ VERIFIED_ONCE int look_at_lanes(u32 cpu, u32 running)
 }
 
 /*
- * Tasks of domain @slot wait in a lane (tree.bpf.h 7): those on the way up that are in no heap keep their place, as ever.
+ * Tasks of domain @slot wait in a lane (tree/tree.bpf.h 7): those on the way up that are in no heap keep their place, as ever.
  */
 static __noinline void wait_in_lane(u32 slot)
 {
@@ -203,8 +203,8 @@ static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
 
 	k &= LANES - 1;
 	queue = DSQ_PINNED(cpu, k);
-	if (prev && pinned(prev) && domain_of_task(prev) == c->heads[k] && !path_throttled(c->heads[k]) &&
-	    still_first(prev, queue)) {
+	if (prev && pinned(prev) && domain_of_task(prev) == c->heads[k] &&
+	    !path_throttled(c->heads[k]) && still_first(prev, queue)) {
 		prev->scx.slice = FAIR_SLICE_NS;
 		return FAIR_KEPT;
 	}
@@ -282,7 +282,8 @@ VERIFIED_ONCE int tree_restore(u32 cpu)
 
 /* Choose the next task for @cpu by the tree; @prev runs still, and could go on, or is NULL. (Inline: before 7.0 calls
  * may be 8 deep, and this is the deepest place.) */
-static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev, bool tied)
+static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev,
+					 bool tied)
 {
 	struct task_ctx *t = prev && !tied ? task_ctx(prev) : NULL;
 	u32 k, choice = FAIR_NONE, mine = NO_LEAF;
@@ -312,7 +313,8 @@ VERIFIED_ONCE int lanes_take(u32 cpu)
 	u32 k;
 
 	bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes) {
-		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)) && dsq_move_to_local(DSQ_PINNED(cpu, k)))
+		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)) &&
+		    dsq_move_to_local(DSQ_PINNED(cpu, k)))
 			return true;
 	}
 	return false;

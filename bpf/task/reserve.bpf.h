@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * reserve.bpf.h - a reservation for a running program, asked for by name of its process (aplomb run).
+ * task/reserve.bpf.h - a reservation for a running program, asked for by name of its process (aplomb run).
  *
  * The daemon runs this program (BPF_PROG_RUN) after it has checked who asks; the answer is in the
  * arguments. The daemon then reads the iterator `rematch`, which lets the process's other threads join.
@@ -8,7 +8,7 @@
 #ifndef APLOMB_RESERVE_BPF_H
 #define APLOMB_RESERVE_BPF_H
 
-#include "server.bpf.h"
+#include "task/server.bpf.h"
 
 static __always_inline s32 reserve_for(struct task_struct *p, const struct spec *spec,
 				       struct reserve_args *args)
@@ -60,8 +60,8 @@ int reserve(struct reserve_args *args)
 	args->cpu = -1;
 	args->load_ppm = 0;
 	args->result = -EINVAL;
-	if (spec.period_ns &&
-	    (!spec.runtime_ns || spec.runtime_ns > spec.period_ns || spec.period_ns > 10 * NSEC_PER_SEC))
+	if (spec.period_ns && (!spec.runtime_ns || spec.runtime_ns > spec.period_ns ||
+			       spec.period_ns > 10 * NSEC_PER_SEC))
 		return 0;
 	p = bpf_task_from_pid(args->pid);
 	if (!p) {

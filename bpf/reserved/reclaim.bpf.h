@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * reclaim.bpf.h - each CPU's bank of unused budget, at work. Theory: policy/fcbs.h.
+ * reserved/reclaim.bpf.h - each CPU's bank of unused budget, at work. Theory: policy/fcbs.h.
  *
  * Source: Kato, Ishikawa and Rajkumar, section 4.2.
  *
  *    the last thread of a server sleeps --> reclaim_give        wakes up early --> reclaim_back
  *    somebody begins or ends a run by right --> reclaim_run, reclaim_stop
  *    a server has no budget left --> reclaim_deadline: runs on the bank at once, or
- *                                    reclaim_want: as soon as there is something in it (reserved.bpf.h)
+ *                                    reclaim_want: as soon as there is something in it (reserved/queue.bpf.h)
  */
 #ifndef APLOMB_RECLAIM_BPF_H
 #define APLOMB_RECLAIM_BPF_H
 
-#include "state.bpf.h"
+#include "state/state.bpf.h"
 
 static __always_inline struct cpu_bank *bank_of(u32 cpu)
 {
@@ -153,7 +153,8 @@ static __noinline struct server *reclaim_pick(u32 cpu, u64 now)
 		}
 	}
 	if (best)
-		b->overrunner[best->info.slot % OVERRUNNERS] = 0; /* it comes back when it queues again */
+		b->overrunner[best->info.slot % OVERRUNNERS] =
+			0; /* it comes back when it queues again */
 	return best;
 }
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * hotplug.bpf.h - a server's CPUs go away, by affinity or because a CPU is taken offline: it moves.
+ * layers/hotplug.bpf.h - a server's CPUs go away, by affinity or because a CPU is taken offline: it moves.
  *
  * Source: ours. Without these callbacks the kernel would end the scheduler at each change, and all
  * reservations with it.
  *
  * Servers are admitted anew, in order of their slots, guaranteed ones within 4 s; who does not fit on what is
- * left is rejected, and reactivated like others (governor.bpf.h).
+ * left is rejected, and reactivated like others (reserved/governor.bpf.h).
  */
 #ifndef APLOMB_HOTPLUG_BPF_H
 #define APLOMB_HOTPLUG_BPF_H
 
-#include "reserved.bpf.h"
+#include "reserved/queue.bpf.h"
 
 /* Tasks in one queue that are moved when its CPU goes; what is left of more ends the scheduler (a stall). */
 #define MAX_MOVED (1 << 16)
@@ -77,7 +77,7 @@ VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 	return 0;
 }
 
-/* Likewise whoever was rescued (rescue.bpf.h) and is of @cpu, which leaves: if it is tied to it, no other CPU would take it. */
+/* Likewise whoever was rescued (tree/rescue.bpf.h) and is of @cpu, which leaves: if it is tied to it, no other CPU would take it. */
 VERIFIED_ONCE int drain_rescued(u32 cpu)
 {
 	struct bpf_iter_scx_dsq it;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * leaf.bpf.h - a domain's own tasks in the order of its policy, where that is SFQ, MTR-LS or WRR.
+ * tree/leaf.bpf.h - a domain's own tasks in the order of its policy, where that is SFQ, MTR-LS or WRR.
  *
  * Source: QLinux, section 2.1 (a leaf has a scheduler of its own, as any node has); Eclipse, section 4, whose members
  * are processes. The policies are the same as among domains: policy/sfq.h, mtr.h, wrr.h.
@@ -16,7 +16,7 @@
 #ifndef APLOMB_LEAF_BPF_H
 #define APLOMB_LEAF_BPF_H
 
-#include "tree.bpf.h"
+#include "tree/tree.bpf.h"
 
 /* Are @b's own tasks ordered as members are? Else by virtual time, or by arrival. */
 static __always_inline bool leaf_has_members(const struct branch *b)
@@ -96,7 +96,8 @@ static __always_inline u64 leaf_cost(const struct branch *b, u64 key, u64 ns, u3
 }
 
 /* @t's thread, one of domain @slot's with virtual time @key, ran for @ns. Returns its new one. */
-VERIFIED_ONCE u64 leaf_charge(struct task_ctx *t __arg_nonnull, u32 slot, u64 ns, bool sleeps, u64 key)
+VERIFIED_ONCE u64 leaf_charge(struct task_ctx *t __arg_nonnull, u32 slot, u64 ns, bool sleeps,
+			      u64 key)
 {
 	struct branch *b = branch(slot);
 	bool new = t->leaf_slot != slot || t->leaf_epoch != b->leaf_epoch;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * events.bpf.h - every decision leaves an event with its numbers, and a count.
+ * state/events.bpf.h - every decision leaves an event with its numbers, and a count.
  *
  * The ring buffer never blocks anybody: when it is full the event is dropped and that is counted. What
  * can happen in every period of every task (exhausted, missed) is told once a second per server, with
@@ -9,7 +9,7 @@
 #ifndef APLOMB_EVENTS_BPF_H
 #define APLOMB_EVENTS_BPF_H
 
-#include "state.bpf.h"
+#include "state/state.bpf.h"
 
 static __always_inline struct event *event_begin(u32 type)
 {
@@ -51,7 +51,8 @@ static __always_inline void emit(u32 type, const struct server *s, u64 a, u64 b,
 }
 
 /* A decision about a task that has no server. */
-static __always_inline void emit_task(u32 type, struct task_struct *p, u32 spec_id, u64 a, u64 b, u64 c)
+static __always_inline void emit_task(u32 type, struct task_struct *p, u32 spec_id, u64 a, u64 b,
+				      u64 c)
 {
 	struct event *e = event_begin(type);
 
@@ -106,11 +107,13 @@ VERIFIED_ONCE int emit_change(u32 slot, u32 change, u64 now)
 		}
 	}
 	if (change == EDF_MISSED) {
-		bool windows = s->info.split.parts; /* the next period has begun when this one ended */
+		bool windows =
+			s->info.split.parts; /* the next period has begun when this one ended */
 
 		s->info.missed++;
 		if (s->missed_second != second) {
-			emit(EV_MISSED, s, now - (windows ? s->info.split.release : s->info.edf.deadline),
+			emit(EV_MISSED, s,
+			     now - (windows ? s->info.split.release : s->info.edf.deadline),
 			     windows ? s->info.split.kept : s->info.edf.budget, s->info.edf.period);
 			s->missed_second = second;
 		}

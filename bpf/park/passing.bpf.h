@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * passing.bpf.h - those who wait in a domain's queue when it is throttled, and may hold a lock.
+ * park/passing.bpf.h - those who wait in a domain's queue when it is throttled, and may hold a lock.
  *
- * Source: ours; theory in limit.bpf.h 3. Who is throttled as it runs goes to PASSING by itself, since it is asked anew
+ * Source: ours; theory in tree/limit.bpf.h 3. Who is throttled as it runs goes to PASSING by itself, since it is asked anew
  * where to wait (leaf_for). Who was preempted earlier, and waits its turn when another of its domain uses up the quota,
  * is not asked: with three that write to one file at 2ms/100ms, a writer outside waited for 250 ms. So a timer that goes
  * off at once looks at all that wait in throttled domains. (Not in the callback that throttles: none of those may move
@@ -11,7 +11,7 @@
 #ifndef APLOMB_PASSING_BPF_H
 #define APLOMB_PASSING_BPF_H
 
-#include "domain.bpf.h"
+#include "tree/domain.bpf.h"
 
 /* Tasks of one domain that one look moves. What is left waits for the next period, as all did before kernel 7.0. */
 #define MAX_PASSING 4096
@@ -51,7 +51,8 @@ VERIFIED_ONCE int pass_from(u32 slot)
 			tree_enter(t, PASSING, false,
 				   NO_LEAF); /* before the move: it counts before it is seen */
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
-			scx_bpf_dsq_move_set_vtime(&it, fair_place(p->scx.dsq_vtime, branch(PASSING)->now));
+			scx_bpf_dsq_move_set_vtime(
+				&it, fair_place(p->scx.dsq_vtime, branch(PASSING)->now));
 			scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(PASSING), 0);
 		}
 	}

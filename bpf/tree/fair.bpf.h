@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * fair.bpf.h - the fair layer: all that runs by no reservation. Theory: policy/fair.h, and tree.bpf.h with domains.
+ * tree/fair.bpf.h - the fair layer: all that runs by no reservation. Theory: policy/fair.h, and tree/tree.bpf.h with domains.
  */
 #ifndef APLOMB_FAIR_BPF_H
 #define APLOMB_FAIR_BPF_H
 
-#include "members_dispatch.bpf.h"
+#include "tree/dispatch.bpf.h"
 
 /* @p, which may not run everywhere, waits for @cpu. */
-static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 enq_flags, bool looked)
+static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 enq_flags,
+					   bool looked)
 {
 	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -125,7 +126,8 @@ static __always_inline bool fair_keeps(struct task_struct *prev, u32 cpu)
 }
 
 /* Choose the next task for @cpu; @prev runs still, and could go on, or is NULL. */
-static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev)
+static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c,
+						      struct task_struct *prev)
 {
 	if (rescues && dsq_move_to_local(DSQ_RESCUE)) {
 		c->rescued = 1;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * limit.bpf.h - cpu.max: no more than a quota in each period, for a domain and all below it.
+ * tree/limit.bpf.h - cpu.max: no more than a quota in each period, for a domain and all below it.
  *
  * Source: Documentation/scheduler/sched-bwc.rst (what cpu.max promises); policy/quota.h. sched_ext tells the limits to
  * its scheduler and enforces none of them.
  *
  * 1. Model. A CPU that takes a task of a limited domain claims time of it and of each limited one above, at most a
- *    slice, and a timer of the CPU ends it (timer.bpf.h). What was not used is given back. So all CPUs together
+ *    slice, and a timer of the CPU ends it (state/timer.bpf.h). What was not used is given back. So all CPUs together
  *    never have more than there is; what a late timer ran too much is a debt.
  *
  * 2. Control. Who has nothing left is throttled: it leaves its parent's heap, so nobody comes to it or to what is below
@@ -21,14 +21,14 @@
  * 3. Where a task may be stopped. One that was preempted in the kernel may hold a lock there that others need, so it
  *    has to go on, at its domain's expense, until it returns to user mode. There a task work parks it: only
  *    parked tasks wait in a throttled domain's queue. The others wait in that of a domain of their own, PASSING (who was
- *    queued before: passing.bpf.h), which has the weight of one plain domain below the root. Kernels without task work for BPF (before 7.0)
+ *    queued before: park/passing.bpf.h), which has the weight of one plain domain below the root. Kernels without task work for BPF (before 7.0)
  *    stop tasks where they are, as their own cpu.max did until then. Before 6.17 nobody tells us limits at all.
  */
 #ifndef APLOMB_LIMIT_BPF_H
 #define APLOMB_LIMIT_BPF_H
 
-#include "timer.bpf.h"
-#include "tree.bpf.h"
+#include "state/timer.bpf.h"
+#include "tree/tree.bpf.h"
 
 /* Those that pass through a throttled domain's limit up to user mode. The last slot, never a cgroup's. */
 #define PASSING (DOMAIN_SLOTS - 1)
@@ -260,7 +260,8 @@ VERIFIED_ONCE int wake_idle(void)
 	u32 i;
 
 	tree_released = 0; /* first: who is released from now on is not seen here */
-	c->to_wake = tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR) + scx_bpf_dsq_nr_queued(DSQ_RESCUE);
+	c->to_wake =
+		tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR) + scx_bpf_dsq_nr_queued(DSQ_RESCUE);
 	if (nr_cpus > 1 && tied_wait())
 		c->to_wake = nr_cpus;
 	bpf_for(i, 0, nr_cpus) {
@@ -302,7 +303,7 @@ static int limit_timer(void *map, u32 *slot, struct domain *d)
 	return 0;
 }
 
-/* Domain @slot is throttled: its timer goes off when it need not be; and those that wait in it are looked at (passing.bpf.h). */
+/* Domain @slot is throttled: its timer goes off when it need not be; and those that wait in it are looked at (park/passing.bpf.h). */
 static __noinline void limit_timer_start(u32 slot)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &slot);

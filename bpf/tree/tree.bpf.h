@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree.bpf.h - the domain tree: who of all that wait is next, by the policy of each node on the way down.
+ * tree/tree.bpf.h - the domain tree: who of all that wait is next, by the policy of each node on the way down.
  *
  * Source: QLinux (Sundaram et al. 2000), sections 2.1, 2.2 and 3.2 (H-SFQ: a tree of schedulers, each free in its
  * policy); Eclipse (Bruno et al. 1998), section 4. The policies are in policy/sfq.h, mtr.h, wrr.h.
  *
  * 1. Why. What nobody has reserved belongs to users, slices and services, not to tasks: who starts a thousand threads is
- *    to have no more of the machine than who starts one. The tree is the cgroup tree (domain.bpf.h).
+ *    to have no more of the machine than who starts one. The tree is the cgroup tree (tree/domain.bpf.h).
  *
  * 2. Model. Each domain is a node. Its members are its child domains and, as one more, its own tasks. Those members
  *    that have a task waiting in or below them are in the domain's heap, by the key that its policy gives them:
@@ -40,7 +40,7 @@
  *    no domain but the root (tree_on).
  *
  * 7. Who may not run everywhere is in no heap, where every other CPU would have to step over it: it waits in a lane of
- *    one CPU (place.bpf.h). That CPU compares the first task of each of its lanes, and the tree's choice, as if all were
+ *    one CPU (tree/place.bpf.h). That CPU compares the first task of each of its lanes, and the tree's choice, as if all were
  *    in the heaps: where the ways of two domains meet, the one whose member has the lesser key goes first. Their time is
  *    charged to the same tags, so a share is the same whether or not somebody is tied to a CPU. MTR-LS's bound on how
  *    long a sleeper waits is not theirs: nobody is placed anew while it waits in a lane.
@@ -48,7 +48,7 @@
 #ifndef APLOMB_TREE_BPF_H
 #define APLOMB_TREE_BPF_H
 
-#include "state.bpf.h"
+#include "state/state.bpf.h"
 #include "policy/heap.h"
 #include "policy/quota.h"
 #include "policy/share.h"
@@ -100,7 +100,7 @@ struct branch {
 	u32 state;      /* enum domain_state */
 	u32 policy;     /* enum domain_policy */
 	u32 waiting;    /* its own tasks in its queue */
-	u32 leaf_epoch; /* of its own tasks' order: another with each policy (leaf.bpf.h) */
+	u32 leaf_epoch; /* of its own tasks' order: another with each policy (tree/leaf.bpf.h) */
 	u32 reordered;  /* it has had another policy than the default */
 	u64 own_sum;    /* weights of its own tasks that are awake */
 	struct fifo_node own_fifo;
@@ -109,14 +109,14 @@ struct branch {
 		struct mtr_node own_mtr;
 		struct wrr_node own_wrr;
 	};
-	u32 turns; /* of its own tasks, since rescue.bpf.h looked */
+	u32 turns; /* of its own tasks, since tree/rescue.bpf.h looked */
 	u32 children;
 	u32 throttled; /* has used up cpu.max: in no heap */
 	u32 limited;   /* it or one above has a cpu.max */
 	u32 idle;      /* cpu.idle */
 	u32 cpu_weight;
 	u32 reserved_sum; /* of its child domains, ppm of the machine */
-	u32 server;       /* slot of its server (domain_server.bpf.h), 0: none */
+	u32 server;       /* slot of its server (layers/domain_server.bpf.h), 0: none */
 	u32 draws_on;     /* the same, or that of the nearest above that has one */
 };
 
@@ -127,10 +127,10 @@ struct branch branches[DOMAIN_SLOTS] SEC(".bss.branches") __hidden;
 
 /* 0: there is no domain but the root, and every path skips the tree. It stays 1 until the scheduler goes. */
 u32 tree_on;
-u32 tree_legacy;     /* tasks may be in DSQ_FAIR, from the time before */
-u32 tree_waiting;    /* tasks in all domains' queues */
-u32 tree_released;   /* a domain has time again, and idle CPUs have not been woken for it yet (limit.bpf.h) */
-u32 leaf_epochs;     /* orders of own tasks so far; never 0 in a branch that has one (leaf.bpf.h) */
+u32 tree_legacy;  /* tasks may be in DSQ_FAIR, from the time before */
+u32 tree_waiting; /* tasks in all domains' queues */
+u32 tree_released; /* a domain has time again, and idle CPUs have not been woken for it yet (tree/limit.bpf.h) */
+u32 leaf_epochs; /* orders of own tasks so far; never 0 in a branch that has one (tree/leaf.bpf.h) */
 u32 nr_domain_slots; /* highest slot ever used + 1 */
 
 #define DSQ_DOMAIN(slot) (0x40000ULL + (slot))
@@ -181,8 +181,8 @@ static __always_inline u64 awake_sum(const struct branch *b, u32 i)
 /* The weight of member @i of @b, with what is reserved there (policy/share.h). */
 static __always_inline u32 member_weight(const struct branch *b, u32 i)
 {
-	return share_weight(member(i)->reserved_ppm, b->reserved_sum, branch_ppm(b), own_weight(b, i),
-			    awake_sum(b, i));
+	return share_weight(member(i)->reserved_ppm, b->reserved_sum, branch_ppm(b),
+			    own_weight(b, i), awake_sum(b, i));
 }
 
 /*
@@ -253,8 +253,12 @@ static __always_inline void member_charge(struct branch *b, u32 i, u64 ns)
 	switch (b->policy) {
 	case DOMAIN_MTR:
 		if (m->mtr.token) {
-			mtr_resize(&m->mtr,
-				   nr_cpus * member_ppm(b, i)); /* what it is due changes with its siblings */
+			mtr_resize(
+				&m->mtr,
+				nr_cpus *
+					member_ppm(
+						b,
+						i)); /* what it is due changes with its siblings */
 			mtr_charge(&m->mtr, &b->mtr, ns);
 		}
 		break;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * timer.bpf.h - each CPU's timer: it has the CPU choose again at a time of ours, not at a tick of the kernel's.
+ * state/timer.bpf.h - each CPU's timer: it has the CPU choose again at a time of ours, not at a tick of the kernel's.
  *
  * 1. Why not the tick: it comes every 4 ms or so, and a budget ends to the microsecond.
  * 2. Why not always a timer. All callbacks run with interrupts off. There, from 7.0 on, a start is put off
@@ -15,7 +15,7 @@
 #ifndef APLOMB_TIMER_BPF_H
 #define APLOMB_TIMER_BPF_H
 
-#include "state.bpf.h"
+#include "state/state.bpf.h"
 
 /*
  * End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. Not if what it

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * state.bpf.h - what the scheduler remembers: settings, CPUs, tasks, servers; counters and events.
+ * state/state.bpf.h - what the scheduler remembers: settings, CPUs, tasks, servers; counters and events.
  *
  * Who owns what. A cpu_ctx belongs to its CPU's run-queue lock, a task_ctx to the lock of the run
  * queue its task is on, a server to its own spin lock, a bank to its own, and rosters and loads to the
@@ -10,7 +10,7 @@
 #ifndef APLOMB_STATE_BPF_H
 #define APLOMB_STATE_BPF_H
 
-#include "kernel.bpf.h"
+#include "kernel/kernel.bpf.h"
 #include "intf.h"
 #include "policy/fair.h"
 #include "policy/background.h"
@@ -41,7 +41,7 @@ SETTING u32 server_policy = POLICY_FCBS;
 SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 
 /*
- * Queues of one CPU for tasks that may not run everywhere (place.bpf.h): one for each domain that has such tasks waiting
+ * Queues of one CPU for tasks that may not run everywhere (tree/place.bpf.h): one for each domain that has such tasks waiting
  * there. Those of more domains than this wait in the first one, the root's. More would cost time: a choice looks at all
  * that have been in use.
  */
@@ -49,10 +49,12 @@ SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 
 /* Dispatch queues */
 #define DSQ_FAIR 1ULL                     /* the machine's: by virtual time */
-#define DSQ_RESCUE 2ULL                   /* those that have waited too long (rescue.bpf.h) */
+#define DSQ_RESCUE 2ULL                   /* those that have waited too long (tree/rescue.bpf.h) */
 #define DSQ_EDF(cpu) (0x10000ULL + (cpu)) /* reserved tasks of one CPU: by deadline */
-#define DSQ_PINNED(cpu, lane) (0x20000ULL + (cpu) * LANES + (lane)) /* tasks that may run on this CPU only */
-#define DSQ_THROTTLED(cpu) (0x30000ULL + (cpu)) /* cbs-hard without budget: by start of the next period */
+#define DSQ_PINNED(cpu, lane)                                                                      \
+	(0x20000ULL + (cpu) * LANES + (lane)) /* tasks that may run on this CPU only */
+#define DSQ_THROTTLED(cpu)                                                                         \
+	(0x30000ULL + (cpu)) /* cbs-hard without budget: by start of the next period */
 
 /* Threads of one server that wait in a fair queue and are moved when its next period starts. One more
  * waits there until its own next wake-up. */
@@ -61,16 +63,18 @@ SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 struct server {
 	struct server_info info; /* first: this is what user space reads */
 	struct bpf_spin_lock lock;
-	s32 waiter[WAITERS];      /* thread ids, 0: none */
-	u64 exhausted_second;     /* in which its budget was last used up; told once a second */
-	u64 missed_second;        /* likewise for a missed deadline */
-	u32 exhausted_now;        /* times in that second */
-	u32 awake;                /* threads that run or wait: 0 completes a job */
-	struct edf_server before; /* of the server that its program had until its exec; period 0: none */
-	struct fcbs_loan loan;    /* under the lock of bank `loan_cpu` */
+	s32 waiter[WAITERS];  /* thread ids, 0: none */
+	u64 exhausted_second; /* in which its budget was last used up; told once a second */
+	u64 missed_second;    /* likewise for a missed deadline */
+	u32 exhausted_now;    /* times in that second */
+	u32 awake;            /* threads that run or wait: 0 completes a job */
+	struct edf_server
+		before; /* of the server that its program had until its exec; period 0: none */
+	struct fcbs_loan loan; /* under the lock of bank `loan_cpu` */
 	u32 loan_cpu;
 	u32 pad;
-	struct bpf_timer timer; /* at the start of the next period or window, while a thread waits for it */
+	struct bpf_timer
+		timer; /* at the start of the next period or window, while a thread waits for it */
 };
 
 struct {
@@ -129,12 +133,12 @@ struct task_ctx {
 	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
 	u32 domain;     /* slot of the domain it belongs to; 0: the root */
 	u32 queued;     /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
-	u32 parked;     /* enum parked (limit.bpf.h) */
+	u32 parked;     /* enum parked (tree/limit.bpf.h) */
 	u32 refused;    /* told to make way, as its cpu.max was used up; not asked about since */
 	u32 weight;     /* by its nice value, when it was queued last */
 	u32 lane;       /* in which it waited last, if it may not run everywhere */
 	u64 charged_to; /* its total CPU time when it went to sleep: see tail() */
-	/* as a member of its domain's own tasks (leaf.bpf.h), under tree_lock: */
+	/* as a member of its domain's own tasks (tree/leaf.bpf.h), under tree_lock: */
 	u32 leaf_slot;  /* of domain */
 	u32 leaf_epoch; /* whose branch.leaf_epoch it joined in */
 	u32 own_weight; /* counted in its own_sum; 0: it sleeps */
@@ -182,7 +186,7 @@ struct {
 	__type(value, struct timer_slot);
 } governor_timer SEC(".maps");
 
-/* Threads whose exec on_exec was left out for, and the timer that looks at them (match.bpf.h). */
+/* Threads whose exec on_exec was left out for, and the timer that looks at them (task/match.bpf.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, MAX_LEFT_OUT);
@@ -196,7 +200,7 @@ struct {
 	__type(value, struct timer_slot);
 } exec_timer SEC(".maps");
 
-/* Once a second while tasks wait in the fair layer's queues (rescue.bpf.h). */
+/* Once a second while tasks wait in the fair layer's queues (tree/rescue.bpf.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -204,7 +208,7 @@ struct {
 	__type(value, struct timer_slot);
 } rescue_timer SEC(".maps");
 
-/* Goes off when a domain is throttled in which tasks wait (passing.bpf.h). */
+/* Goes off when a domain is throttled in which tasks wait (park/passing.bpf.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -228,17 +232,17 @@ struct lane {
 	u64 now;               /* virtual time of its queue */
 	struct fair_pair pair; /* between it and its domain's queue (policy/fair.h) */
 	u32 domain; /* whose tasks wait in it; the first one: the root's, and those that have none */
-	u32 turns;  /* since rescue.bpf.h looked */
+	u32 turns;  /* since tree/rescue.bpf.h looked */
 };
 
 /* Choices of one dispatch that find nothing: between an enqueue's count and its task, or past a throttled domain. */
 #define TREE_TRIES 8
 
 struct cpu_ctx {
-	u64 deadline;    /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
-	u64 timer_due;   /* when to choose again (timer.bpf.h); TIME_NEVER: no such time */
-	u64 exec_start;  /* the running task's total CPU time when it began to run */
-	u64 fair_vtime;  /* virtual time of the last task that the fair layer chose, when it began to run */
+	u64 deadline;   /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
+	u64 timer_due;  /* when to choose again (state/timer.bpf.h); TIME_NEVER: no such time */
+	u64 exec_start; /* the running task's total CPU time when it began to run */
+	u64 fair_vtime; /* virtual time of the last task that the fair layer chose, when it began to run */
 	u32 fair_pinned; /* was it one that may not run everywhere? Those have a virtual time of their own */
 	u64 reserved_ns; /* run by right since the governor's last look */
 	struct load load;
@@ -255,7 +259,7 @@ struct cpu_ctx {
 	u32 leaf;         /* domain of the running task */
 	u32 limited;      /* the CPU's timer ends it: by cpu.max, its turn, or as rescued */
 	u64 granted;      /* what cpu.max granted it, ns */
-	u64 leaf_key;     /* of the running task, in a domain under MTR-LS (leaf.bpf.h) */
+	u64 leaf_key;     /* of the running task, in a domain under MTR-LS (tree/leaf.bpf.h) */
 	u32 passing;      /* it waited in PASSING's queue */
 	u32 rescued;      /* dispatch has just sent one from DSQ_RESCUE */
 	u32 next_leaf;    /* for what dispatch has just sent: the same */
@@ -265,10 +269,10 @@ struct cpu_ctx {
 	u32 to_wake;            /* idle CPUs, in wake_idle() */
 	u32 failed[TREE_TRIES]; /* domains in which a dispatch has found nothing */
 	u32 nr_failed;
-	u32 left_out; /* it was left out for another's (match.bpf.h) */
+	u32 left_out; /* it was left out for another's (task/match.bpf.h) */
 	u32 chosen;   /* dispatch has just sent a best-effort task: nothing reserved was waiting */
 	u32 yielded;  /* the last task here was told to yield to an earlier deadline */
-	u32 turn;    /* dispatch has just sent best-effort work although reserved tasks wait (background.h) */
+	u32 turn; /* dispatch has just sent best-effort work although reserved tasks wait (background.h) */
 	u32 in_turn; /* what runs was sent so; not the same: dispatch comes before stopping of the task before */
 	u32 timer_set; /* for timer_due, and not left to a tick */
 	u32 online;
@@ -290,8 +294,8 @@ u32 nr_servers; /* slots in use */
  */
 u32 reserved_on;
 u32 nr_matchers[NR_MATCH_KINDS]; /* written by user space */
-u32 sample_no;                   /* of the governor's second that runs: numbers the seconds of struct usage */
-u64 fair_now;                    /* virtual time of the machine's queue */
+u32 sample_no; /* of the governor's second that runs: numbers the seconds of struct usage */
+u64 fair_now;  /* virtual time of the machine's queue */
 struct exit_info exit_info;
 
 /* So that the skeleton knows these types */
@@ -340,7 +344,8 @@ static __always_inline bool cpu_active(u32 cpu)
 {
 	u64 word;
 
-	if (!active_mask || bpf_probe_read_kernel(&word, sizeof(word), (void *)(active_mask + cpu / 64 * 8)))
+	if (!active_mask ||
+	    bpf_probe_read_kernel(&word, sizeof(word), (void *)(active_mask + cpu / 64 * 8)))
 		return true;
 	return word >> (cpu % 64) & 1;
 }
@@ -353,7 +358,7 @@ static __always_inline struct server *server_of(const struct task_ctx *t)
 	return s && s->info.generation == t->generation && s->info.state ? s : NULL;
 }
 
-/* Is @s a domain's, as opposed to a program's? (domain_server.bpf.h) */
+/* Is @s a domain's, as opposed to a program's? (layers/domain_server.bpf.h) */
 static __always_inline bool is_domains(const struct server *s)
 {
 	return s->info.spec.flags & SPEC_DOMAIN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * domain_set.bpf.h - what the daemon asks for: a domain's policy and reservation, and a look at all domains.
+ * tree/domain_set.bpf.h - what the daemon asks for: a domain's policy and reservation, and a look at all domains.
  *
  * They are extended attributes of the cgroup's directory, which the daemon reads; the kernel knows nothing of them.
  * The daemon runs the two programs (BPF_PROG_RUN); answers are in the arguments, and in the map `domains`. A change
@@ -9,7 +9,7 @@
 #ifndef APLOMB_DOMAIN_SET_BPF_H
 #define APLOMB_DOMAIN_SET_BPF_H
 
-#include "domain.bpf.h"
+#include "tree/domain.bpf.h"
 
 /* Tasks that one change of a policy puts in its order; more keep the places they had. */
 #define MAX_REQUEUED (1 << 16)
@@ -73,7 +73,8 @@ VERIFIED_ONCE int requeue(u32 slot)
 			if (!p)
 				break;
 			t = task_ctx(p);
-			queued = t ? unqueue(t) : 0; /* nobody takes it meanwhile; it stays counted */
+			queued = t ? unqueue(t)
+				   : 0; /* nobody takes it meanwhile; it stays counted */
 			if (!queued)
 				continue;
 			bpf_spin_lock(&tree_lock);
@@ -122,7 +123,8 @@ static __always_inline s32 set_fraction(u32 slot, u64 id, u32 ppm, u32 told[2])
 }
 
 /* Reserve @ppm of the machine for domain @slot, and if @interval is not 0 as @runtime in each @interval of a CPU. */
-static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 interval, u32 told[2])
+static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 interval,
+					   u32 told[2])
 {
 	u32 before = member(MEMBER_OF(slot))->reserved_ppm, unused[2] = {};
 	struct branch *b = branch(slot);
@@ -232,7 +234,8 @@ int domain_refresh(void *unused)
 			/* own tasks of a domain with children count as a member once there are any */
 			share = share *
 				share_ppm(member(MEMBER_OF(at))->reserved_ppm, up->reserved_sum,
-					  branch_ppm(up), member(MEMBER_OF(at))->weight, up->weight_sum) /
+					  branch_ppm(up), member(MEMBER_OF(at))->weight,
+					  up->weight_sum) /
 				PPM;
 			at = branch(at)->parent;
 		}

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * reserved_dispatch.bpf.h - which reserved task a CPU takes: the first by deadline that has a right to run (Redline,
+ * reserved/dispatch.bpf.h - which reserved task a CPU takes: the first by deadline that has a right to run (Redline,
  * Listing 1), who overran and may have slack (policy/fcbs.h), and, on a CPU that would be idle, who waits elsewhere.
  */
 #ifndef APLOMB_RESERVED_DISPATCH_BPF_H
 #define APLOMB_RESERVED_DISPATCH_BPF_H
 
-#include "reserved.bpf.h"
+#include "reserved/queue.bpf.h"
 
 /* @p, at the head of @cpu's EDF queue, has no right to run now: to the queue where it waits for one. */
-static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct task_ctx *t,
-				   struct server *s, u32 cpu)
+static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+				   struct task_ctx *t, struct server *s, u32 cpu)
 {
 	if (s && throttled(p, s)) {
 		t->by_right = RIGHT_OWN; /* that of its next period */
@@ -23,10 +23,10 @@ static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_stru
 			u32 leaf = t->domain & (DOMAIN_SLOTS - 1);
 
 			tree_enter(t, leaf, false, NO_LEAF);
-			scx_bpf_dsq_move_set_vtime(it,
-						   leaf_has_members(branch(leaf))
-							   ? leaf_key(branch(leaf), t)
-							   : fair_place(t->fair_vtime, branch(leaf)->now));
+			scx_bpf_dsq_move_set_vtime(
+				it, leaf_has_members(branch(leaf))
+					    ? leaf_key(branch(leaf), t)
+					    : fair_place(t->fair_vtime, branch(leaf)->now));
 			scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0);
 		} else {
 			u64 queue = DSQ_FAIR, now = fair_now;
@@ -37,7 +37,8 @@ static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_stru
 				now = lane(cpu_ctx(cpu), t->lane)->now;
 			}
 			scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, now));
-			if (pinned(p) && !cpu_ctx(cpu)->online) /* from there the kernel takes it elsewhere */
+			if (pinned(p) &&
+			    !cpu_ctx(cpu)->online) /* from there the kernel takes it elsewhere */
 				scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
 			else
 				scx_bpf_dsq_move_vtime(it, p, queue, 0);
@@ -99,7 +100,8 @@ VERIFIED_ONCE int offer_slack(u32 cpu)
 		if (!p)
 			continue;
 		t = task_ctx(p);
-		if (t && server_of(t) == s && !t->by_right && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (t && server_of(t) == s && !t->by_right &&
+		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			promote(p, t, queue_of(p, t, cpu), &at); /* this CPU is choosing: no kick */
 		bpf_task_release(p);
 	}
@@ -148,8 +150,10 @@ VERIFIED_ONCE int reserved_steal(u32 cpu)
 	u32 i;
 
 	bpf_for(i, 0, nr_cpus) {
-		if (i != cpu && scx_bpf_dsq_nr_queued(DSQ_EDF(i)) && dsq_move_to_local(DSQ_EDF(i))) {
-			help_first(DSQ_EDF(i)); /* several came at once: the next idle CPU has the next one */
+		if (i != cpu && scx_bpf_dsq_nr_queued(DSQ_EDF(i)) &&
+		    dsq_move_to_local(DSQ_EDF(i))) {
+			help_first(DSQ_EDF(
+				i)); /* several came at once: the next idle CPU has the next one */
 			return true;
 		}
 	}

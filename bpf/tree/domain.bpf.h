@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * domain.bpf.h - the tree follows the cgroups: those with the CPU controller come, go, and change their settings.
+ * tree/domain.bpf.h - the tree follows the cgroups: those with the CPU controller come, go, and change their settings.
  *
  * design.md, idea 2: a domain is a cgroup v2 directory, and nobody keeps a second tree. cpu.weight, cpu.max and
  * cpu.idle reach us from the kernel as they are written; the policy and the reservation of a domain from the daemon,
- * which reads them from the directory's extended attributes (domain_set.bpf.h).
+ * which reads them from the directory's extended attributes (tree/domain_set.bpf.h).
  *
  * Limits: beyond MAX_DOMAINS cgroups, or deeper than MAX_DEPTH, a cgroup has no domain of its own; its tasks are
  * members of the nearest ancestor's that has one (EV_LIMIT).
@@ -12,9 +12,9 @@
 #ifndef APLOMB_DOMAIN_BPF_H
 #define APLOMB_DOMAIN_BPF_H
 
-#include "fair.bpf.h"
-#include "domain_server.bpf.h"
-#include "events.bpf.h"
+#include "tree/fair.bpf.h"
+#include "layers/domain_server.bpf.h"
+#include "state/events.bpf.h"
 
 /*
  * Which domain a cgroup is: cgroup id to slot. Beyond the limits several cgroups are one; with four times as many as there
@@ -100,7 +100,8 @@ VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle)
 	if (up->depth >= MAX_DEPTH || bpf_map_pop_elem(&free_domains, &slot))
 		return 0;
 	slot &= DOMAIN_SLOTS - 1;
-	if (scx_bpf_dsq_nr_queued(DSQ_DOMAIN(slot)) < 0 && scx_bpf_create_dsq(DSQ_DOMAIN(slot), -1)) {
+	if (scx_bpf_dsq_nr_queued(DSQ_DOMAIN(slot)) < 0 &&
+	    scx_bpf_create_dsq(DSQ_DOMAIN(slot), -1)) {
 		bpf_map_push_elem(&free_domains, &slot, 0);
 		return 0;
 	}
@@ -187,8 +188,8 @@ s32 OPS_SLEEPABLE(aplomb_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_ini
 	if (!bpf_map_update_elem(&domain_of, &id, &parent, 0) && branch(parent)->cgid == up_id)
 		slot = domain_create(id, parent, args->weight, cgroup_is_idle(cgrp));
 	if (!slot) {
-		emit_plain(EV_LIMIT, branch(parent)->depth >= MAX_DEPTH ? MAX_DEPTH : MAX_DOMAINS, id,
-			   branch(parent)->cgid);
+		emit_plain(EV_LIMIT, branch(parent)->depth >= MAX_DEPTH ? MAX_DEPTH : MAX_DOMAINS,
+			   id, branch(parent)->cgid);
 		return 0;
 	}
 	bpf_map_update_elem(&domain_of, &id, &slot, 0);
@@ -239,14 +240,15 @@ void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
 	if (b->server)
 		domain_unserve(slot);
 	b->state = DOMAIN_GONE;
-	domain_bury(slot); /* or by rescue.bpf.h, later */
+	domain_bury(slot); /* or by tree/rescue.bpf.h, later */
 }
 
 /*
  * @p is about to be moved to another cgroup: what it will need is made ready here, where there may be waiting for memory and
  * a refusal. (It stays with the task: there is nothing to undo if the move is cancelled.)
  */
-s32 OPS_SLEEPABLE(aplomb_cgroup_prep_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+s32 OPS_SLEEPABLE(aplomb_cgroup_prep_move, struct task_struct *p, struct cgroup *from,
+		  struct cgroup *to)
 {
 	return bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
 }
@@ -291,7 +293,8 @@ void OPS(aplomb_cgroup_set_idle, struct cgroup *cgrp, bool idle)
 		reweigh(slot, branch(slot)->cpu_weight, idle);
 }
 
-void OPS(aplomb_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us, u64 burst_us)
+void OPS(aplomb_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
+	 u64 burst_us)
 {
 	u32 slot = slot_of(cgrp);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * domain_server.bpf.h - C every T for a whole domain: one server, on which all its threads draw.
+ * layers/domain_server.bpf.h - C every T for a whole domain: one server, on which all its threads draw.
  *
  * Source: Eclipse (Bruno et al. 1998), sections 3 and 6 (a reservation belongs to a domain, whoever is in it).
  *
  * 1. Why. A fraction says how much, not by when: a domain that is due 20 % may get its 20 ms at the end of each 100.
  *    "10 ms every 50" has a deadline, so it is one for the reserved layer, like a program's; and it is promised, like
- *    a spec's with flag G (guarantee.bpf.h), since nobody could say which of a domain's programs to revoke.
+ *    a spec's with flag G (reserved/guarantee.bpf.h), since nobody could say which of a domain's programs to revoke.
  *
  * 2. Model. A domain with such a reservation has a server. Those that draw on it are the threads of the domain and
  *    of those below that have none of their own, unless their program has a server itself. What they run by right is
@@ -23,7 +23,7 @@
 #ifndef APLOMB_DOMAIN_SERVER_BPF_H
 #define APLOMB_DOMAIN_SERVER_BPF_H
 
-#include "server.bpf.h"
+#include "task/server.bpf.h"
 
 /* Domains that have a server: 0 spares each enqueue the question. */
 u32 domain_servers;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * members.bpf.h - tasks as members of their domains: how they wait, run and are charged. How they are chosen:
- * members_dispatch.bpf.h. Theory: tree.bpf.h.
+ * tree/members.bpf.h - tasks as members of their domains: how they wait, run and are charged. How they are chosen:
+ * tree/dispatch.bpf.h. Theory: tree/tree.bpf.h.
  *
  *     enqueue ---> [queue of its domain] ---> choice by the tree ---> taken, with time by cpu.max ---> running
  *        ^                                                                                               |
- *        +-------- its domain's throttled: PASSING until it is parked (limit.bpf.h) ---------- charged <-+
+ *        +-------- its domain's throttled: PASSING until it is parked (tree/limit.bpf.h) ---------- charged <-+
  */
 #ifndef APLOMB_MEMBERS_BPF_H
 #define APLOMB_MEMBERS_BPF_H
 
-#include "place.bpf.h"
+#include "tree/place.bpf.h"
 
 /*
  * The domain + 1 in whose queue @t's thread waited, 0: none any more. Whoever gets it answers for its place in the count
@@ -43,7 +43,8 @@ static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, 
 	if (leaf_has_members(branch(leaf)))
 		leaf_enter(t, leaf & (DOMAIN_SLOTS - 1), wake);
 	if (!wake &&
-	    queued == leaf + 1) { /* it was not chosen, and goes on waiting: its domain has not come anew */
+	    queued ==
+		    leaf + 1) { /* it was not chosen, and goes on waiting: its domain has not come anew */
 		t->queued = queued;
 		return;
 	}
@@ -77,18 +78,20 @@ static __always_inline void domain_join(struct task_struct *p, struct task_ctx *
 		p->scx.dsq_vtime = t->fair_vtime;
 }
 
-/* In which domain's queue @p waits: its own, or PASSING while it may not be stopped (limit.bpf.h 3). */
+/* In which domain's queue @p waits: its own, or PASSING while it may not be stopped (tree/limit.bpf.h 3). */
 static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
 {
 	u32 slot = t->domain & (DOMAIN_SLOTS - 1);
 
-	if (branch(slot)->limited && t->parked != PARK_HERE && path_throttled(slot) && park_later(p, t))
+	if (branch(slot)->limited && t->parked != PARK_HERE && path_throttled(slot) &&
+	    park_later(p, t))
 		return PASSING;
 	return slot;
 }
 
 /* The virtual time with which @p joins the queue of domain @leaf. */
-static __always_inline u64 leaf_vtime(struct task_struct *p, const struct task_ctx *t, u32 leaf, bool wake)
+static __always_inline u64 leaf_vtime(struct task_struct *p, const struct task_ctx *t, u32 leaf,
+				      bool wake)
 {
 	struct branch *b = branch(leaf);
 
@@ -110,7 +113,8 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	u32 leaf;
 
 	if (!t) { /* no memory: any CPU may take it */
-		dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, fair_vtime(p, DSQ_FAIR, fair_now), enq_flags);
+		dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, fair_vtime(p, DSQ_FAIR, fair_now),
+				 enq_flags);
 		tree_legacy = 1;
 		ask_idle(p);
 		return true;
@@ -119,7 +123,8 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	leaf = leaf_for(p, t);
 	if (leaf == PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
 		bool direct = wake && !branch(leaf)->limited && leaf != PASSING && nr_cpus == 1 &&
-			      !tree_waiting && !leaf_has_members(branch(leaf)) && is_next(p, c, leaf);
+			      !tree_waiting && !leaf_has_members(branch(leaf)) &&
+			      is_next(p, c, leaf);
 
 		if (pinned(p) || direct || (enq_flags & SCX_ENQ_LAST)) {
 			if (t->queued)
@@ -134,11 +139,13 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	}
 	t->weight = fair_weight(p);
 	before = tree_enter(t, leaf, wake, c->leaf);
-	if (wake && leaf == c->leaf && branch(leaf)->policy == DOMAIN_MTR) /* the ways meet at the leaf */
+	if (wake && leaf == c->leaf &&
+	    branch(leaf)->policy == DOMAIN_MTR) /* the ways meet at the leaf */
 		before = time_before(leaf_key(branch(leaf), t), c->leaf_key);
 	if (before && !c->by_right && !c->in_turn)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, leaf_vtime(p, t, leaf, wake), enq_flags);
+	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, leaf_vtime(p, t, leaf, wake),
+			 enq_flags);
 	if (!rescue_armed)
 		rescue_arm();
 	/* with one CPU, idle: whoever comes was held back in another domain until now, which nobody was told */

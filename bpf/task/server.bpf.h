@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * server.bpf.h - the table of servers: a process takes one, its threads share it, the last frees it.
+ * task/server.bpf.h - the table of servers: a process takes one, its threads share it, the last frees it.
  *
  * Redline gives each task a reservation of its own. Its tasks were processes with one thread; a
  * browser has a hundred, and a hundred times 6:30 is refused. So a spec reserves for the program: one
@@ -9,11 +9,12 @@
 #ifndef APLOMB_SERVER_BPF_H
 #define APLOMB_SERVER_BPF_H
 
-#include "governor.bpf.h"
-#include "timer.bpf.h"
+#include "reserved/governor.bpf.h"
+#include "state/timer.bpf.h"
 
 /* A thread joins @s, in its @generation; if that one is over, it has no server. */
-static __always_inline void task_join(struct task_ctx *t, u32 slot, struct server *s, u32 generation)
+static __always_inline void task_join(struct task_ctx *t, u32 slot, struct server *s,
+				      u32 generation)
 {
 	t->slot = slot;
 	t->generation = generation;
@@ -136,7 +137,8 @@ static __always_inline void server_inherit(struct server *s, const struct edf_se
 }
 
 /* The server in @slot, which is free, begins anew under @spec, for process @tgid (0: a domain); without a name. */
-static __always_inline void server_reset(struct server *s, u32 slot, const struct spec *spec, s32 tgid)
+static __always_inline void server_reset(struct server *s, u32 slot, const struct spec *spec,
+					 s32 tgid)
 {
 	s->info.spec = *spec;
 	if (s->info.spec.runtime_ns > s->info.spec.period_ns) /* two rows mixed */
@@ -168,7 +170,8 @@ static __always_inline void server_reset(struct server *s, u32 slot, const struc
  * while we look). Whatever it had before is given back. @parent: pid it inherits from, or 0. 0 if the
  * table is full or, for those that may not wait in it, if admission would say no (both told).
  */
-VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
+VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
+				struct task_ctx *t __arg_nonnull,
 				const struct spec *spec __arg_nonnull, s32 parent)
 {
 	u64 bw = edf_bandwidth(spec->runtime_ns, spec->period_ns), load = 0;
@@ -239,7 +242,8 @@ VERIFIED_ONCE int server_launch(u32 slot, struct task_struct *p __arg_trusted, b
  * A forked child's window is over without an exec: it inherits a server of its own if its parent's
  * spec says so (flag I), else it is best-effort (Redline, section 3).
  */
-VERIFIED_ONCE int window_settle(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull)
+VERIFIED_ONCE int window_settle(struct task_struct *p __arg_trusted,
+				struct task_ctx *t __arg_nonnull)
 {
 	struct server *parent = server_of(t);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * guarantee.bpf.h - admission of guaranteed reservations: by what is promised. Theory: policy/wmr.h.
+ * reserved/guarantee.bpf.h - admission of guaranteed reservations: by what is promised. Theory: policy/wmr.h.
  *
- * Source: Kato, Ishikawa and Rajkumar, section 5.2; beside Redline's admission by load (governor.bpf.h).
+ * Source: Kato, Ishikawa and Rajkumar, section 5.2; beside Redline's admission by load (reserved/governor.bpf.h).
  *
  * 1. Two kinds of reservation. By load: what is really used decides, more is let in than would fit, and an
  *    overload is mended within seconds by revocation. That suits a desktop, whose specs reserve ten times
@@ -27,7 +27,7 @@
 #ifndef APLOMB_GUARANTEE_BPF_H
 #define APLOMB_GUARANTEE_BPF_H
 
-#include "events.bpf.h"
+#include "state/events.bpf.h"
 
 /* Times that an admission looks again because of another; then it is refused, and may be reactivated. */
 #define GUARANTEE_TRIES 4
@@ -55,7 +55,8 @@ static __always_inline bool may_use(struct task_struct *p, u32 cpu)
 }
 
 /* The CPU for all of @runtime in @period, or -1: there is none. */
-VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, u64 runtime, u64 period)
+VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, u64 runtime,
+			    u64 period)
 {
 	bool light = runtime <= period / 2;
 	u64 least = TIME_NEVER;
@@ -69,7 +70,8 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 
 		if (light) /* what is promised comes first; where it is the same, the load, which is below 4 PPM */
 			cost += (PPM - c->guaranteed_ppm) * (4 * PPM);
-		if (cost < least && may_use(p, cpu) && guarantee_room(cpu, period, period) >= runtime) {
+		if (cost < least && may_use(p, cpu) &&
+		    guarantee_room(cpu, period, period) >= runtime) {
 			least = cost;
 			best = cpu;
 		}
@@ -79,8 +81,8 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 }
 
 /* Split @runtime in @period over several CPUs; false: there is not enough in all. */
-VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted __arg_nullable, u64 runtime, u64 period,
-			    struct wmr_split *plan __arg_nonnull)
+VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted __arg_nullable, u64 runtime,
+			    u64 period, struct wmr_split *plan __arg_nonnull)
 {
 	u32 first = wmr_first(period, nr_cpus), i, cpu;
 	bool done = false;

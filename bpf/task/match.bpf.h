@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * match.bpf.h - which spec a task has: looked up in the kernel, without a hop to user space.
+ * task/match.bpf.h - which spec a task has: looked up in the kernel, without a hop to user space.
  *
  * Source: Redline section 3 and Fig. 3. Executables are recognised by inode and device, so that a
  * process in a container, or a copy in a home directory, cannot pose as /usr/bin/Xorg. Scripts, Wine,
@@ -12,7 +12,7 @@
 #ifndef APLOMB_MATCH_BPF_H
 #define APLOMB_MATCH_BPF_H
 
-#include "server.bpf.h"
+#include "task/server.bpf.h"
 
 static __always_inline const struct spec *lookup(u64 kind, u64 a, u64 b, u64 c)
 {
@@ -72,7 +72,8 @@ static __noinline const struct spec *match_application(struct task_struct *p)
 	char name[CGROUP_BYTES];
 	u32 i;
 
-	if (bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(p, cgroups, dfl_cgrp, kn, name)) <= 0)
+	if (bpf_probe_read_kernel_str(name, sizeof(name),
+				      BPF_CORE_READ(p, cgroups, dfl_cgrp, kn, name)) <= 0)
 		return NULL;
 	bpf_for(i, 0, CGROUP_BYTES) {
 		char byte = name[i & (CGROUP_BYTES - 1)];
@@ -131,8 +132,8 @@ static __noinline const struct spec *match_kthread(struct task_struct *p)
 }
 
 /* The spec of @p, which runs @file; *kind: how it was found. @exec: @p is current, in exec. */
-static __always_inline const struct spec *match_program(struct task_struct *p, struct file *file, bool exec,
-							u32 *kind)
+static __always_inline const struct spec *match_program(struct task_struct *p, struct file *file,
+							bool exec, u32 *kind)
 {
 	u64 ino = file->f_inode->i_ino, dev = file->f_inode->i_sb->s_dev;
 	const struct spec *spec = NULL;
@@ -168,7 +169,8 @@ VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ct
 	if (spec && (spec->flags & SPEC_PARENT) && !t->launched)
 		spec = NULL;
 	s = server_owned(t);
-	if (s && ((s->info.spec.flags & SPEC_STICKY) || (!spec && (s->info.spec.flags & SPEC_INHERIT)))) {
+	if (s && ((s->info.spec.flags & SPEC_STICKY) ||
+		  (!spec && (s->info.spec.flags & SPEC_INHERIT)))) {
 		/* kept: by flag I, or since what was asked for (aplomb run) outranks what was shipped */
 		bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
 		return 0;

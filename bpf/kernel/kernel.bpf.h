@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * kernel.bpf.h - all that aplomb knows of the kernel: types, kernel functions, and their versions.
+ * kernel/kernel.bpf.h - all that aplomb knows of the kernel: types, kernel functions, and their versions.
  *
  * 1. Why not vmlinux.h. The scheduler touches few fields of few structs. Written out here they are
  *    documentation, and the list of what a simulator has to provide. Offsets come from the running
@@ -73,8 +73,11 @@ struct bpf_map {
  * compiler uses, so that nothing of its own is overwritten, and a multiple of 8; the function is noinline and not
  * VERIFIED_ONCE. crates/kernel/tests/frames.rs finds who lacks it, or has too little.
  */
-#define TAKES_STACK(bytes)                                                                                   \
-	asm volatile("*(u64 *)(r10 - %[at]) = %[none]" : : [at] "i"(bytes), [none] "r"(0ULL) : "memory")
+#define TAKES_STACK(bytes)                                                                         \
+	asm volatile("*(u64 *)(r10 - %[at]) = %[none]"                                             \
+		     :                                                                             \
+		     : [at] "i"(bytes), [none] "r"(0ULL)                                           \
+		     : "memory")
 #define OPS(name, args...) SEC("struct_ops/" #name) BPF_PROG(name, ##args)
 #define OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
 #endif
@@ -137,7 +140,8 @@ struct sched_ext_entity {
 	u32 flags;
 	u64 slice;
 	u64 dsq_vtime;
-	unsigned long runnable_at; /* jiffies: since then it waits; what the kernel's watchdog looks at */
+	unsigned long
+		runnable_at; /* jiffies: since then it waits; what the kernel's watchdog looks at */
 };
 
 struct sched_entity {
@@ -310,7 +314,8 @@ struct sched_ext_ops {
 extern s32 scx_bpf_create_dsq(u64 dsq_id, s32 node) __ksym;
 extern s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
-extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, bool *is_idle) __ksym;
+extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+				  bool *is_idle) __ksym;
 extern s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
 extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
 extern u32 scx_bpf_nr_cpu_ids(void) __ksym;
@@ -343,7 +348,8 @@ extern void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 /* 6.19: dsq_insert and move_to_local return, or take, more than before */
 extern bool scx_bpf_dsq_insert___v2___k(struct task_struct *p, u64 dsq, u64 slice,
 					u64 enq_flags) __ksym __weak;
-extern void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags) __ksym __weak;
+extern void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq, u64 slice,
+				    u64 enq_flags) __ksym __weak;
 extern bool __scx_bpf_dsq_insert_vtime(struct task_struct *p,
 				       struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 extern void scx_bpf_dsq_insert_vtime___v1(struct task_struct *p, u64 dsq, u64 slice, u64 vtime,
@@ -356,11 +362,13 @@ extern bool scx_bpf_dsq_move_to_local___v1(u64 dsq) __ksym __weak;
  * 7.0 (6.18 has it by another name, with one argument more: it counts as lacking it). The callback's map must be of the
  * kernel's type: libbpf compares, and what does not match counts as lacking too, without a word.
  */
-extern int bpf_task_work_schedule_resume(struct task_struct *p, struct bpf_task_work *work, void *map__map,
+extern int bpf_task_work_schedule_resume(struct task_struct *p, struct bpf_task_work *work,
+					 void *map__map,
 					 int (*callback)(struct bpf_map *map, void *key,
 							 void *value)) __ksym __weak;
 #define task_work_exists() bpf_ksym_exists(bpf_task_work_schedule_resume)
-#define task_work_resume(p, work, map, callback) bpf_task_work_schedule_resume(p, work, map, callback)
+#define task_work_resume(p, work, map, callback)                                                   \
+	bpf_task_work_schedule_resume(p, work, map, callback)
 #endif
 
 static __always_inline void dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 enq_flags)
