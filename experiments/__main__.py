@@ -1,4 +1,5 @@
 """python -m experiments run|list|report"""
+
 import sys
 
 from experiments.framework.cli import main

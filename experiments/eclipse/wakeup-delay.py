@@ -3,13 +3,30 @@
 The sleeper uses 11 ms of CPU, sleeps for 100 ms, and so on: a tenth of a CPU, each onoff would take two thirds. MTR-LS runs
 whoever uses less of its share first, with no reservation and nobody told who is interactive; the same with 15 % reserved.
 """
-import json
 
-from experiments.framework import Experiment, Step, at_most
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.framework import Experiment, Mark, Samples, Scheduler, Step, Table, at_most
 from experiments.framework.domains import step_words
 from experiments.framework.marks import below
-from experiments.framework.reservation_domains import (COUNTS, QUICK_COUNTS, STYLES, beside_onoffs, colour, lines, policies,
-                                                       title)
+from experiments.framework.reservation_domains import (
+    COUNTS,
+    QUICK_COUNTS,
+    STYLES,
+    beside_onoffs,
+    colour,
+    lines,
+    policies,
+    title,
+)
+from experiments.framework.results import read_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ON_US, OFF_US = 11000, 100000
 SECONDS, QUICK_SECONDS, SETTLE_S = 20, 10, 1
@@ -18,60 +35,116 @@ RESERVED_COUNTS = (0, 8, 20)
 WITHIN = 8  # onoff: with so many the sleeper's share is an even ninth, more than it uses; with 20 it is 4.8 %, half of that
 
 
-def make(scheduler, quick):
+def make(scheduler: Scheduler, quick: bool) -> list[Step]:
     seconds = QUICK_SECONDS if quick else SECONDS
     counts = QUICK_COUNTS if quick else COUNTS
     program = ["/job/sleeper", str(ON_US), str(OFF_US), str(seconds)]
     plan = [(policy, n, 0) for policy in policies(scheduler) for n in counts]
     if scheduler.name == "aplomb":
         plan += [("mtr-reserved", n, RESERVED) for n in RESERVED_COUNTS if n in counts]
-    return [Step(f"{policy}-{n}", step_words(beside_onoffs(program, n, policy.partition("-")[0], reserved, late=True),
-                                             SETTLE_S, 1000, 0), seconds + SETTLE_S + 2) for policy, n, reserved in plan]
+    return [
+        Step(
+            f"{policy}-{n}",
+            step_words(
+                beside_onoffs(program, n, policy.partition("-")[0], reserved, late=True),
+                SETTLE_S,
+                1000,
+                0,
+            ),
+            seconds + SETTLE_S + 2,
+        )
+        for policy, n, reserved in plan
+    ]
 
 
-def read(folder):
-    return json.loads((folder / "eclipse-subject.out").read_text())
+def read(folder: Path) -> dict[str, Any]:
+    return read_json(folder / "eclipse-subject.out")
 
 
-def mean_ms(step):
+def mean_ms(step: Mapping[str, Any]) -> float:
     """To a tenth of a millisecond: what the paper's figure can show, and less than a tick."""
-    return round(step["delay_us"]["mean"] / 1000, 1)
+    return round(float(step["delay_us"]["mean"]) / 1000, 1)
 
 
-def judge(samples):
+def judge(samples: Samples) -> list[Mark]:
     ours, most = samples["aplomb"], COUNTS[-1]
-    within = [mean_ms(ours[step]) if step in ours else None for step in (f"mtr-{WITHIN}", f"mtr-reserved-{WITHIN}")]
+    within, within_reserved = (
+        mean_ms(ours[step]) if step in ours else None
+        for step in (f"mtr-{WITHIN}", f"mtr-reserved-{WITHIN}")
+    )
     bare, reserved = mean_ms(ours[f"mtr-{most}"]), mean_ms(ours[f"mtr-reserved-{most}"])
     stock = mean_ms(samples["eevdf"][f"plain-{most}"]) if "eevdf" in samples else None
-    return [at_most(f"mean wake-up delay with {WITHIN} onoff, MTR-LS without a reservation, no worse than with one", *within, "ms"),
-            at_most(f"mean wake-up delay with {most} onoff, MTR-LS without a reservation, no worse than with one", bare, reserved, "ms"),
-            below(f"mean wake-up delay with {most} onoff, MTR-LS without a reservation, below EEVDF's", bare, stock, "ms")]
+    return [
+        at_most(
+            f"mean wake-up delay with {WITHIN} onoff, MTR-LS without a reservation, no worse than with one",
+            within,
+            within_reserved,
+            "ms",
+        ),
+        at_most(
+            f"mean wake-up delay with {most} onoff, MTR-LS without a reservation, no worse than with one",
+            bare,
+            reserved,
+            "ms",
+        ),
+        below(
+            f"mean wake-up delay with {most} onoff, MTR-LS without a reservation, below EEVDF's",
+            bare,
+            stock,
+            "ms",
+        ),
+    ]
 
 
-def table(samples):
-    rows = [[n, title(scheduler, policy), s["sleeps"], *(s["delay_us"][k] / 1000 for k in ("mean", "p99", "max")), s["cpu_s"]]
-            for scheduler, policy, points in lines(samples) for n, s in points]
+def table(samples: Samples) -> Table:
+    rows = [
+        [
+            n,
+            title(scheduler, policy),
+            s["sleeps"],
+            *(s["delay_us"][k] / 1000 for k in ("mean", "p99", "max")),
+            s["cpu_s"],
+        ]
+        for scheduler, policy, points in lines(samples)
+        for n, s in points
+    ]
     rows.sort(key=lambda row: row[0])
     return ["onoff", "scheduler", "sleeps", "delay ms, mean", "p99", "max", "CPU s"], rows
 
 
-def draw(samples):
+def draw(samples: Samples) -> Figure:
     from experiments.framework import plot
+
     figure, (axis,) = plot.grid(1, 1, 6.4, 3.6)
     for scheduler, policy, points in lines(samples):
-        axis.plot([n for n, _ in points], [s["delay_us"]["mean"] / 1000 for _, s in points], STYLES[policy], markersize=4,
-                  color=colour(scheduler, policy), label=title(scheduler, policy))
+        axis.plot(
+            [n for n, _ in points],
+            [s["delay_us"]["mean"] / 1000 for _, s in points],
+            STYLES[policy],
+            markersize=4,
+            color=colour(scheduler, policy),
+            label=title(scheduler, policy),
+        )
     axis.set_ylim(bottom=0)
     axis.set_xlabel("onoff processes")
     axis.set_ylabel("mean wake-up delay (ms)")
-    figure.suptitle("A sleeper (11 ms on, 100 ms off) beside onoff (11 ms on, 5 ms off)", fontsize=10)
+    figure.suptitle(
+        "A sleeper (11 ms on, 100 ms off) beside onoff (11 ms on, 5 ms off)", fontsize=10
+    )
     plot.one_legend(figure, [axis], 3)
     return figure
 
 
 EXPERIMENT = Experiment(
-    title="Wake-up delay in an overloaded system", figure="Eclipse, Fig. 11",
+    title="Wake-up delay in an overloaded system",
+    figure="Eclipse, Fig. 11",
     about=f"A process that uses {ON_US / 1000:g} ms and sleeps {OFF_US / 1000:g} ms tells how late it wakes up, for {SECONDS} s after the first, beside 0 to "
-          f"{COUNTS[-1]} onoff processes, each in a domain of its own of the same weight.",
-    steps=make, read=read, judge=judge, table=table, draw=draw, schedulers=("eevdf", "scx_bpfland", "scx_lavd", "aplomb"),
-    settings={"seconds": SECONDS, "reservation_percent": RESERVED, "onoff": list(COUNTS)})
+    f"{COUNTS[-1]} onoff processes, each in a domain of its own of the same weight.",
+    steps=make,
+    read=read,
+    judge=judge,
+    table=table,
+    draw=draw,
+    schedulers=("eevdf", "scx_bpfland", "scx_lavd", "aplomb"),
+    settings={"seconds": SECONDS, "reservation_percent": RESERVED, "onoff": list(COUNTS)},
+)

@@ -1,4 +1,5 @@
 """The command line: python -m experiments run|list|draw|report|traces."""
+
 from __future__ import annotations
 
 import argparse
@@ -18,26 +19,54 @@ MISSED, USAGE, FAILED = 1, 2, 3
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="experiments", description="The papers' figures and tables, measured in the lab.")
+    parser = argparse.ArgumentParser(
+        prog="experiments", description="The papers' figures and tables, measured in the lab."
+    )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
-    doing = actions.add_parser("run", help="run experiments; write JSON and SVG; fail when a mark is missed")
+    doing = actions.add_parser(
+        "run", help="run experiments; write JSON and SVG; fail when a mark is missed"
+    )
     doing.add_argument("names", nargs="+", metavar="NAME", help="PAPER/NAME, or all")
     doing.add_argument("--schedulers", metavar="A,B", help="only these (results go to results/tmp)")
-    doing.add_argument("--quick", action="store_true", help="short and few, for a look or for CI (results/tmp)")
-    doing.add_argument("--jobs", type=int, default=2, metavar="N", help="guests at a time (default %(default)s)")
+    doing.add_argument(
+        "--quick", action="store_true", help="short and few, for a look or for CI (results/tmp)"
+    )
+    doing.add_argument(
+        "--jobs", type=int, default=2, metavar="N", help="guests at a time (default %(default)s)"
+    )
     doing.add_argument("--out", type=Path, metavar="DIR", help="instead of results or results/tmp")
-    doing.add_argument("--keep", action="store_true", help="keep what the guests left, and say where")
-    doing.add_argument("--json", action="store_true", help="print the results as JSON instead of tables")
+    doing.add_argument(
+        "--keep", action="store_true", help="keep what the guests left, and say where"
+    )
+    doing.add_argument(
+        "--json", action="store_true", help="print the results as JSON instead of tables"
+    )
     listing = actions.add_parser("list", help="what there is")
     listing.add_argument("--json", action="store_true")
-    drawing = actions.add_parser("draw", help="draw pictures and judge anew from results that are there")
+    drawing = actions.add_parser(
+        "draw", help="draw pictures and judge anew from results that are there"
+    )
     drawing.add_argument("names", nargs="+", metavar="NAME")
     drawing.add_argument("--out", type=Path, default=RESULTS, metavar="DIR")
     drawing.add_argument("--png", type=Path, metavar="DIR", help="write PNG files there instead")
     reporting = actions.add_parser("report", help="one self-contained HTML page of all results")
-    reporting.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help="where results are (default results)")
-    shipping = actions.add_parser("traces", help="write the simulator's traces from the result of kato/record")
-    shipping.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help="where results are (default results)")
+    reporting.add_argument(
+        "--out",
+        type=Path,
+        default=RESULTS,
+        metavar="DIR",
+        help="where results are (default results)",
+    )
+    shipping = actions.add_parser(
+        "traces", help="write the simulator's traces from the result of kato/record"
+    )
+    shipping.add_argument(
+        "--out",
+        type=Path,
+        default=RESULTS,
+        metavar="DIR",
+        help="where results are (default results)",
+    )
     return parser
 
 
@@ -54,6 +83,7 @@ def _command(options: argparse.Namespace, name: str) -> str:
 def _run(options: argparse.Namespace) -> int:
     from . import simulator
     from .runner import run
+
     if options.jobs < 1:
         raise ExperimentError("--jobs: at least 1")
     names = experiments.names() if options.names == ["all"] else options.names
@@ -68,12 +98,22 @@ def _run(options: argparse.Namespace) -> int:
                     raise ExperimentError(f"{each.name}: a study has no schedulers to choose from")
                 data = simulator.run(each, options.quick, out, _command(options, each.name))
             else:
-                data = run(each, asked, options.quick, options.jobs, out, _command(options, each.name), quiet=options.json,
-                           keep_output=options.keep)
+                data = run(
+                    each,
+                    asked,
+                    options.quick,
+                    options.jobs,
+                    out,
+                    _command(options, each.name),
+                    quiet=options.json,
+                    keep_output=options.keep,
+                )
         except ExperimentError as error:
             if len(chosen) == 1:
                 raise
-            print(f"experiments: {each.name}: {error}", file=sys.stderr)  # the others are worth running still
+            print(
+                f"experiments: {each.name}: {error}", file=sys.stderr
+            )  # the others are worth running still
             worst = max(worst, FAILED)
             continue
         everything.append(data)
@@ -82,7 +122,10 @@ def _run(options: argparse.Namespace) -> int:
             print(f"\n{each.name}: {each.title} ({each.figure})\n")
             print(render(data["table"]["headers"], data["table"]["rows"]) + "\n")
             print(render_marks(marks) + "\n")
-            print(f"written: {_short(out)}/{each.name}.json and .svg, in {data['conditions']['wall_s']} s", flush=True)
+            print(
+                f"written: {_short(out)}/{each.name}.json and .svg, in {data['conditions']['wall_s']} s",
+                flush=True,
+            )
         if missed(marks):
             worst = max(worst, MISSED)
     if options.json:
@@ -97,8 +140,20 @@ def _short(path: Path) -> str:
 def _list(options: argparse.Namespace) -> int:
     found = [experiments.load(name) for name in experiments.names()]
     if options.json:
-        print(json.dumps([{"name": e.name, "title": e.title, "figure": e.figure, "machine": e.machine,
-                           "schedulers": getattr(e, "schedulers", ())} for e in found]))
+        print(
+            json.dumps(
+                [
+                    {
+                        "name": e.name,
+                        "title": e.title,
+                        "figure": e.figure,
+                        "machine": e.machine,
+                        "schedulers": getattr(e, "schedulers", ()),
+                    }
+                    for e in found
+                ]
+            )
+        )
     else:
         print(render(["name", "title", "figure"], [[e.name, e.title, e.figure] for e in found]))
     return 0
@@ -108,6 +163,7 @@ def _draw(options: argparse.Namespace) -> int:
     """From the samples that were kept: a change to a picture or a table needs no new measurement."""
     from . import plot, results
     from .runner import draw
+
     worst = 0
     for name in experiments.names() if options.names == ["all"] else options.names:
         each = experiments.load(name)
@@ -120,8 +176,13 @@ def _draw(options: argparse.Namespace) -> int:
             continue
         marks = list(each.judge(data["samples"])) if each.subject in data["samples"] else []
         headers, rows = each.table(data["samples"])
-        data |= {"marks": [mark.as_json() for mark in marks], "title": each.title, "figure": each.figure, "about": each.about,
-                 "table": {"headers": list(headers), "rows": [list(row) for row in rows]}}
+        data |= {
+            "marks": [mark.as_json() for mark in marks],
+            "title": each.title,
+            "figure": each.figure,
+            "about": each.about,
+            "table": {"headers": list(headers), "rows": [list(row) for row in rows]},
+        }
         results.write(data, options.out)
         draw(each, data["samples"], options.out)
         worst = max(worst, MISSED if missed(marks) else 0)
@@ -130,12 +191,14 @@ def _draw(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from .report import write_report
+
     print(f"written: {_short(write_report(options.out))}")
     return 0
 
 
 def _traces(options: argparse.Namespace) -> int:
     from . import results, traces
+
     recorded = results.read(options.out / "kato" / "record.json")
     if recorded["quick"]:
         raise ExperimentError("a quick run is no trace: make experiment NAME=kato/record")
@@ -147,8 +210,9 @@ def _traces(options: argparse.Namespace) -> int:
 def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     try:
-        return {"run": _run, "list": _list, "draw": _draw, "report": _report,
-                "traces": _traces}[options.action](options)
+        return {"run": _run, "list": _list, "draw": _draw, "report": _report, "traces": _traces}[
+            options.action
+        ](options)
     except ExperimentError as error:
         print(f"experiments: {error}", file=sys.stderr)
         return FAILED

@@ -4,12 +4,15 @@ The guest's side is guest/domains.sh and workloads/sampler.c. Shares are arithme
 divided among its children in proportion to their weights, and what a child cannot use, since it has too few threads or a
 limit (cpu.max), is divided among the others the same way.
 """
+
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any
+
+from .results import read_json
 
 CGROUPS = "/sys/fs/cgroup/"
 DEFAULT_WEIGHT = 100  # the kernel's
@@ -19,6 +22,7 @@ DEFAULT_WEIGHT = 100  # the kernel's
 class Domain:
     """One domain of a step. threads: how many of its own can run at once, for the arithmetic (0: only those below it).
     limit: cpu.max in CPUs; period_ms: its period. keys: more words for guest/domains.sh."""
+
     path: str
     program: tuple[str, ...] = ()
     weight: int = DEFAULT_WEIGHT
@@ -34,8 +38,14 @@ class Domain:
         return [",".join([self.path, *keys, *self.keys]), *self.program]
 
 
-def step_words(domains: Iterable[Domain], settle: float, interval_ms: int, count: int, events: str = "-",
-               disk_us: int | None = None) -> list[str]:
+def step_words(
+    domains: Iterable[Domain],
+    settle: float,
+    interval_ms: int,
+    count: int,
+    events: str = "-",
+    disk_us: int | None = None,
+) -> list[str]:
     """The words of a step. count: samples after the first one, 0 for none. events: as in guest/domains.sh.
     disk_us: with a disk whose requests take so long."""
     words = ["domains"] if disk_us is None else ["on_disk", str(disk_us)]
@@ -48,22 +58,37 @@ def step_words(domains: Iterable[Domain], settle: float, interval_ms: int, count
 def loops(path: str, weight: int = DEFAULT_WEIGHT, processes: int = 1, **more: Any) -> Domain:
     """A domain with so many infinite loops, which count their turns."""
     file = f"/tmp/progress-{path.replace('/', '-')}"
-    return Domain(path, ("/job/inf", str(processes), file), weight, processes,
-                  keys=(f"progress={file}", *more.pop("keys", ())), **more)
+    return Domain(
+        path,
+        ("/job/inf", str(processes), file),
+        weight,
+        processes,
+        keys=(f"progress={file}", *more.pop("keys", ())),
+        **more,
+    )
 
 
 def read_samples(folder: Path, file: str = "samples.json") -> dict[str, Any]:
     """What sampler.c wrote: seconds since the first sample, and by domain CPU seconds and turns since then. file: fine.json
     for the domains that were sampled each tick."""
-    data = json.loads((folder / file).read_text())
+    data = read_json(folder / file)
     at = data["at_ns"]
 
     def since(values: Sequence[int], unit: float, digits: int) -> list[float]:
         return [round((value - values[0]) / unit, digits) for value in values]
-    return {"late_us": data["late_us"], "at_s": since(at, 1e9, 6),
-            "domains": {path.removeprefix(CGROUPS): {"processes": d["processes"], "cpu_s": since(d["cpu_ns"], 1e9, 6),
-                                                     "turns": [t - d["turns"][0] for t in d["turns"]]}
-                        for path, d in data["domains"].items()}}
+
+    return {
+        "late_us": data["late_us"],
+        "at_s": since(at, 1e9, 6),
+        "domains": {
+            path.removeprefix(CGROUPS): {
+                "processes": d["processes"],
+                "cpu_s": since(d["cpu_ns"], 1e9, 6),
+                "turns": [t - d["turns"][0] for t in d["turns"]],
+            }
+            for path, d in data["domains"].items()
+        },
+    }
 
 
 def used(sample: Mapping[str, Any]) -> dict[str, float]:
@@ -78,7 +103,9 @@ def received(sample: Mapping[str, Any]) -> dict[str, float]:
     return {path: value / total if total else 0.0 for path, value in cpu.items()}
 
 
-def divide(amount: float, weights: Mapping[str, float], wants: Mapping[str, float]) -> dict[str, float]:
+def divide(
+    amount: float, weights: Mapping[str, float], wants: Mapping[str, float]
+) -> dict[str, float]:
     """`amount` by weight among members who want no more than so much each; what one does not want goes to the others."""
     shares = dict.fromkeys(weights, 0.0)
     hungry = {name for name in weights if wants[name] > 0}
@@ -94,8 +121,12 @@ def divide(amount: float, weights: Mapping[str, float], wants: Mapping[str, floa
     return shares
 
 
-def asked(domains: Iterable[Domain], cpus: int, taken: Mapping[str, float] | None = None,
-          total: float | None = None) -> dict[str, float]:
+def asked(
+    domains: Iterable[Domain],
+    cpus: int,
+    taken: Mapping[str, float] | None = None,
+    total: float | None = None,
+) -> dict[str, float]:
     """CPUs for each domain with a program, by the arithmetic. taken: what programs that sleep use, in CPUs, where a
     domain's threads do not say what it wants. total: CPUs to divide, if the kernel took part of them."""
     nodes = {domain.path: domain for domain in domains}
@@ -117,8 +148,11 @@ def asked(domains: Iterable[Domain], cpus: int, taken: Mapping[str, float] | Non
     def give(path: str, amount: float) -> None:
         if path and nodes[path].program:
             shares[path] = amount  # programs are in leaves only, as the kernel has it
-        for child, part in divide(amount, {c: nodes[c].weight for c in below[path]}, {c: want(c) for c in below[path]}).items():
+        for child, part in divide(
+            amount, {c: nodes[c].weight for c in below[path]}, {c: want(c) for c in below[path]}
+        ).items():
             give(child, part)
+
     give("", float(cpus) if total is None else total)
     return shares
 
@@ -133,9 +167,13 @@ def points_off(got: float, wanted: float) -> float:
     return 100 * got / wanted - 100
 
 
-def windows(at: Sequence[float], values: Sequence[float], length: float, step: float) -> list[float]:
+def windows(
+    at: Sequence[float], values: Sequence[float], length: float, step: float
+) -> list[float]:
     """What came between t and t + length, for t = at[0], at[0] + step, ...: samples must be at regular intervals."""
     interval = (at[-1] - at[0]) / (len(at) - 1)
     span, stride = round(length / interval), max(1, round(step / interval))
-    return [(values[i + span] - values[i]) * length / (at[i + span] - at[i])
-            for i in range(0, len(values) - span, stride)]
+    return [
+        (values[i + span] - values[i]) * length / (at[i + span] - at[i])
+        for i in range(0, len(values) - span, stride)
+    ]

@@ -1,10 +1,13 @@
 """What an experiment declares, and how it is found: experiments/PAPER/NAME.py defines EXPERIMENT."""
+
 from __future__ import annotations
 
 import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from .errors import ExperimentError
 from .marks import Mark
@@ -14,7 +17,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).resolve().parents[1]
-PAPERS = ("redline", "eclipse", "qlinux", "kato", "tree")  # tree: of no paper, the domain tree as systemd makes it
+PAPERS = (
+    "redline",
+    "eclipse",
+    "qlinux",
+    "kato",
+    "tree",
+)  # tree: of no paper, the domain tree as systemd makes it
 
 # samples[scheduler][step] is what the experiment's `read` made of that step: plain data, as it is in the JSON.
 Samples = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -28,6 +37,7 @@ class Step:
     seconds: guest time that it takes, for dividing steps over guests and for time limits.
     profile: the specifications that aplomb has meanwhile, a name in the experiment's `profiles`.
     """
+
     name: str
     words: Sequence[str]
     seconds: float
@@ -38,6 +48,7 @@ class Step:
 class Profile:
     """Specifications for one step: lines in Redline's format, beside the shipped ones or (only) instead of them.
     config: lines of aplomb.toml."""
+
     lines: tuple[str, ...] = ()
     only: bool = False
     config: tuple[str, ...] = ()
@@ -46,22 +57,23 @@ class Profile:
 @dataclass(frozen=True)
 class Experiment:
     """A figure or table: the steps for each scheduler, what they leave, what it must show, how it is drawn."""
+
     title: str
-    figure: str                                            # what it reproduces, e.g. "Redline, Fig. 5"
-    about: str                                             # what is done, in a few sentences
-    steps: Callable[[Scheduler, bool], Sequence[Step]]     # (scheduler, quick)
-    read: Callable[[Path], Mapping[str, Any]]              # what a step left in its folder, as plain data
+    figure: str  # what it reproduces, e.g. "Redline, Fig. 5"
+    about: str  # what is done, in a few sentences
+    steps: Callable[[Scheduler, bool], Sequence[Step]]  # (scheduler, quick)
+    read: Callable[[Path], Mapping[str, Any]]  # what a step left in its folder, as plain data
     judge: Callable[[Samples], Sequence[Mark]]
     table: Callable[[Samples], Table]
-    draw: Callable[[Samples], "Figure"]
+    draw: Callable[[Samples], Figure]
     schedulers: tuple[str, ...] = ("eevdf", "deadline", "scx_bpfland", "scx_lavd", "aplomb")
     quick_schedulers: tuple[str, ...] = ("eevdf", "aplomb")
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)  # numbers that a reader wants to know
     machine: str = "timing"
-    inputs: tuple[Path, ...] = ()                          # data that the guests find in /job, beside the workloads
-    subject: str = "aplomb"                                # the scheduler that is judged: without it there are no marks
-    name: str = ""                                         # PAPER/NAME, from the file
+    inputs: tuple[Path, ...] = ()  # data that the guests find in /job, beside the workloads
+    subject: str = "aplomb"  # the scheduler that is judged: without it there are no marks
+    name: str = ""  # PAPER/NAME, from the file
 
 
 @dataclass(frozen=True)
@@ -70,15 +82,16 @@ class Study:
 
     Samples are by policy (what the simulator schedules with) where an experiment in the lab has schedulers.
     """
+
     title: str
     figure: str
     about: str
-    command: Callable[[bool], Sequence[str]]               # (quick): words for aplomb-study, without --json
-    read: Callable[[Any], Samples]                         # what it printed, as samples
+    command: Callable[[bool], Sequence[str]]  # (quick): words for aplomb-study, without --json
+    read: Callable[[Any], Samples]  # what it printed, as samples
     judge: Callable[[Samples], Sequence[Mark]]
     table: Callable[[Samples], Table]
-    draw: Callable[[Samples], "Figure"]
-    subject: str                                           # the policy that is judged
+    draw: Callable[[Samples], Figure]
+    subject: str  # the policy that is judged
     settings: Mapping[str, Any] = field(default_factory=dict)
     machine: str = "simulator"
     name: str = ""
@@ -86,7 +99,25 @@ class Study:
 
 def names() -> list[str]:
     """All experiments, as PAPER/NAME."""
-    return sorted(f"{paper}/{file.stem}" for paper in PAPERS for file in (FOLDER / paper).glob("*.py"))
+    return sorted(
+        f"{paper}/{file.stem}" for paper in PAPERS for file in (FOLDER / paper).glob("*.py")
+    )
+
+
+def load_lab(name: str) -> Experiment:
+    """The experiment PAPER/NAME, which must be measured in the lab. Raises ExperimentError."""
+    found = load(name)
+    if not isinstance(found, Experiment):
+        raise ExperimentError(f"{name} runs in the simulator, not in the lab")
+    return found
+
+
+def load_study(name: str) -> Study:
+    """The study PAPER/NAME, which must run in the simulator. Raises ExperimentError."""
+    found = load(name)
+    if not isinstance(found, Study):
+        raise ExperimentError(f"{name} is measured in the lab, not in the simulator")
+    return found
 
 
 def load(name: str) -> Experiment | Study:
@@ -94,9 +125,12 @@ def load(name: str) -> Experiment | Study:
     if name not in names():
         raise ExperimentError(f"there is no experiment {name!r}; there are: {', '.join(names())}")
     path = FOLDER / f"{name}.py"
-    spec = importlib.util.spec_from_file_location("experiments.file." + name.replace("/", ".").replace("-", "_"), path)
+    spec = importlib.util.spec_from_file_location(
+        "experiments.file." + name.replace("/", ".").replace("-", "_"), path
+    )
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     experiment = getattr(module, "EXPERIMENT", None)
     if not isinstance(experiment, (Experiment, Study)):

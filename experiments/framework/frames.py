@@ -4,6 +4,7 @@ The player's status line goes to the kernel's trace_marker, so the kernel stamps
 clock, microseconds). Start-up is outside of the measurement: counting begins with the phase "before", which the guest
 starts STARTUP_S after the first frame.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -22,6 +23,7 @@ PHASES = ("before", "load", "after", "end")
 @dataclass(frozen=True)
 class Movie:
     """Frame times in seconds since the phase "before" began, and when the later phases began."""
+
     times: list[float]
     load_at: float
     after_at: float
@@ -64,12 +66,22 @@ class Movie:
         return inside / (self.after_at - self.load_at)
 
     def as_json(self) -> dict[str, Any]:
-        return {"frames_per_second": self.per_second, "fewest": self.fewest,
-                "longest_gap_ms": round(self.longest_gap_ms, 1), "mean_under_load": round(self.mean_under_load, 2),
-                "load_at_s": round(self.load_at, 2), "load_ends_at_s": round(self.after_at, 2),
-                "end_at_s": round(self.end_at, 2), "startup_excluded_s": STARTUP_S,
-                **({"player_cpu_percent": round(100 * self.player_cpu, 1)} if self.player_cpu is not None else {}),
-                **({"load": self.load} if self.load else {})}
+        return {
+            "frames_per_second": self.per_second,
+            "fewest": self.fewest,
+            "longest_gap_ms": round(self.longest_gap_ms, 1),
+            "mean_under_load": round(self.mean_under_load, 2),
+            "load_at_s": round(self.load_at, 2),
+            "load_ends_at_s": round(self.after_at, 2),
+            "end_at_s": round(self.end_at, 2),
+            "startup_excluded_s": STARTUP_S,
+            **(
+                {"player_cpu_percent": round(100 * self.player_cpu, 1)}
+                if self.player_cpu is not None
+                else {}
+            ),
+            **({"load": self.load} if self.load else {}),
+        }
 
 
 def parse_frames(text: str, where: str = "frames") -> Movie:
@@ -82,7 +94,9 @@ def parse_frames(text: str, where: str = "frames") -> Movie:
             time = float(words[0])
             word = words[1]
         except (IndexError, ValueError):
-            raise ExperimentError(f"{where}, line {number}: {line!r} is not a time and a word") from None
+            raise ExperimentError(
+                f"{where}, line {number}: {line!r} is not a time and a word"
+            ) from None
         if word == "frame":
             frames.append(time)
         elif word in PHASES:
@@ -91,23 +105,39 @@ def parse_frames(text: str, where: str = "frames") -> Movie:
             raise ExperimentError(f"{where}, line {number}: there is no phase {word!r}")
     lacking = [phase for phase in PHASES if phase not in phases]
     if lacking:
-        raise ExperimentError(f"{where}: the phase {lacking[0]!r} is missing; the trace buffer may have been too small")
+        raise ExperimentError(
+            f"{where}: the phase {lacking[0]!r} is missing; the trace buffer may have been too small"
+        )
     start, end = phases["before"], phases["end"]
-    return Movie([time - start for time in sorted(frames) if start <= time < end], phases["load"] - start,
-                 phases["after"] - start, end - start)
+    return Movie(
+        [time - start for time in sorted(frames) if start <= time < end],
+        phases["load"] - start,
+        phases["after"] - start,
+        end - start,
+    )
 
 
 def read_movie(folder: Path) -> Movie:
     """What a step with the function `movie` left in its folder."""
     movie = parse_frames((folder / "frames").read_text(), str(folder / "frames"))
     # schedstat: CPU time, waiting time (both ns), turns.
-    used = [int((folder / name).read_text().split()[0]) for name in ("schedstat-before", "schedstat-load")]
-    return Movie(movie.times, movie.load_at, movie.after_at, movie.end_at, (used[1] - used[0]) / 1e9 / movie.load_at,
-                 _load_said(folder / "load"))
+    used = [
+        int((folder / name).read_text().split()[0])
+        for name in ("schedstat-before", "schedstat-load")
+    ]
+    return Movie(
+        movie.times,
+        movie.load_at,
+        movie.after_at,
+        movie.end_at,
+        (used[1] - used[0]) / 1e9 / movie.load_at,
+        _load_said(folder / "load"),
+    )
 
 
 def _load_said(path: Path) -> dict[str, Any] | None:
     try:
-        return json.loads(path.read_text().splitlines()[-1])
+        data = json.loads(path.read_text().splitlines()[-1])
     except (OSError, IndexError, json.JSONDecodeError):
         return None
+    return data if isinstance(data, dict) else None

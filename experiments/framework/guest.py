@@ -3,6 +3,7 @@
 The guest's side is guest/harness.sh. That the scheduler named was really the one that ran is checked twice: the
 harness stops at once if it is not, and here the records of what ran before and after each step are compared again.
 """
+
 from __future__ import annotations
 
 import os
@@ -12,16 +13,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any
 
 from .errors import ExperimentError
 from .experiment import Experiment, Profile, Step
 from .schedulers import ROOT, Scheduler
 
 sys.path.insert(0, str(ROOT / "lab"))
-from aplomb_lab import LabError, run as run_lab  # noqa: E402  (the path must be set first)
+from aplomb_lab import LabError
+from aplomb_lab import run as run_lab
 
 GUEST = ROOT / "experiments" / "guest"
 WORKLOADS = ROOT / "target" / "workloads"
@@ -35,6 +38,7 @@ LIMIT_BASE_S, LIMIT_PER_S = 300, 5
 @dataclass(frozen=True)
 class Boot:
     """Steps of one scheduler that share a guest."""
+
     scheduler: Scheduler
     steps: tuple[Step, ...]
 
@@ -46,6 +50,7 @@ class Boot:
 @dataclass(frozen=True)
 class Outcome:
     """What one guest brought: samples by step, and the lab's status (kernel, qemu, times)."""
+
     samples: dict[str, dict[str, Any]]
     status: dict[str, Any]
 
@@ -59,15 +64,19 @@ class PeerEnded(ExperimentError):
 
 
 # The kernel's own words, for any reason but that the scheduler took its leave.
-ENDED = re.compile(r'sched_ext: BPF scheduler "[^"]*" disabled \((?!unregistered)(.*)\)\s*\n(?:.*sched_ext: [^:]*: (.*))?')
+ENDED = re.compile(
+    r'sched_ext: BPF scheduler "[^"]*" disabled \((?!unregistered)(.*)\)\s*\n(?:.*sched_ext: [^:]*: (.*))?'
+)
 
 
 def check_peer(scheduler: Scheduler, failure: str, log: str) -> None:
     """Raise PeerEnded if the failure of a run was that the kernel had ended the peer, by the kernel's log."""
     ended = ENDED.search(log)
     if ended and scheduler.name.startswith("scx_"):
-        raise PeerEnded(f"{scheduler.name}: the kernel ended it: {', '.join(part for part in ended.groups() if part)} "
-                        f"({failure})")
+        raise PeerEnded(
+            f"{scheduler.name}: the kernel ended it: {', '.join(part for part in ended.groups() if part)} "
+            f"({failure})"
+        )
 
 
 def divide(scheduler: Scheduler, steps: Sequence[Step]) -> list[Boot]:
@@ -83,10 +92,16 @@ def divide(scheduler: Scheduler, steps: Sequence[Step]) -> list[Boot]:
 
 
 def build_workloads() -> None:
-    done = subprocess.run(["make", "-s", "-C", ROOT / "experiments" / "workloads", f"OUT={WORKLOADS}"],
-                          capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["make", "-s", "-C", ROOT / "experiments" / "workloads", f"OUT={WORKLOADS}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
-        raise ExperimentError(f"the workloads do not compile (apt-get install gcc make libc6-dev):\n{done.stderr}")
+        raise ExperimentError(
+            f"the workloads do not compile (apt-get install gcc make libc6-dev):\n{done.stderr}"
+        )
 
 
 def check_read_back(scheduler: Scheduler, step: str, before: str, after: str) -> None:
@@ -99,10 +114,15 @@ def check_read_back(scheduler: Scheduler, step: str, before: str, after: str) ->
         if len(words) != 4:
             raise SchedulerMismatch(f"{step}: what ran {when} it is not known: {record!r}")
         state, name = words[:2]
-        right = (state == "enabled" and name.split("_")[0] == scheduler.ops) if scheduler.ops else \
-            (state == "disabled" and name == "stock")
+        right = (
+            (state == "enabled" and name.split("_")[0] == scheduler.ops)
+            if scheduler.ops
+            else (state == "disabled" and name == "stock")
+        )
         if not right:
-            raise SchedulerMismatch(f"{step}: {when} it the kernel ran {name} ({state}), not {scheduler.name}")
+            raise SchedulerMismatch(
+                f"{step}: {when} it the kernel ran {name} ({state}), not {scheduler.name}"
+            )
     if before.split()[2] != after.split()[2]:
         raise SchedulerMismatch(f"{step}: the scheduler was started anew in the middle of it")
 
@@ -110,7 +130,9 @@ def check_read_back(scheduler: Scheduler, step: str, before: str, after: str) ->
 def _libraries(binary: Path) -> list[Path]:
     """Shared libraries of a peer that the guest's base system may lack (all but glibc's own)."""
     done = subprocess.run(["ldd", binary], capture_output=True, text=True, check=False)
-    paths = [Path(line.split("=>")[1].split()[0]) for line in done.stdout.splitlines() if "=> /" in line]
+    paths = [
+        Path(line.split("=>")[1].split()[0]) for line in done.stdout.splitlines() if "=> /" in line
+    ]
     own = ("libc.", "libm.", "libdl.", "libpthread.", "librt.", "ld-linux")
     return [path for path in paths if not path.name.startswith(own)]
 
@@ -137,9 +159,16 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
         folder = Path(name)
         plan = [shlex.join(["step", step.name, step.profile, *step.words]) for step in boot.steps]
         (folder / "plan").write_text("\n".join(plan) + "\n")
-        inputs: list[Path | tuple[Path, str]] = [GUEST / "job", GUEST / "harness.sh", GUEST / "domains.sh", folder / "plan"]
+        inputs: list[Path | tuple[Path, str]] = [
+            GUEST / "job",
+            GUEST / "harness.sh",
+            GUEST / "domains.sh",
+            folder / "plan",
+        ]
         inputs += experiment.inputs
-        inputs += sorted(path for path in WORKLOADS.iterdir() if os.access(path, os.X_OK) and path.is_file())
+        inputs += sorted(
+            path for path in WORKLOADS.iterdir() if os.access(path, os.X_OK) and path.is_file()
+        )
         command = ["/job/job"]
         if scheduler.binary is not None:
             inputs.append((scheduler.binary, scheduler.name))
@@ -150,32 +179,52 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
             command += [f"/job/{scheduler.name}", *scheduler.options]
             inputs += [(library, f"lib/{library.name}") for library in _libraries(scheduler.binary)]
         try:
-            result = run_lab(command, out=keep, machine=experiment.machine, inputs=inputs, quiet=quiet,
-                             limit=LIMIT_BASE_S + LIMIT_PER_S * boot.seconds,
-                             env={"SCHEDULER": scheduler.name, "OPS": scheduler.ops})
+            result = run_lab(
+                command,
+                out=keep,
+                machine=experiment.machine,
+                inputs=inputs,
+                quiet=quiet,
+                limit=LIMIT_BASE_S + LIMIT_PER_S * boot.seconds,
+                env={"SCHEDULER": scheduler.name, "OPS": scheduler.ops},
+            )
         except LabError as error:
             raise ExperimentError(f"lab: {error}") from error
     return read_boot(experiment, boot, keep, result.status, result.stdout)
 
 
-def read_boot(experiment: Experiment, boot: Boot, folder: Path, status: dict[str, Any], said: str = "") -> Outcome:
+def read_boot(
+    experiment: Experiment, boot: Boot, folder: Path, status: dict[str, Any], said: str = ""
+) -> Outcome:
     """Judge and read the folders of the steps. Raises ExperimentError if the guest or a step failed."""
     scheduler = boot.scheduler
     failure = folder / "failure"
     if failure.exists():
         log = folder / "dmesg"
-        check_peer(scheduler, failure.read_text().strip(), log.read_text(errors="replace") if log.exists() else "")
-        raise ExperimentError(f"{scheduler.name}: {failure.read_text().strip()} (guest's output: {folder})")
+        check_peer(
+            scheduler,
+            failure.read_text().strip(),
+            log.read_text(errors="replace") if log.exists() else "",
+        )
+        raise ExperimentError(
+            f"{scheduler.name}: {failure.read_text().strip()} (guest's output: {folder})"
+        )
     if status["reason"] != "exited" or status["exit_status"]:
-        raise ExperimentError(f"{scheduler.name}: the guest ended with {status['reason']}, exit status "
-                              f"{status['exit_status']}: {said[-400:].strip()} (guest's output: {folder})")
+        raise ExperimentError(
+            f"{scheduler.name}: the guest ended with {status['reason']}, exit status "
+            f"{status['exit_status']}: {said[-400:].strip()} (guest's output: {folder})"
+        )
     samples: dict[str, dict[str, Any]] = {}
     for step in boot.steps:
         place = folder / step.name
         try:
-            check_read_back(scheduler, step.name, (place / "before").read_text(), (place / "after").read_text())
+            check_read_back(
+                scheduler, step.name, (place / "before").read_text(), (place / "after").read_text()
+            )
             samples[step.name] = dict(experiment.read(place))
         except (OSError, ValueError, KeyError) as error:
-            raise ExperimentError(f"{scheduler.name}, {step.name}: its results cannot be read: {error} "
-                                  f"(guest's output: {folder})") from error
+            raise ExperimentError(
+                f"{scheduler.name}, {step.name}: its results cannot be read: {error} "
+                f"(guest's output: {folder})"
+            ) from error
     return Outcome(samples, status)

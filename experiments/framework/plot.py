@@ -1,27 +1,41 @@
 """Pictures in the form of the papers' figures: one style, and SVG files that only change when the data does."""
+
 from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("svg")
-from matplotlib import pyplot  # noqa: E402  (the backend must be chosen first)
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from .results import write_file  # noqa: E402
-from .schedulers import all_schedulers  # noqa: E402
+from .results import write_file
+from .schedulers import all_schedulers
 
-STYLE = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
-         "legend.frameon": False, "figure.constrained_layout.use": True, "axes.titlesize": 9}
+STYLE = {
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.25,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+    "axes.titlesize": 9,
+}
 matplotlib.rcParams.update(STYLE)
 
 
-def grid(rows: int, columns: int, width: float = 4.2, height: float = 2.6, **options: object) -> tuple[Figure, list[Axes]]:
+def grid(
+    rows: int, columns: int, width: float = 4.2, height: float = 2.6, **options: Any
+) -> tuple[Figure, list[Axes]]:
     """A figure of panels, in reading order."""
-    figure, axes = pyplot.subplots(rows, columns, figsize=(width * columns, height * rows), squeeze=False, **options)
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(width * columns, height * rows), squeeze=False, **options
+    )
     return figure, list(axes.flat)
 
 
@@ -35,11 +49,13 @@ def title(scheduler: str) -> str:
 
 def one_legend(figure: Figure, axes: list[Axes], columns: int = 4) -> None:
     """One legend below all panels, each label once."""
-    lines = {}
+    lines: dict[str, Any] = {}
     for axis in axes:
         for line, label in zip(*axis.get_legend_handles_labels()):
             lines.setdefault(label, line)
-    figure.legend(lines.values(), lines.keys(), loc="outside lower center", ncols=columns, fontsize=8)
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside lower center", ncols=columns, fontsize=8
+    )
 
 
 def save(figure: Figure, path: Path, name: str) -> None:

@@ -4,6 +4,7 @@ Stock Linux gives importance by nice, SCHED_DEADLINE by an explicit request for 
 schedulers of the scx collection by guessing (and nice), aplomb by a specification that is matched when the program
 starts: the program is neither changed nor told.
 """
+
 from __future__ import annotations
 
 import os
@@ -18,6 +19,7 @@ PEERS_VERSION = "1.1.4"
 @dataclass(frozen=True)
 class Reservation:
     """Runtime C in every period T, in microseconds."""
+
     runtime_us: int
     period_us: int
 
@@ -28,12 +30,15 @@ class Reservation:
 @dataclass(frozen=True)
 class Scheduler:
     """One scheduler of a comparison."""
+
     name: str
     title: str
     colour: str
-    ops: str = ""                   # what the name in /sys/kernel/sched_ext/root/ops begins with; "": the kernel's own
+    ops: str = (
+        ""  # what the name in /sys/kernel/sched_ext/root/ops begins with; "": the kernel's own
+    )
     options: tuple[str, ...] = ()
-    player_nice: int = -20          # of the program that matters, where nice counts
+    player_nice: int = -20  # of the program that matters, where nice counts
 
     def prefix(self, reservation: Reservation | None) -> list[str]:
         """The words before the command of the program that matters. None: it is like any other program."""
@@ -41,8 +46,18 @@ class Scheduler:
             return []
         if self.name == "deadline":
             # -R: threads and children are ordinary; the kernel refuses a fork otherwise.
-            return ["chrt", "-R", "-d", "--sched-runtime", str(reservation.runtime_us * 1000), "--sched-deadline",
-                    str(reservation.period_us * 1000), "--sched-period", str(reservation.period_us * 1000), "0"]
+            return [
+                "chrt",
+                "-R",
+                "-d",
+                "--sched-runtime",
+                str(reservation.runtime_us * 1000),
+                "--sched-deadline",
+                str(reservation.period_us * 1000),
+                "--sched-period",
+                str(reservation.period_us * 1000),
+                "0",
+            ]
         return ["nice", "-n", str(self.player_nice)] if self.player_nice else []
 
     @property
@@ -65,8 +80,14 @@ class Scheduler:
         """What the binary says of itself; the kernel's own schedulers have the kernel's version."""
         if self.binary is None:
             return ""
-        done = subprocess.run([self.binary, "--version"], capture_output=True, text=True, timeout=30, check=False)
-        return (done.stdout.strip() or done.stderr.strip()).splitlines()[0] if done.stdout or done.stderr else "unknown"
+        done = subprocess.run(
+            [self.binary, "--version"], capture_output=True, text=True, timeout=30, check=False
+        )
+        return (
+            (done.stdout.strip() or done.stderr.strip()).splitlines()[0]
+            if done.stdout or done.stderr
+            else "unknown"
+        )
 
 
 def peers_folder() -> Path:

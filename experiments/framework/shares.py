@@ -3,11 +3,27 @@
 On two CPUs each domain has a thread for each of them; and one pair is infeasible on purpose: a domain of nine tenths
 with a single thread can use one CPU of the two, no more, and the arithmetic (domains.asked) says so.
 """
+
 from __future__ import annotations
 
-from .domains import Domain, asked, cpus_title, loops, points_off, read_samples, received, step_words
-from .experiment import Experiment, Step
-from .marks import at_most
+from typing import TYPE_CHECKING
+
+from .domains import (
+    Domain,
+    asked,
+    cpus_title,
+    loops,
+    points_off,
+    read_samples,
+    received,
+    step_words,
+)
+from .experiment import Experiment, Samples, Step, Table
+from .marks import Mark, at_most
+from .schedulers import Scheduler
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RATIOS = (1, 2, 4, 9)
 QUICK_RATIOS = (1, 9)
@@ -16,8 +32,10 @@ SECONDS, SETTLE_S, INTERVAL_MS = 10, 2, 500
 
 def pairs(cpus: int, quick: bool = False) -> dict[str, list[Domain]]:
     """The domains of each step."""
-    found = {f"1-{ratio}": [loops("one", 100, cpus), loops("other", 100 * ratio, cpus)]
-             for ratio in (QUICK_RATIOS if quick else RATIOS)}
+    found = {
+        f"1-{ratio}": [loops("one", 100, cpus), loops("other", 100 * ratio, cpus)]
+        for ratio in (QUICK_RATIOS if quick else RATIOS)
+    }
     if cpus > 1:
         found["infeasible"] = [loops("one", 100, cpus), loops("other", 900, 1)]
     return found
@@ -32,38 +50,76 @@ def wanted(step: str, cpus: int) -> dict[str, float]:
     return {path: share / cpus for path, share in asked(pairs(cpus)[step], cpus).items()}
 
 
-def off(samples, scheduler, step, cpus):
+def off(samples: Samples, scheduler: str, step: str, cpus: int) -> dict[str, float]:
     """Points by which each domain is off what it asked for."""
     got, should = received(samples[scheduler][step]), wanted(step, cpus)
     return {path: points_off(got[path], should[path]) for path in should}
 
 
 def shares(cpus: int, limit: float, machine: str, figure: str) -> Experiment:
-    def make(scheduler, quick):
-        return [Step(name, step_words(domains, SETTLE_S, INTERVAL_MS, SECONDS * 1000 // INTERVAL_MS), SECONDS + SETTLE_S + 1)
-                for name, domains in pairs(cpus, quick).items()]
+    def make(scheduler: Scheduler, quick: bool) -> list[Step]:
+        return [
+            Step(
+                name,
+                step_words(domains, SETTLE_S, INTERVAL_MS, SECONDS * 1000 // INTERVAL_MS),
+                SECONDS + SETTLE_S + 1,
+            )
+            for name, domains in pairs(cpus, quick).items()
+        ]
 
-    def judge(samples):
+    def judge(samples: Samples) -> list[Mark]:
         marks = []
         for step in samples["aplomb"]:
             worst = max(off(samples, "aplomb", step, cpus).values(), key=abs)
-            marks.append(at_most(f"share received against share asked, {title(step)}, off 100 by", round(abs(worst), 3), limit, "points"))
+            marks.append(
+                at_most(
+                    f"share received against share asked, {title(step)}, off 100 by",
+                    round(abs(worst), 3),
+                    limit,
+                    "points",
+                )
+            )
         return marks
 
-    def table(samples):
+    def table(samples: Samples) -> Table:
         rows = []
         for scheduler, steps in samples.items():
             for step, sample in steps.items():
-                got, should, by = received(sample), wanted(step, cpus), off(samples, scheduler, step, cpus)
+                got, should, by = (
+                    received(sample),
+                    wanted(step, cpus),
+                    off(samples, scheduler, step, cpus),
+                )
                 turns = [sample["domains"][path]["turns"][-1] for path in ("one", "other")]
-                rows.append([title(step), scheduler, 100 * should["one"], 100 * got["one"], by["one"], 100 * should["other"],
-                             100 * got["other"], by["other"], round(turns[1] / turns[0], 3)])
-        return ["weights", "scheduler", "first asked %", "got %", "points off", "second asked %", "got %", "points off",
-                "loops, second by first"], rows
+                rows.append(
+                    [
+                        title(step),
+                        scheduler,
+                        100 * should["one"],
+                        100 * got["one"],
+                        by["one"],
+                        100 * should["other"],
+                        100 * got["other"],
+                        by["other"],
+                        round(turns[1] / turns[0], 3),
+                    ]
+                )
+        return [
+            "weights",
+            "scheduler",
+            "first asked %",
+            "got %",
+            "points off",
+            "second asked %",
+            "got %",
+            "points off",
+            "loops, second by first",
+        ], rows
 
-    def draw(samples):
+    def draw(samples: Samples) -> Figure:
         """Left: loops over time at 1:4 (or what there is); right: loops of both for each pair of weights."""
         from . import plot
+
         figure, (left, right) = plot.grid(1, 2, 4.4, 3.2)
         shown = next(iter(samples.values()))
         at = "1-4" if "1-4" in shown else list(shown)[-1]
@@ -72,26 +128,50 @@ def shares(cpus: int, limit: float, machine: str, figure: str) -> Experiment:
             name = plot.title(scheduler).split(",")[0]
             for path, style in (("one", "--"), ("other", "-")):
                 d = steps[at]["domains"][path]
-                left.plot(steps[at]["at_s"], [t / 1e6 for t in d["turns"]], style, color=plot.colour(scheduler),
-                          label=f"{name}, {'lighter' if path == 'one' else 'heavier'} domain")
+                left.plot(
+                    steps[at]["at_s"],
+                    [t / 1e6 for t in d["turns"]],
+                    style,
+                    color=plot.colour(scheduler),
+                    label=f"{name}, {'lighter' if path == 'one' else 'heavier'} domain",
+                )
             for k, path in enumerate(("one", "other")):
-                right.bar([i + (2 * number + k + 0.5) * width - 0.4 for i in range(len(steps))],
-                          [s["domains"][path]["turns"][-1] / 1e6 for s in steps.values()], width * 0.9,
-                          color=plot.colour(scheduler), alpha=1 if k else 0.5)
+                right.bar(
+                    [i + (2 * number + k + 0.5) * width - 0.4 for i in range(len(steps))],
+                    [s["domains"][path]["turns"][-1] / 1e6 for s in steps.values()],
+                    width * 0.9,
+                    color=plot.colour(scheduler),
+                    alpha=1 if k else 0.5,
+                )
         left.set_xlabel("time (s)")
         left.set_ylabel("loops (millions)")
         left.set_title(f"progress at {title(at)}")
-        right.set_xticks(range(len(shown)), [title(step).replace(", ", ",\n") for step in shown], fontsize=7)
+        right.set_xticks(
+            range(len(shown)), [title(step).replace(", ", ",\n") for step in shown], fontsize=7
+        )
         right.set_title(f"loops in {SECONDS} s, by weights")
-        figure.suptitle(f"Two domains with infinite loops on {cpus_title(cpus, machine)}", fontsize=10)
+        figure.suptitle(
+            f"Two domains with infinite loops on {cpus_title(cpus, machine)}", fontsize=10
+        )
         plot.one_legend(figure, [left], 2)
         return figure
 
     return Experiment(
-        title=f"Shares by weight on {cpus_title(cpus, machine)}", figure=figure,
+        title=f"Shares by weight on {cpus_title(cpus, machine)}",
+        figure=figure,
         about=f"Two domains with weights 1:1 to 1:9, each with {'an infinite loop' if cpus == 1 else f'{cpus} infinite loops'}, for "
-              f"{SECONDS} s after {SETTLE_S} s. The CPU time is the processes' own clocks'.",
-        steps=make, read=read_samples, judge=judge, table=table, draw=draw, machine=machine,
+        f"{SECONDS} s after {SETTLE_S} s. The CPU time is the processes' own clocks'.",
+        steps=make,
+        read=read_samples,
+        judge=judge,
+        table=table,
+        draw=draw,
+        machine=machine,
         schedulers=("eevdf", "scx_bpfland", "scx_lavd", "aplomb"),
-        settings={"seconds": SECONDS, "settle_s": SETTLE_S, "ratios": [f"1:{r}" for r in RATIOS],
-                  "peers": "schedulers of the scx collection do not honour cpu.weight"})
+        settings={
+            "seconds": SECONDS,
+            "settle_s": SETTLE_S,
+            "ratios": [f"1:{r}" for r in RATIOS],
+            "peers": "schedulers of the scx collection do not honour cpu.weight",
+        },
+    )

@@ -1,4 +1,5 @@
 """Runs a study: `aplomb-study`, the simulator on this machine, which needs neither a guest nor root."""
+
 from __future__ import annotations
 
 import json
@@ -21,7 +22,9 @@ def build() -> Path:
     try:
         done = subprocess.run(words, cwd=ROOT, check=False)
     except FileNotFoundError:
-        raise ExperimentError("the simulator cannot be built: there is no cargo (run scripts/setup)") from None
+        raise ExperimentError(
+            "the simulator cannot be built: there is no cargo (run scripts/setup)"
+        ) from None
     if done.returncode:
         raise ExperimentError(f"the simulator does not build: {' '.join(words)}")
     return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "release" / "aplomb-study"
@@ -30,7 +33,9 @@ def build() -> Path:
 def ask(study: Study, quick: bool) -> Any:
     """What the simulator prints. Raises ExperimentError. Its progress goes to the terminal."""
     words = [*study.command(quick), "--json"]
-    done = subprocess.run([build(), *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(
+        [build(), *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+    )
     said = f"{study.name}: aplomb-study {' '.join(words)}"
     if done.returncode:
         raise ExperimentError(f"{said} ended with status {done.returncode}")
@@ -43,23 +48,41 @@ def ask(study: Study, quick: bool) -> Any:
 def run(study: Study, quick: bool, out: Path, command: str) -> dict[str, Any]:
     """The whole study; returns the result that was written, with its marks and picture. Raises ExperimentError."""
     from .runner import draw
+
     source = results.source_version()
     began = time.monotonic()
     try:
         samples = study.read(ask(study, quick))
     except (KeyError, TypeError, IndexError) as error:
-        raise ExperimentError(f"{study.name}: the simulator's JSON has another form than expected: {error!r}") from error
+        raise ExperimentError(
+            f"{study.name}: the simulator's JSON has another form than expected: {error!r}"
+        ) from error
     if study.subject not in samples:
-        raise ExperimentError(f"{study.name}: the simulator has no {study.subject}, which is what is judged")
+        raise ExperimentError(
+            f"{study.name}: the simulator has no {study.subject}, which is what is judged"
+        )
     marks: list[Mark] = list(study.judge(samples))
     headers, rows = study.table(samples)
     data = {
-        "experiment": study.name, "title": study.title, "figure": study.figure, "about": study.about,
-        "date": results.today(), "command": command, "quick": quick,
+        "experiment": study.name,
+        "title": study.title,
+        "figure": study.figure,
+        "about": study.about,
+        "date": results.today(),
+        "command": command,
+        "quick": quick,
         "versions": {"source": source},
-        "conditions": {"machine": study.machine, "host_cpus": os.cpu_count(), "wall_s": round(time.monotonic() - began)},
-        "settings": {**study.settings, "command": " ".join(["aplomb-study", *study.command(quick)])},
-        "skipped": {}, "samples": samples,
+        "conditions": {
+            "machine": study.machine,
+            "host_cpus": os.cpu_count(),
+            "wall_s": round(time.monotonic() - began),
+        },
+        "settings": {
+            **study.settings,
+            "command": " ".join(["aplomb-study", *study.command(quick)]),
+        },
+        "skipped": {},
+        "samples": samples,
         "table": {"headers": list(headers), "rows": [list(row) for row in rows]},
         "marks": [mark.as_json() for mark in marks],
     }

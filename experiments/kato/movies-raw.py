@@ -2,7 +2,18 @@
 
 9 ms in 33 ms are reserved for each, 27 %: the paper's numbers, and no mark of their own in the issue.
 """
+
 from experiments.framework.simulated_movies import simulated_movies
 
-EXPERIMENT = simulated_movies("raw", "uncompressed", (12, 13, 14), 9, 33, 30000 / 1001, 8.5, 9, [],
-                              figure="Kato, Figs. 15 to 18")
+EXPERIMENT = simulated_movies(
+    "raw",
+    "uncompressed",
+    (12, 13, 14),
+    9,
+    33,
+    30000 / 1001,
+    8.5,
+    9,
+    [],
+    figure="Kato, Figs. 15 to 18",
+)

@@ -1,4 +1,7 @@
 """The demonstration's picture on the terminal."""
+
+from __future__ import annotations
+
 import unittest
 
 from experiments import demo
@@ -6,11 +9,13 @@ from experiments.tests.fixture import movie
 
 
 class Picture(unittest.TestCase):
-    def test_sparkline(self):
+    def test_sparkline(self) -> None:
         self.assertEqual(demo.sparkline([0, 25, 12, 60]), " █▄█")
 
-    def test_lines_are_as_long_as_the_movie_and_the_bomb_is_marked_where_it_ran(self):
-        text = demo.picture({"eevdf": {"x": movie([25, 25, 1, 0, 25, 25])}, "aplomb": {"x": movie([25] * 6)}})
+    def test_lines_are_as_long_as_the_movie_and_the_bomb_is_marked_where_it_ran(self) -> None:
+        text = demo.picture(
+            {"eevdf": {"x": movie([25, 25, 1, 0, 25, 25])}, "aplomb": {"x": movie([25] * 6)}}
+        )
         stock, ours, bomb = text.splitlines()
         self.assertIn("|██  ██|", stock.replace("▁", " "))
         self.assertIn("|██████|", ours)

@@ -1,83 +1,108 @@
 """The workloads on this machine: they run, say what they measured as JSON, and refuse wrong arguments."""
+
+from __future__ import annotations
+
+import itertools
 import json
 import struct
 import subprocess
 import time
 import unittest
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from experiments.tests.workloads import WithWorkloads
 
 
-def children(pid):
-    return [int(word) for path in Path(f"/proc/{pid}/task").glob("*/children") for word in path.read_text().split()]
+def children(pid: int) -> list[int]:
+    return [
+        int(word)
+        for path in Path(f"/proc/{pid}/task").glob("*/children")
+        for word in path.read_text().split()
+    ]
 
 
-def sessions_of(pids):
+def sessions_of(pids: Iterable[int]) -> set[str]:
     return {Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[3] for pid in pids}
 
 
 class Workloads(WithWorkloads):
-    def output(self, name, *words):
-        done = subprocess.run([self.path(name), *map(str, words)], capture_output=True, text=True, timeout=60, check=True)
+    def output(self, name: str, *words: object) -> Any:
+        done = subprocess.run(
+            [self.path(name), *map(str, words)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
         return json.loads(done.stdout)
 
-    def test_periodic_counts_every_period(self):
+    def test_periodic_counts_every_period(self) -> None:
         m = self.output("periodic", 100, 5000, 40)
         self.assertEqual(m["jobs"] + m["skipped"], m["periods"])
         self.assertEqual(sum(m["wakeup_us"]["below_us"].values()), m["jobs"])
         self.assertLessEqual(m["wakeup_us"]["p50"], m["wakeup_us"]["max"])
         self.assertGreaterEqual(m["response_us"]["max"], 100)
 
-    def test_periodic_that_cannot_keep_up_misses(self):
+    def test_periodic_that_cannot_keep_up_misses(self) -> None:
         # Two tasks of 100 % on one CPU: each can finish at most about half of its jobs.
-        words = ["taskset", "-c", "0", self.path("periodic"), "10000", "10000", "30"]
+        words = ["taskset", "-c", "0", str(self.path("periodic")), "10000", "10000", "30"]
         with subprocess.Popen(words, stdout=subprocess.DEVNULL):
             done = subprocess.run(words, capture_output=True, text=True, check=True)
         m = json.loads(done.stdout)
         self.assertGreaterEqual(m["misses"], 10)
         self.assertEqual(m["misses"], m["late"] + m["skipped"])
 
-    def test_over_tells_its_share(self):
+    def test_over_tells_its_share(self) -> None:
         m = self.output("periodic", 100, 10000, 30, "over")
         self.assertAlmostEqual(m["wall_s"], 0.3, delta=0.2)
         self.assertTrue(0 < m["share_percent"] <= 100.5)
 
-    def test_pingpong_and_ring(self):
+    def test_pingpong_and_ring(self) -> None:
         self.assertGreater(self.output("pingpong", 2000)["ns_per_switch"], 0)
         m = self.output("ctxring", 5, 1000, 1)
         self.assertEqual(m["switches"], 1000)
         self.assertAlmostEqual(m["ns_per_hop"] - m["overhead_ns"], m["ns_per_switch"], delta=0.2)
 
-    def test_busyloops(self):
+    def test_busyloops(self) -> None:
         self.assertEqual(self.output("busyloops", 4, 1000000)["loops"], 1000000)
 
-    def trace(self, *costs):
+    def trace(self, *costs: int) -> Path:
         path = self.path("trace.csv")
-        path.write_text("# a comment " + "long " * 500 + "\n" + "".join(f"{cost}\n" for cost in costs))
+        path.write_text(
+            "# a comment " + "long " * 500 + "\n" + "".join(f"{cost}\n" for cost in costs)
+        )
         return path
 
-    def test_player_shows_every_frame_or_says_which_it_lost(self):
+    def test_player_shows_every_frame_or_says_which_it_lost(self) -> None:
         m = self.output("player", self.trace(1_000_000, 3_000_000), 100, 41667, 1, 2)
         self.assertEqual(m["shown"] + m["lost"], m["due"])
         self.assertEqual(m["due"], 47)
         self.assertEqual(len(m["frames_per_second"]), 2)
         self.assertAlmostEqual(m["cpu_s"], m["shown"] * 0.002, delta=0.03)
 
-    def test_player_that_cannot_keep_up_drops_frames(self):
+    def test_player_that_cannot_keep_up_drops_frames(self) -> None:
         m = self.output("player", self.trace(30_000_000), 300, 41667, 0, 2)
-        self.assertGreater(m["lost"], 5)   # 90 ms a frame: every second one at most is shown
+        self.assertGreater(m["lost"], 5)  # 90 ms a frame: every second one at most is shown
         self.assertLessEqual(m["shown"], m["due"] * 0.6)
         self.assertEqual(m["shown"] + m["lost"], m["due"])
         self.assertGreater(m["longest_gap_ms"], 80)
 
-    def test_record_takes_the_time_of_each_frame(self):
+    def test_record_takes_the_time_of_each_frame(self) -> None:
         # A frame of some 20 ms, one of next to nothing, and lines that are no frames.
-        script = ("echo Playing; t=0; while [ $t -lt 20000 ]; do t=$((t + 1)); done; "
-                  "printf 'V: 1\\rV: 2\\n'; echo other; printf 'V: 3\\r'")
+        script = (
+            "echo Playing; t=0; while [ $t -lt 20000 ]; do t=$((t + 1)); done; "
+            "printf 'V: 1\\rV: 2\\n'; echo other; printf 'V: 3\\r'"
+        )
         file = self.path("frames")
-        done = subprocess.run(["taskset", "-c", "0", self.path("record"), file, "sh", "-c", script], capture_output=True, text=True,
-                              timeout=60, check=False)
+        done = subprocess.run(
+            ["taskset", "-c", "0", self.path("record"), file, "sh", "-c", script],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
         if "sched_setscheduler" in done.stderr:
             self.skipTest("no right to real-time priority here")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -87,13 +112,16 @@ class Workloads(WithWorkloads):
         self.assertGreater(stamps[0][1], 3_000_000)
         self.assertLess(stamps[2][1] - stamps[0][1], stamps[0][1])
 
-    def test_soak_counts_turns_at_a_known_rate(self):
+    def test_soak_counts_turns_at_a_known_rate(self) -> None:
         file = self.path("soaked")
         with subprocess.Popen([self.path("soak"), file]) as process:
             try:  # it takes what nobody else wants: on a busy machine two seconds of its own take long
                 deadline = time.monotonic() + 60
-                while (not file.exists() or len(file.read_bytes()) < 16 or struct.unpack_from("q", file.read_bytes(), 8)[0] < 2) \
-                        and time.monotonic() < deadline:
+                while (
+                    not file.exists()
+                    or len(file.read_bytes()) < 16
+                    or struct.unpack_from("q", file.read_bytes(), 8)[0] < 2
+                ) and time.monotonic() < deadline:
                     time.sleep(0.2)
             finally:
                 process.kill()
@@ -102,17 +130,19 @@ class Workloads(WithWorkloads):
         stamps = [struct.unpack_from("qq", data, 16 * (i + 1)) for i in range(count)]
         self.assertGreater(million, 100_000)
         self.assertGreaterEqual(count, 2)
-        for (t0, n0), (t1, n1) in zip(stamps, stamps[1:]):
+        for (t0, n0), (t1, n1) in itertools.pairwise(stamps):
             self.assertGreaterEqual(t1 - t0, 1e9)
             self.assertGreaterEqual(n1, n0)
-            self.assertLess((n1 - n0) * million / 1e6, 2 * (t1 - t0))  # no more than time has passed, roughly
+            self.assertLess(
+                (n1 - n0) * million / 1e6, 2 * (t1 - t0)
+            )  # no more than time has passed, roughly
 
-    def test_bomb_ends_itself(self):
+    def test_bomb_ends_itself(self) -> None:
         m = self.output("bomb", 3, 1)
         self.assertEqual(m["tasks"], 3)
         self.assertGreaterEqual(m["gone_after_s"], 1)
 
-    def test_loads_end_with_their_parent_and_may_have_sessions(self):
+    def test_loads_end_with_their_parent_and_may_have_sessions(self) -> None:
         for words in (["hog", "3"], ["onoff", "1000", "1000", "3"]):
             for flag, sessions in (([], 1), (["--sessions"], 3)):
                 process = subprocess.Popen([self.path(words[0]), *words[1:], *flag])
@@ -122,7 +152,9 @@ class Workloads(WithWorkloads):
                         time.sleep(0.02)
                     pids = children(process.pid)
                     self.assertEqual(len(pids), 3)
-                    while len(found := sessions_of(pids)) != sessions and time.monotonic() < deadline:
+                    while (
+                        len(found := sessions_of(pids)) != sessions and time.monotonic() < deadline
+                    ):
                         time.sleep(0.02)
                     self.assertEqual(len(found), sessions)
                 finally:
@@ -131,15 +163,35 @@ class Workloads(WithWorkloads):
                 deadline = time.monotonic() + 10
                 alive = pids
                 while alive and time.monotonic() < deadline:
-                    alive = [pid for pid in pids if Path(f"/proc/{pid}").exists() and
-                             Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"]
+                    alive = [
+                        pid
+                        for pid in pids
+                        if Path(f"/proc/{pid}").exists()
+                        and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+                        not in "ZX"
+                    ]
                     time.sleep(0.02)
                 self.assertEqual(alive, [])
 
-    def test_wrong_arguments(self):
-        for words in (["hog"], ["hog", "0"], ["hog", "x"], ["onoff", "1", "2"], ["bomb", "-1", "1"], ["pingpong"],
-                      ["ctxring", "1", "10"], ["periodic", "20", "10", "1"], ["busyloops", "5", "1"]):
-            done = subprocess.run([self.path(words[0]), *words[1:]], capture_output=True, text=True, timeout=10, check=False)
+    def test_wrong_arguments(self) -> None:
+        for words in (
+            ["hog"],
+            ["hog", "0"],
+            ["hog", "x"],
+            ["onoff", "1", "2"],
+            ["bomb", "-1", "1"],
+            ["pingpong"],
+            ["ctxring", "1", "10"],
+            ["periodic", "20", "10", "1"],
+            ["busyloops", "5", "1"],
+        ):
+            done = subprocess.run(
+                [self.path(words[0]), *words[1:]],
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=False,
+            )
             self.assertEqual(done.returncode, 2, words)
             self.assertTrue(done.stderr, words)
 

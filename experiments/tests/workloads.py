@@ -1,4 +1,7 @@
 """Base of the tests that run the workloads on this machine: they are built once for each class."""
+
+from __future__ import annotations
+
 import subprocess
 import tempfile
 import unittest
@@ -8,14 +11,19 @@ from experiments.framework.schedulers import ROOT
 
 
 class WithWorkloads(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        subprocess.run(["make", "-s", "-C", ROOT / "experiments" / "workloads", f"OUT={cls.folder.name}"], check=True)
+    folder: tempfile.TemporaryDirectory[str]
 
     @classmethod
-    def tearDownClass(cls):
+    def setUpClass(cls) -> None:
+        cls.folder = tempfile.TemporaryDirectory()
+        subprocess.run(
+            ["make", "-s", "-C", ROOT / "experiments" / "workloads", f"OUT={cls.folder.name}"],
+            check=True,
+        )
+
+    @classmethod
+    def tearDownClass(cls) -> None:
         cls.folder.cleanup()
 
-    def path(self, name):
+    def path(self, name: str) -> Path:
         return Path(self.folder.name) / name
