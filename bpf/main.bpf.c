@@ -154,8 +154,8 @@ static __always_inline bool became_reserved(struct task_struct *prev, struct cpu
 
 	if (!server_of(t))
 		return false;
-	c->slot = t->slot;
-	c->generation = t->generation;
+	c->reserved.slot = t->slot;
+	c->reserved.generation = t->generation;
 	return true;
 }
 
@@ -164,20 +164,20 @@ static __always_inline bool turn_dispatch(u32 cpu, struct cpu_ctx *c, struct tas
 {
 	if (!background_due(cpu, c, plain))
 		return false;
-	c->turn = 1;
+	c->next.in_turn = 1;
 	switch (fair_dispatch(cpu, c, plain)) {
 	case FAIR_TAKEN:
 		return true;
 	case FAIR_HELD:
-		c->turn = 0;
+		c->next.in_turn = 0;
 		return false;
 	case FAIR_KEPT:
-		c->turn = 0;
+		c->next.in_turn = 0;
 		if (!c->in_turn)
 			turn_begin(cpu, c);
 		return true;
 	default:
-		c->turn = 0;
+		c->next.in_turn = 0;
 		return false;
 	}
 }
@@ -198,11 +198,11 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	struct task_struct *plain = NULL; /* prev, if it is best-effort and could go on */
 	u64 deadline = TIME_NEVER;        /* prev's, if it could go on by right */
 
-	if (c->left_out)
+	if (c->exec.left_out)
 		look_at_left_out(c);
 	if (prev && !(prev->scx.flags & SCX_TASK_QUEUED))
 		prev = NULL;
-	if (prev && !c->slot) {
+	if (prev && !c->reserved.slot) {
 		settle(prev, cpu, c);
 		if (!became_reserved(prev, c))
 			plain = prev;
@@ -213,8 +213,8 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	/* nothing runs and nothing was sent: what was, but never came to run, is forgotten here */
-	c->deadline = TIME_NEVER;
-	c->turn = 0;
+	c->reserved.deadline = TIME_NEVER;
+	c->next.in_turn = 0;
 	if (prev && !plain) {
 		reserved_settle(prev, cpu);
 		deadline = running_deadline(prev, cpu);
@@ -234,7 +234,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	switch (fair_dispatch(cpu, c, plain)) {
 	case FAIR_TAKEN:
-		c->chosen = 1;
+		c->next.best_effort = 1;
 		return;
 	case FAIR_KEPT:
 		return;
@@ -258,24 +258,24 @@ void OPS(aplomb_running, struct task_struct *p)
 	bool rescued;
 
 	c->exec_start = p->se.sum_exec_runtime;
-	c->deadline = TIME_NEVER;
-	c->putting = 0;
-	c->slot = 0;
+	c->reserved.deadline = TIME_NEVER;
+	c->reserved.stopped_pid = 0;
+	c->reserved.slot = 0;
 	c->by_right = 0;
-	c->in_turn = c->turn;
-	c->turn = 0;
+	c->in_turn = c->next.in_turn;
+	c->next.in_turn = 0;
 	if (tree_on)
 		tree_running(p, cpu);
-	else if (c->rescued)
+	else if (c->next.rescued)
 		rescue_begin(cpu, c);
-	rescued = c->rescued;
-	c->rescued = 0;
+	rescued = c->next.rescued;
+	c->next.rescued = 0;
 	if (t) {
 		struct server *s = server_of(t);
 
 		if (s) {
-			c->slot = t->slot;
-			c->generation = t->generation;
+			c->reserved.slot = t->slot;
+			c->reserved.generation = t->generation;
 			awake_join(s, t); /* it need not have been enqueued */
 		}
 		if (t->by_right) {
@@ -283,16 +283,16 @@ void OPS(aplomb_running, struct task_struct *p)
 			p->scx.dsq_vtime = t->fair_vtime;
 			if (s && right_on(t, cpu) && reserved_running(t, cpu)) {
 				c->in_turn = 0;
-				c->chosen = 0;
+				c->next.best_effort = 0;
 				return;
 			}
 		}
 	}
 	if (c->in_turn)
 		turn_begin(cpu, c);
-	else if (reserved_on && !c->chosen)
+	else if (reserved_on && !c->next.best_effort)
 		yield_to_earlier(cpu, TIME_NEVER);
-	c->chosen = 0;
+	c->next.best_effort = 0;
 	if (!rescued) /* it was nowhere near its turn: no clock follows */
 		fair_running(p, c);
 }
@@ -310,7 +310,7 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 		if (t)
 			t->charged_to = p->se.sum_exec_runtime;
 	}
-	if (c->slot) {
+	if (c->reserved.slot) {
 		struct task_ctx *t = task_ctx(p);
 
 		reserved_stopping(t, cpu, ran, runnable);
@@ -329,10 +329,10 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 		cpu_timer_cancel(cpu);
 	}
 	c->leaf = NO_LEAF;
-	c->deadline = TIME_NEVER;
-	c->slot = 0;
+	c->reserved.deadline = TIME_NEVER;
+	c->reserved.slot = 0;
 	c->by_right = 0;
-	c->putting = runnable ? p->pid : 0;
+	c->reserved.stopped_pid = runnable ? p->pid : 0;
 }
 
 /* While a task of ours runs: what is due before the next tick? */
@@ -341,7 +341,7 @@ void OPS(aplomb_tick, struct task_struct *p)
 	u32 cpu = task_cpu(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	if (c->left_out)
+	if (c->exec.left_out)
 		look_at_left_out(c);
 	if (reserved_on || tree_on)
 		cpu_timer_tick(cpu);
@@ -389,7 +389,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 		struct timer_slot *slot;
 		u32 cpu = i, k;
 
-		cpu_ctx(cpu)->deadline = TIME_NEVER;
+		cpu_ctx(cpu)->reserved.deadline = TIME_NEVER;
 		cpu_ctx(cpu)->timer_due = TIME_NEVER;
 		cpu_ctx(cpu)->leaf = NO_LEAF;
 		cpu_ctx(cpu)->next_leaf = NO_LEAF;

@@ -130,7 +130,7 @@ void OPS(aplomb_cpu_online, s32 cpu)
 {
 	cpu_ctx(cpu)->online = 1;
 	nr_online++;
-	cpu_ctx(cpu)->deadline = TIME_NEVER;
+	cpu_ctx(cpu)->reserved.deadline = TIME_NEVER;
 }
 
 #endif /* APLOMB_HOTPLUG_BPF_H */

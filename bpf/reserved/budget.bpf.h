@@ -18,23 +18,24 @@ static __always_inline bool background_due(u32 cpu, struct cpu_ctx *c, bool runs
 {
 	u64 now = bpf_ktime_get_ns();
 
-	background_roll(&c->background, now, PPM - r_max_ppm);
-	return !background_laxity(&c->background, now) && (runs || fair_waiting(cpu));
+	background_roll(&c->reserved.background, now, PPM - r_max_ppm);
+	return !background_laxity(&c->reserved.background, now) && (runs || fair_waiting(cpu));
 }
 
 /* Best-effort work begins its turn on @cpu. */
 static __always_inline void turn_begin(u32 cpu, struct cpu_ctx *c)
 {
 	c->in_turn = 1;
-	cpu_timer_start(cpu, bpf_ktime_get_ns(), c->background.owed > 0 ? c->background.owed : 1);
+	cpu_timer_start(cpu, bpf_ktime_get_ns(),
+			c->reserved.background.owed > 0 ? c->reserved.background.owed : 1);
 }
 
 /* A best-effort task ran for @ran ns, or a reserved one on spare time. */
 static __always_inline void background_ran(struct cpu_ctx *c, u64 ran)
 {
-	background_charge(&c->background, ran);
+	background_charge(&c->reserved.background, ran);
 	if (c->in_turn) /* reserved tasks wanted this time: R_load shows it, or it could never exceed R_max */
-		__sync_fetch_and_add(&c->reserved_ns, ran);
+		__sync_fetch_and_add(&c->reserved.ran_ns, ran);
 }
 
 static __always_inline u64 least(u64 a, u64 b)
@@ -53,8 +54,9 @@ VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *head = NULL;
 
-	if (c->yielded) { /* never twice in a row: whoever is told to yield, somebody makes progress */
-		c->yielded = 0;
+	if (c->reserved
+		    .yielded) { /* never twice in a row: whoever is told to yield, somebody makes progress */
+		c->reserved.yielded = 0;
 		return 0;
 	}
 	if (!scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)))
@@ -62,7 +64,7 @@ VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
 		head = bpf_iter_scx_dsq_next(&it);
 	if (head && time_before(head->scx.dsq_vtime, deadline)) {
-		c->yielded = 1;
+		c->reserved.yielded = 1;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
@@ -88,14 +90,14 @@ VERIFIED_ONCE int reserved_running(struct task_ctx *t __arg_nonnull, u32 cpu)
 		return false;
 	}
 	c->by_right = right;
-	c->deadline = deadline;
+	c->reserved.deadline = deadline;
 	if (t->window_ns)
 		limit = least(limit, t->window_ns);
-	background_roll(&c->background, now, PPM - r_max_ppm);
-	laxity = background_laxity(&c->background, now);
+	background_roll(&c->reserved.background, now, PPM - r_max_ppm);
+	laxity = background_laxity(&c->reserved.background, now);
 	if (!laxity &&
 	    !fair_waiting(cpu)) /* its turn is now, but it has nothing to run: look again later */
-		laxity = c->background.window_end - now;
+		laxity = c->reserved.background.window_end - now;
 	limit = least(limit, laxity);
 	cpu_timer_start(cpu, now, limit > NSEC_PER_USEC ? limit : NSEC_PER_USEC);
 	reclaim_run(cpu, now, right, deadline);
@@ -126,7 +128,8 @@ static __always_inline bool runs_at_home(const struct server *s, const struct cp
 {
 	const struct cpu_ctx *home = cpu_ctx(s->info.cpu);
 
-	return home->by_right && home->slot == c->slot && home->generation == c->generation;
+	return home->by_right && home->reserved.slot == c->reserved.slot &&
+	       home->reserved.generation == c->reserved.generation;
 }
 
 /* A task of the server that runs on @cpu, with context @t or NULL, stops after @ran ns: budget, Listing 1, books, slack. */
@@ -135,9 +138,9 @@ VERIFIED_ONCE int reserved_stopping(struct task_ctx *t, u32 cpu, u64 ran, bool r
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 now = bpf_ktime_get_ns(), given = 0, deadline = 0;
 	u32 change = EDF_KEPT, right = c->by_right, home;
-	struct server *s = server_at(c->slot);
+	struct server *s = server_at(c->reserved.slot);
 
-	if (!s || s->info.generation != c->generation)
+	if (!s || s->info.generation != c->reserved.generation)
 		return 0;
 	if (right) {
 		cpu_timer_cancel(cpu);
@@ -193,9 +196,9 @@ VERIFIED_ONCE int reserved_stopping(struct task_ctx *t, u32 cpu, u64 ran, bool r
 		}
 	}
 	if (right && !s->info.guaranteed)
-		__sync_fetch_and_add(&c->reserved_ns, ran);
+		__sync_fetch_and_add(&c->reserved.ran_ns, ran);
 	if (change != EDF_KEPT)
-		emit_change(c->slot, change, now);
+		emit_change(c->reserved.slot, change, now);
 	return 0;
 }
 
@@ -232,8 +235,8 @@ VERIFIED_ONCE int reserved_settle(struct task_struct *prev __arg_trusted, u32 cp
 	s = server_of(t);
 	if (s) { /* another one than before, if it executed a program meanwhile */
 		awake_join(s, t);
-		c->slot = t->slot;
-		c->generation = t->generation;
+		c->reserved.slot = t->slot;
+		c->reserved.generation = t->generation;
 	}
 	return 0;
 }

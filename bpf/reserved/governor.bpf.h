@@ -21,29 +21,18 @@
 
 #include "tree/fair.bpf.h"
 #include "reserved/guarantee.bpf.h"
+#include "kernel/symbols.bpf.h"
+
+/* The governor's second; armed only while there are servers. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} governor_timer SEC(".maps");
 
 /* Victims per CPU and second; more overload than that is dealt with in the next second. */
 #define MAX_VICTIMS 16
-
-/* Address of the kernel's vm_zone_stat, [0] of which is NR_FREE_PAGES; 0: unknown. */
-static u64 zone_stat;
-
-/*
- * Run once by the daemon, before attach. An extern __ksym would have libbpf read all of /proc/kallsyms
- * in user space, which took longer than the verifier.
- */
-SEC("syscall")
-int find_symbols(void *unused)
-{
-	static const char zones[] = "vm_zone_stat", active[] = "__cpu_active_mask";
-	u64 address = 0;
-
-	if (!bpf_kallsyms_lookup_name(zones, sizeof(zones), 0, &address))
-		zone_stat = address;
-	if (!bpf_kallsyms_lookup_name(active, sizeof(active), 0, &address))
-		active_mask = address;
-	return 0;
-}
 
 static __always_inline u64 server_bandwidth(const struct server *s)
 {
@@ -79,7 +68,8 @@ static __always_inline bool governor_fits(struct task_struct *p, u64 bw_ppm, u64
 	if (cpu < 0)
 		return false;
 	*load_ppm = cpu_expected(cpu_ctx(cpu));
-	return load_fits(&cpu_ctx(cpu)->load, bw_ppm + cpu_ctx(cpu)->guaranteed_ppm, r_hi_ppm);
+	return load_fits(&cpu_ctx(cpu)->reserved.load, bw_ppm + cpu_ctx(cpu)->reserved.promised_ppm,
+			 r_hi_ppm);
 }
 
 /* A period of @s begins: on its first CPU. Called with s->lock held. */
@@ -127,7 +117,7 @@ VERIFIED_ONCE int governor_guarantee(u32 slot, struct task_struct *p __arg_trust
 		guarantee_leave(s);
 	if (taken)
 		emit(EV_GUARANTEED, s, parts,
-		     cpu_ctx(s->info.cpu)->guaranteed_ppm -
+		     cpu_ctx(s->info.cpu)->reserved.promised_ppm -
 			     edf_bandwidth(s->info.split.runtime[0], s->info.spec.period_ns),
 		     bw);
 	else if (!again)
@@ -159,11 +149,12 @@ VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, b
 		return false;
 	c = cpu_ctx(cpu);
 	bpf_spin_lock(&governor_lock);
-	r = c->guaranteed_ppm + c->load.r_ppm;
+	r = c->reserved.promised_ppm + c->reserved.load.r_ppm;
 	expected = cpu_expected(c);
-	fits = load_fits(&c->load, bw + c->guaranteed_ppm, r_hi_ppm) && (!again || r < r_lo_ppm);
+	fits = load_fits(&c->reserved.load, bw + c->reserved.promised_ppm, r_hi_ppm) &&
+	       (!again || r < r_lo_ppm);
 	if (fits && launch)
-		load_launch(&c->load, bw);
+		load_launch(&c->reserved.load, bw);
 	bpf_spin_unlock(&governor_lock);
 
 	if (!fits) {
@@ -228,7 +219,7 @@ static __always_inline void governor_leave(struct server *s)
 					    : 0;
 
 	bpf_spin_lock(&governor_lock);
-	load_leave(&c->load, bw, age);
+	load_leave(&c->reserved.load, bw, age);
 	bpf_spin_unlock(&governor_lock);
 }
 
@@ -275,7 +266,7 @@ VERIFIED_ONCE int relieve_cpu(u32 cpu)
 	u32 i;
 
 	bpf_for(i, 0, MAX_VICTIMS) {
-		u64 use = 0, r = c->guaranteed_ppm + c->load.r_ppm;
+		u64 use = 0, r = c->reserved.promised_ppm + c->reserved.load.r_ppm;
 		struct server *s;
 		bool revoked;
 
@@ -285,7 +276,7 @@ VERIFIED_ONCE int relieve_cpu(u32 cpu)
 		if (!s)
 			break; /* only irrevocable ones are left: background.h keeps best-effort alive */
 		bpf_spin_lock(&governor_lock);
-		load_forget(&c->load, use);
+		load_forget(&c->reserved.load, use);
 		bpf_spin_unlock(&governor_lock);
 		bpf_spin_lock(&s->lock);
 		revoked = s->info.state == SERVER_ADMITTED;
@@ -296,26 +287,6 @@ VERIFIED_ONCE int relieve_cpu(u32 cpu)
 			emit(EV_REVOKED, s, r, r_max_ppm, use);
 	}
 	return 0;
-}
-
-/*
- * Section 6.1, reactivation (b): what the task would page in is free. Kernel threads have no memory.
- * The counters are approximate (they lag by a batch per CPU), and may be below 0 for that reason.
- */
-static __always_inline bool memory_is_there(struct task_struct *p)
-{
-	struct mm_struct *mm = p->mm;
-	s64 resident, free;
-
-	if (!mm || !zone_stat)
-		return true;
-	if (bpf_probe_read_kernel(&free, sizeof(free), (void *)zone_stat))
-		return true;
-	/* file, anonymous, shared; constant indices, since only those are relocated */
-	resident = mm->rss_stat[0].count;
-	resident += mm->rss_stat[1].count;
-	resident += mm->rss_stat[3].count;
-	return (s64)mm->total_vm - resident < free;
 }
 
 /*
@@ -408,7 +379,7 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 	last_ns = now;
 	bpf_for(cpu, 0, nr_cpus) {
 		struct cpu_ctx *c = cpu_ctx(cpu);
-		u64 used = __sync_lock_test_and_set(&c->reserved_ns, 0);
+		u64 used = __sync_lock_test_and_set(&c->reserved.ran_ns, 0);
 
 		if (scx_bpf_dsq_nr_queued(DSQ_THROTTLED(cpu)))
 			throttled_release(cpu, now);
@@ -418,11 +389,11 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 			rescue(cpu);
 
 		bpf_spin_lock(&governor_lock);
-		load_sample(&c->load, used, interval);
+		load_sample(&c->reserved.load, used, interval);
 		if (idle)
-			__builtin_memset(&c->load, 0, sizeof(c->load));
+			__builtin_memset(&c->reserved.load, 0, sizeof(c->reserved.load));
 		bpf_spin_unlock(&governor_lock);
-		if (c->load.r_ppm + c->guaranteed_ppm > r_max_ppm)
+		if (c->reserved.load.r_ppm + c->reserved.promised_ppm > r_max_ppm)
 			relieve_cpu(cpu);
 	}
 	sample_no++;

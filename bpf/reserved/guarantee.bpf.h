@@ -27,7 +27,20 @@
 #ifndef APLOMB_GUARANTEE_BPF_H
 #define APLOMB_GUARANTEE_BPF_H
 
-#include "state/events.bpf.h"
+#include "reserved/server.bpf.h"
+
+/* Of the governor's books: each CPU's load, promised_ppm and roster, and `promises` */
+struct bpf_spin_lock governor_lock SEC(".data.governor") __hidden __attribute__((aligned(8)));
+
+/* What each CPU has promised (policy/wmr.h); under governor_lock. */
+struct wmr_roster rosters[MAX_CPUS];
+u32 promises;  /* changes with each change of a roster; under governor_lock */
+u32 sample_no; /* of the governor's second that runs: numbers the seconds of struct usage */
+
+static __always_inline struct wmr_roster *roster(u32 cpu)
+{
+	return &rosters[cpu & (MAX_CPUS - 1)];
+}
 
 /* Times that an admission looks again because of another; then it is refused, and may be reactivated. */
 #define GUARANTEE_TRIES 4
@@ -35,13 +48,13 @@
 /* What is promised and expected on @c, ppm: what placement compares. */
 static __always_inline u64 cpu_expected(const struct cpu_ctx *c)
 {
-	return c->guaranteed_ppm + load_expected(&c->load);
+	return c->reserved.promised_ppm + load_expected(&c->reserved.load);
 }
 
 /* What @cpu could promise of @window in @period, ns. Not static: so the verifier looks at it once. */
 __noinline u64 guarantee_room(u32 cpu, u64 period, u64 window)
 {
-	u64 used = load_expected(&cpu_ctx(cpu)->load);
+	u64 used = load_expected(&cpu_ctx(cpu)->reserved.load);
 
 	if (period < NSEC_PER_MSEC || used >= r_max_ppm)
 		return 0;
@@ -69,7 +82,7 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 		u64 cost = cpu_expected(c);
 
 		if (light) /* what is promised comes first; where it is the same, the load, which is below 4 PPM */
-			cost += (PPM - c->guaranteed_ppm) * (4 * PPM);
+			cost += (PPM - c->reserved.promised_ppm) * (4 * PPM);
 		if (cost < least && may_use(p, cpu) &&
 		    guarantee_room(cpu, period, period) >= runtime) {
 			least = cost;
@@ -133,10 +146,10 @@ static __always_inline void promise(const struct wmr_split *plan, u64 slot, u64 
 			break;
 		if (enter) {
 			wmr_join(roster(cpu), slot, plan->runtime[i], period / plan->parts, period);
-			cpu_ctx(cpu)->guaranteed_ppm += ppm;
+			cpu_ctx(cpu)->reserved.promised_ppm += ppm;
 		} else {
 			wmr_leave(roster(cpu), slot);
-			cpu_ctx(cpu)->guaranteed_ppm -= ppm;
+			cpu_ctx(cpu)->reserved.promised_ppm -= ppm;
 		}
 	}
 	promises++;

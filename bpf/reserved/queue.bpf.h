@@ -29,6 +29,8 @@
 #include "task/server.bpf.h"
 #include "tree/fair.bpf.h"
 #include "reserved/reclaim.bpf.h"
+#include "kernel/migration.bpf.h"
+#include "kernel/symbols.bpf.h"
 
 /* Ineligible tasks at the head of an EDF queue that one dispatch sorts out. */
 #define MAX_STALE 8
@@ -59,7 +61,7 @@ static __always_inline bool runs_on_budget(const struct server *s)
 {
 	const struct cpu_ctx *c = cpu_ctx(s->info.cpu);
 
-	return c->slot == s->info.slot && c->by_right == RIGHT_OWN;
+	return c->reserved.slot == s->info.slot && c->by_right == RIGHT_OWN;
 }
 
 /* A wake-up, then Listing 1, or the same for windows; the server's CPU follows. Called with s->lock held. */
@@ -121,7 +123,7 @@ static __noinline void wait_for_period(struct server *s, s32 pid)
 /* Does best-effort work have its turn on this CPU, or is about to? */
 static __always_inline bool best_effort_turn(const struct cpu_ctx *c)
 {
-	return c->turn || c->in_turn;
+	return c->next.in_turn || c->in_turn;
 }
 
 /* Something reserved is sent to @cpu: if it is idle, nobody else is to pick it. */
@@ -136,7 +138,7 @@ static __always_inline void preempt(struct task_struct *p, s32 cpu, u64 deadline
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	if (time_before(deadline, c->deadline) && !best_effort_turn(c)) {
+	if (time_before(deadline, c->reserved.deadline) && !best_effort_turn(c)) {
 		claim(cpu);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	} else if (nr_cpus > 1) {
@@ -241,20 +243,21 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 		dsq_insert(p, SCX_DSQ_LOCAL, at.slice, enq_flags);
 		return true;
 	}
-	if ((enq_flags & SCX_ENQ_WAKEUP) && c->deadline == TIME_NEVER && !best_effort_turn(c) &&
-	    task_cpu(p) == at.cpu && !scx_bpf_dsq_nr_queued(DSQ_EDF(at.cpu))) {
-		c->deadline = at.deadline;
+	if ((enq_flags & SCX_ENQ_WAKEUP) && c->reserved.deadline == TIME_NEVER &&
+	    !best_effort_turn(c) && task_cpu(p) == at.cpu &&
+	    !scx_bpf_dsq_nr_queued(DSQ_EDF(at.cpu))) {
+		c->reserved.deadline = at.deadline;
 		claim(at.cpu);
 		dsq_insert(p, SCX_DSQ_LOCAL, at.slice, enq_flags | SCX_ENQ_PREEMPT);
 		return true;
 	}
 	dsq_insert_vtime(p, DSQ_EDF(at.cpu), at.slice, at.deadline, enq_flags);
-	if (!(enq_flags & SCX_ENQ_WAKEUP) && task_cpu(p) == at.cpu && c->putting == p->pid &&
-	    !c->chosen)
+	if (!(enq_flags & SCX_ENQ_WAKEUP) && task_cpu(p) == at.cpu &&
+	    c->reserved.stopped_pid == p->pid && !c->next.best_effort)
 		ask_idle(p); /* this CPU has chosen already, somebody with an earlier deadline */
 	else
 		preempt(p, at.cpu, at.deadline);
-	if (task_cpu(p) != at.cpu && cpu_ctx(task_cpu(p))->putting == p->pid)
+	if (task_cpu(p) != at.cpu && cpu_ctx(task_cpu(p))->reserved.stopped_pid == p->pid)
 		scx_bpf_kick_cpu(task_cpu(p),
 				 SCX_KICK_IDLE); /* it ran there; nobody else may want to */
 	return true;
@@ -325,7 +328,7 @@ VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before,
 	    !(t->by_right && before == (u32)at->cpu)) {
 		if (promote(p, t, queue_of(p, t, before), at))
 			preempt(p, at->cpu, at->deadline);
-		else if (cpu_ctx(task_cpu(p))->slot == t->slot &&
+		else if (cpu_ctx(task_cpu(p))->reserved.slot == t->slot &&
 			 (task_cpu(p) == at->cpu || is_split(s) || fair_waiting(task_cpu(p))))
 			scx_bpf_kick_cpu(task_cpu(p),
 					 SCX_KICK_PREEMPT); /* it runs: have it go on by right */

@@ -12,7 +12,25 @@
 #ifndef APLOMB_RECLAIM_BPF_H
 #define APLOMB_RECLAIM_BPF_H
 
-#include "state/state.bpf.h"
+#include "reserved/server.bpf.h"
+
+/* Overrunning servers that a CPU remembers; of two with the same rest the later one counts. */
+#define OVERRUNNERS 8
+
+/* What is left over on a CPU (policy/fcbs.h), and which servers could use it. */
+struct cpu_bank {
+	struct bpf_spin_lock lock; /* of `bank`, and of the loans of servers that lent to it */
+	u32 wanted;                /* a server may be in `overrunner` */
+	struct fcbs_bank bank;
+	u32 overrunner[OVERRUNNERS]; /* slots, 0: none */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct cpu_bank);
+} banks SEC(".maps");
 
 static __always_inline struct cpu_bank *bank_of(u32 cpu)
 {

@@ -2,14 +2,40 @@
 /*
  * state/events.bpf.h - every decision leaves an event with its numbers, and a count.
  *
- * The ring buffer never blocks anybody: when it is full the event is dropped and that is counted. What
- * can happen in every period of every task (exhausted, missed) is told once a second per server, with
- * the number of times; the server's own counters stay exact.
+ * The ring buffer never blocks: when it is full, the event is dropped and EV_LOST counts it. Events about a server are in
+ * reserved/server.bpf.h.
  */
 #ifndef APLOMB_EVENTS_BPF_H
 #define APLOMB_EVENTS_BPF_H
 
-#include "state/state.bpf.h"
+#include "kernel/kernel.bpf.h"
+#include "intf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, EVENT_BYTES);
+} events SEC(".maps");
+
+/* How many events of each type, enum event_type */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, NR_EVENTS);
+	__type(key, u32);
+	__type(value, u64);
+} stats SEC(".maps");
+
+struct exit_info exit_info;
+
+/* So that the skeleton knows this type */
+const volatile struct event event_layout;
+
+static __always_inline void count(u32 type)
+{
+	u64 *n = bpf_map_lookup_elem(&stats, &type);
+
+	if (n)
+		*n += 1;
+}
 
 static __always_inline struct event *event_begin(u32 type)
 {
@@ -26,31 +52,7 @@ static __always_inline struct event *event_begin(u32 type)
 	return e;
 }
 
-VERIFIED_ONCE int emit_server(u32 type, u32 slot, u64 a, u64 b, u64 c)
-{
-	struct server *s = server_at(slot);
-	struct event *e = s ? event_begin(type) : NULL;
-
-	if (!e)
-		return 0;
-	e->cpu = s->info.cpu;
-	e->pid = s->info.tgid;
-	e->spec_id = s->info.spec.id;
-	e->a = a;
-	e->b = b;
-	e->c = c;
-	__builtin_memcpy(e->comm, s->info.comm, COMM_LEN);
-	bpf_ringbuf_submit(e, 0);
-	return 0;
-}
-
-/* A decision about @s; see enum event_type for the meaning of @a, @b, @c. */
-static __always_inline void emit(u32 type, const struct server *s, u64 a, u64 b, u64 c)
-{
-	emit_server(type, s->info.slot, a, b, c);
-}
-
-/* A decision about a task that has no server. */
+/* A decision about a task that has no server; see enum event_type for the meaning of @a, @b, @c. */
 static __always_inline void emit_task(u32 type, struct task_struct *p, u32 spec_id, u64 a, u64 b,
 				      u64 c)
 {
@@ -83,42 +85,6 @@ static __always_inline void emit_plain(u32 type, u64 a, u64 b, u64 c)
 	e->c = c;
 	__builtin_memset(e->comm, 0, COMM_LEN);
 	bpf_ringbuf_submit(e, 0);
-}
-
-/* What Listing 1 did to the server in @slot: count it, and tell it if it is news in this second. */
-VERIFIED_ONCE int emit_change(u32 slot, u32 change, u64 now)
-{
-	u64 second = now / NSEC_PER_SEC;
-	struct server *s = server_at(slot);
-
-	if (!s)
-		return 0;
-	if (change == EDF_RENEWED || change == EDF_EXHAUSTED)
-		s->info.periods++;
-	if (change == EDF_EXHAUSTED) {
-		s->info.exhausted++;
-		if (s->exhausted_second != second) {
-			emit(EV_EXHAUSTED, s, s->exhausted_now + 1, s->info.spec.runtime_ns,
-			     time_before(now, s->info.edf.start) ? s->info.edf.start - now : 0);
-			s->exhausted_now = 0;
-			s->exhausted_second = second;
-		} else {
-			s->exhausted_now++;
-		}
-	}
-	if (change == EDF_MISSED) {
-		bool windows =
-			s->info.split.parts; /* the next period has begun when this one ended */
-
-		s->info.missed++;
-		if (s->missed_second != second) {
-			emit(EV_MISSED, s,
-			     now - (windows ? s->info.split.release : s->info.edf.deadline),
-			     windows ? s->info.split.kept : s->info.edf.budget, s->info.edf.period);
-			s->missed_second = second;
-		}
-	}
-	return 0;
 }
 
 #endif /* APLOMB_EVENTS_BPF_H */

@@ -1,44 +1,49 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * state/state.bpf.h - what the scheduler remembers: settings, CPUs, tasks, servers; counters and events.
+ * state/state.bpf.h - what several folders share: settings, dispatch queues, the state of a CPU and of a task.
  *
- * Who owns what. A cpu_ctx belongs to its CPU's run-queue lock, a task_ctx to the lock of the run
- * queue its task is on, a server to its own spin lock, a bank to its own, and rosters and loads to the
- * governor's. A run queue's lock comes before any of them, and of them one at a time is held: the verifier
- * sees to that. Nothing is called while one is held but the verifier's loops (bpf_for).
+ * Locks. A cpu_ctx is protected by its CPU's run-queue lock, a task_ctx by the lock of the run queue that the task is
+ * on; fields with another lock name it. A server, a bank and the tree have locks of their own (reserved/server.bpf.h,
+ * reserved/reclaim.bpf.h, tree/tree.bpf.h). A run-queue lock is always taken first. Of the others only one is held at a
+ * time: the verifier refuses a second. While one is held, only the verifier's loops (bpf_for) may be called.
  */
 #ifndef APLOMB_STATE_BPF_H
 #define APLOMB_STATE_BPF_H
 
 #include "kernel/kernel.bpf.h"
 #include "intf.h"
-#include "policy/fair.h"
 #include "policy/background.h"
+#include "policy/edf.h"
+#include "policy/fair.h"
 #include "policy/fifo.h"
+#include "policy/load.h"
 #include "policy/mtr.h"
 #include "policy/sfq.h"
 #include "policy/wrr.h"
 
+/* --- settings: written by the daemon before the load ------------------------------------------------------- */
+
 /*
- * Settings, written by user space before the load. Trade: a higher r_hi lets more applications in, a
- * lower one leaves more room for their bursts; r_max - r_hi is how much of a burst is tolerated, and
- * 1 - r_max is what best-effort work keeps of each CPU; r_lo well below r_hi keeps a task from
- * being reactivated into the overload that revoked it.
+ * Thresholds of a CPU's load (policy/load.h). A higher r_hi admits more applications, a lower one leaves more room for
+ * their bursts. r_max - r_hi is the burst that is tolerated. 1 - r_max is what best-effort work keeps of each CPU. r_lo
+ * is far enough below r_hi that a reactivated task does not cause the overload for which it was revoked.
  */
 SETTING u64 r_lo_ppm = 600000;
 SETTING u64 r_hi_ppm = 800000;
 SETTING u64 r_max_ppm = 900000;
-/* Redline section 3: CPU time a forked child has, on its parent's budget, to exec. */
+/* Redline section 3: CPU time that a forked child has, on its parent's budget, to exec. */
 SETTING u64 fork_window_ns = NSEC_PER_MSEC;
 
 /*
- * What becomes of a task that has used up its budget, unless its spec says otherwise (policy/edf.h 5).
- * Trade: fcbs lets heavy frames use what light ones left, for two locked additions at each sleep.
+ * The server's policy unless its spec names another (policy/edf.h 5). Trade: with fcbs, heavy frames use what light
+ * ones left, for two additions under a lock at each sleep.
  */
 SETTING u32 server_policy = POLICY_FCBS;
 
-/* Between two ticks of a CPU, ns. Too little: budgets end late; too much: timers for jobs that need none. */
+/* Between two ticks of a CPU, ns. Too little: budgets end late. Too much: timers for jobs that need none. */
 SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
+
+/* --- dispatch queues ----------------------------------------------------------------------------------------- */
 
 /*
  * Queues of one CPU for tasks that may not run everywhere (tree/place.bpf.h): one for each domain that has such tasks waiting
@@ -47,7 +52,6 @@ SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
  */
 #define LANES 32
 
-/* Dispatch queues */
 #define DSQ_FAIR 1ULL                     /* the machine's: by virtual time */
 #define DSQ_RESCUE 2ULL                   /* those that have waited too long (tree/rescue.bpf.h) */
 #define DSQ_EDF(cpu) (0x10000ULL + (cpu)) /* reserved tasks of one CPU: by deadline */
@@ -55,82 +59,28 @@ SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 	(0x20000ULL + (cpu) * LANES + (lane)) /* tasks that may run on this CPU only */
 #define DSQ_THROTTLED(cpu)                                                                         \
 	(0x30000ULL + (cpu)) /* cbs-hard without budget: by start of the next period */
+#define DSQ_DOMAIN(slot) (0x40000ULL + (slot)) /* own tasks of one domain */
 
-/* Threads of one server that wait in a fair queue and are moved when its next period starts. One more
- * waits there until its own next wake-up. */
-#define WAITERS 8
+/* --- a task ------------------------------------------------------------------------------------------------- */
 
-struct server {
-	struct server_info info; /* first: this is what user space reads */
-	struct bpf_spin_lock lock;
-	s32 waiter[WAITERS];  /* thread ids, 0: none */
-	u64 exhausted_second; /* in which its budget was last used up; told once a second */
-	u64 missed_second;    /* likewise for a missed deadline */
-	u32 exhausted_now;    /* times in that second */
-	u32 awake;            /* threads that run or wait: 0 completes a job */
-	struct edf_server
-		before; /* of the server that its program had until its exec; period 0: none */
-	struct fcbs_loan loan; /* under the lock of bank `loan_cpu` */
-	u32 loan_cpu;
-	u32 pad;
-	struct bpf_timer
-		timer; /* at the start of the next period or window, while a thread waits for it */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_SERVERS);
-	__type(key, u32);
-	__type(value, struct server);
-} servers SEC(".maps");
-
-/*
- * Slots of `servers` that are free; slot 0 means "none" and is never in it. Last in, first out, so that
- * the table stays dense and whoever looks through it looks at no more than were ever in use at once.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, MAX_SERVERS);
-	__type(value, u32);
-} free_slots SEC(".maps");
-
-/* Overrunning servers that a CPU remembers; of two with the same rest the later one counts. */
-#define OVERRUNNERS 8
-
-/* Execs that wait for a look, which begins at once: one for each CPU is usual. One more than this stays unmatched. */
-#define MAX_LEFT_OUT 1024
-
-/* What is left over on a CPU (policy/fcbs.h), and who could use it. */
-struct cpu_bank {
-	struct bpf_spin_lock lock;
-	u32 wanted; /* somebody may be in `overrunner` */
-	struct fcbs_bank bank;
-	u32 overrunner[OVERRUNNERS]; /* slots, 0: none */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct cpu_bank);
-} banks SEC(".maps");
-
-/* In task_ctx.by_right and cpu_ctx.by_right */
+/* By what right a task runs or is queued: task_ctx.by_right and cpu_ctx.by_right */
 enum right {
 	RIGHT_NONE = 0,
 	RIGHT_OWN = 1,  /* on its server's budget */
-	RIGHT_DRAWN = 2 /* on what others left */
+	RIGHT_DRAWN = 2 /* on slack: what other servers left of theirs (policy/fcbs.h) */
 };
 
 struct task_ctx {
-	u32 slot;       /* server, 0: none */
+	/* reserved/ and task/ */
+	u32 slot;       /* of its server, 0: none */
 	u32 generation; /* of that slot when the task joined */
-	u64 window_ns;  /* > 0: a forked child that may still exec; slot is its parent's */
-	u64 fair_vtime; /* while by_right: dsq_vtime holds the deadline then */
+	u64 window_ns;  /* > 0: a forked child in its exec window, ns left; slot is its parent's */
+	u64 fair_vtime; /* while by_right: its virtual time, since dsq_vtime is its deadline then */
 	u32 by_right;   /* enum right: queued, or running, as a reserved task */
 	u32 launched;   /* an interactive task started it (flag P) */
 	u32 awake;      /* counted in its server's `awake` */
 	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
+	/* tree/ and park/ */
 	u32 domain;     /* slot of the domain it belongs to; 0: the root */
 	u32 queued;     /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
 	u32 parked;     /* enum parked (tree/limit.bpf.h) */
@@ -156,49 +106,96 @@ struct {
 	__type(value, struct task_ctx);
 } tasks SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_SPECS);
-	__type(key, struct match_key);
-	__type(value, struct spec);
-} matchers SEC(".maps");
+/* --- a CPU ------------------------------------------------------------------------------------------------- */
+
+struct lane {
+	u64 now;               /* virtual time of its queue */
+	struct fair_pair pair; /* between it and its domain's queue (policy/fair.h) */
+	u32 domain; /* whose tasks wait in it; the first one: the root's, and those that have none */
+	u32 turns;  /* since tree/rescue.bpf.h looked */
+};
+
+/* Choices of one dispatch that find nothing: between an enqueue's count and its task, or past a throttled domain. */
+#define TREE_TRIES 8
+
+/*
+ * What ops.dispatch decided about the task that it sent, for ops.running of that task. ops.stopping of the task before
+ * comes in between, so a field of the running task cannot carry it. ops.running takes it and clears it; so does the next
+ * ops.dispatch, if the task never came to run.
+ */
+struct handover {
+	u32 in_turn; /* best-effort work in its turn before reserved tasks (layers/turn.bpf.h) */
+	u32 best_effort; /* a best-effort task: dispatch has seen that no reserved task waits */
+	u32 rescued;     /* from DSQ_RESCUE */
+};
+
+/* The reserved layer's part of a CPU */
+struct reserved_cpu {
+	u64 deadline;   /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
+	u32 slot;       /* server of the running task, 0: none */
+	u32 generation; /* of that slot */
+	s32 stopped_pid; /* thread that just stopped here and is about to be enqueued again, 0: none */
+	u32 yielded;     /* the last task here was told to yield to an earlier deadline */
+	u64 ran_ns;      /* run by right since the governor's last sample; changed atomically */
+	struct background background; /* what best-effort work is due here */
+	struct load load;             /* under governor_lock */
+	u32 promised_ppm;             /* bandwidth guaranteed here; under governor_lock */
+};
+
+/* Execs on a CPU that the tracing program missed (task/exec.bpf.h) */
+struct exec_cpu {
+	s32 seen;     /* thread whose exec on_exec has just looked at here */
+	u32 left_out; /* a thread is in `left_out` whose exec it has not looked at */
+};
+
+struct cpu_ctx {
+	/* of the task that runs */
+	u64 exec_start; /* its total CPU time when it began to run */
+	u32 by_right;   /* enum right */
+	u32 in_turn;    /* best-effort work in its turn before reserved tasks */
+	/* of the CPU */
+	u64 timer_due; /* when to choose again (state/timer.bpf.h); TIME_NEVER: no such time */
+	u32 timer_set; /* for timer_due, and not left to a tick */
+	u32 online;
+	struct handover next;
+	struct reserved_cpu reserved;
+	struct exec_cpu exec;
+	/* of the tree */
+	u64 fair_vtime; /* virtual time of the last task that the fair layer chose, when it began to run */
+	u32 fair_pinned; /* was it one that may not run everywhere? Those have a virtual time of their own */
+	struct lane lanes[LANES];
+	u32 nr_lanes;     /* that have been in use; the first one always */
+	u32 heads[LANES]; /* in a choice: the domain of the first task in each, or NO_LEAF */
+	u32 has_heads;    /* of any */
+	u32 leaf;         /* domain of the running task */
+	u32 limited;      /* the CPU's timer ends it: by cpu.max, its turn, or as rescued */
+	u64 granted;      /* what cpu.max granted it, ns */
+	u64 leaf_key;     /* of the running task, in a domain under MTR-LS (tree/leaf.bpf.h) */
+	u32 passing;      /* it waited in PASSING's queue */
+	u32 next_leaf;    /* for what dispatch has just sent: the same */
+	u64 next_granted;
+	u64 claimed;            /* by the last choice of the tree */
+	u64 turn_ns;            /* which ends after so long, ns; 0: with the slice */
+	u32 to_wake;            /* idle CPUs, in wake_idle() */
+	u32 failed[TREE_TRIES]; /* domains in which a dispatch has found nothing */
+	u32 nr_failed;
+} __attribute__((aligned(64)));
+
+struct cpu_ctx cpus[MAX_CPUS];
+
+u32 nr_cpus;   /* possible CPUs */
+u32 nr_online; /* of them */
+u64 fair_now;  /* virtual time of the machine's queue */
+
+/*
+ * 0: no task is interactive, and every path skips the reserved layer. Set with the first server; cleared once the last
+ * has gone and no task is left in an EDF queue (layers/tick.bpf.h).
+ */
+u32 reserved_on;
 
 struct timer_slot {
 	struct bpf_timer timer;
 };
-
-/* The governor's books: every cpu_ctx.load. */
-struct bpf_spin_lock governor_lock SEC(".data.governor") __hidden __attribute__((aligned(8)));
-
-/* Ends a budget, or the best-effort turn, on one CPU. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_CPUS);
-	__type(key, u32);
-	__type(value, struct timer_slot);
-} cpu_timers SEC(".maps");
-
-/* The governor's second; armed only while there are servers. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct timer_slot);
-} governor_timer SEC(".maps");
-
-/* Threads whose exec on_exec was left out for, and the timer that looks at them (task/match.bpf.h). */
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, MAX_LEFT_OUT);
-	__type(value, s32);
-} left_out SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct timer_slot);
-} exec_timer SEC(".maps");
 
 /* Once a second while tasks wait in the fair layer's queues (tree/rescue.bpf.h). */
 struct {
@@ -216,94 +213,6 @@ struct {
 	__type(value, struct timer_slot);
 } pass_timer SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, EVENT_BYTES);
-} events SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, NR_EVENTS);
-	__type(key, u32);
-	__type(value, u64);
-} stats SEC(".maps");
-
-struct lane {
-	u64 now;               /* virtual time of its queue */
-	struct fair_pair pair; /* between it and its domain's queue (policy/fair.h) */
-	u32 domain; /* whose tasks wait in it; the first one: the root's, and those that have none */
-	u32 turns;  /* since tree/rescue.bpf.h looked */
-};
-
-/* Choices of one dispatch that find nothing: between an enqueue's count and its task, or past a throttled domain. */
-#define TREE_TRIES 8
-
-struct cpu_ctx {
-	u64 deadline;   /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
-	u64 timer_due;  /* when to choose again (state/timer.bpf.h); TIME_NEVER: no such time */
-	u64 exec_start; /* the running task's total CPU time when it began to run */
-	u64 fair_vtime; /* virtual time of the last task that the fair layer chose, when it began to run */
-	u32 fair_pinned; /* was it one that may not run everywhere? Those have a virtual time of their own */
-	u64 reserved_ns; /* run by right since the governor's last look */
-	struct load load;
-	struct background background;
-	struct lane lanes[LANES];
-	u32 nr_lanes;     /* that have been in use; the first one always */
-	u32 heads[LANES]; /* in a choice: the domain of the first task in each, or NO_LEAF */
-	u32 has_heads;    /* of any */
-	u32 slot;         /* server of the running task, 0: none */
-	u32 generation;   /* of that slot */
-	u32 by_right;     /* enum right: it runs by right of that server */
-	s32 putting;      /* thread id that just stopped here and is about to be enqueued again */
-	s32 exec_seen;    /* thread whose exec on_exec has just looked at here */
-	u32 leaf;         /* domain of the running task */
-	u32 limited;      /* the CPU's timer ends it: by cpu.max, its turn, or as rescued */
-	u64 granted;      /* what cpu.max granted it, ns */
-	u64 leaf_key;     /* of the running task, in a domain under MTR-LS (tree/leaf.bpf.h) */
-	u32 passing;      /* it waited in PASSING's queue */
-	u32 rescued;      /* dispatch has just sent one from DSQ_RESCUE */
-	u32 next_leaf;    /* for what dispatch has just sent: the same */
-	u64 next_granted;
-	u64 claimed;            /* by the last choice of the tree */
-	u64 turn_ns;            /* which ends after so long, ns; 0: with the slice */
-	u32 to_wake;            /* idle CPUs, in wake_idle() */
-	u32 failed[TREE_TRIES]; /* domains in which a dispatch has found nothing */
-	u32 nr_failed;
-	u32 left_out; /* it was left out for another's (task/match.bpf.h) */
-	u32 chosen;   /* dispatch has just sent a best-effort task: nothing reserved was waiting */
-	u32 yielded;  /* the last task here was told to yield to an earlier deadline */
-	u32 turn; /* dispatch has just sent best-effort work although reserved tasks wait (background.h) */
-	u32 in_turn; /* what runs was sent so; not the same: dispatch comes before stopping of the task before */
-	u32 timer_set; /* for timer_due, and not left to a tick */
-	u32 online;
-	u32 guaranteed_ppm; /* bandwidth promised here; the governor's */
-} __attribute__((aligned(64)));
-
-struct cpu_ctx cpus[MAX_CPUS];
-/* What each CPU has promised (policy/wmr.h); the governor's. */
-struct wmr_roster rosters[MAX_CPUS];
-u32 promises; /* changes with each change of a roster */
-
-u32 nr_cpus;    /* possible CPUs */
-u32 nr_online;  /* of them */
-u32 nr_slots;   /* highest slot ever used + 1: user space reads servers[1 .. nr_slots - 1] */
-u32 nr_servers; /* slots in use */
-/*
- * 0: nobody is interactive, and every path skips the reserved layer. Set with the first server;
- * cleared by the governor once the last has gone and no task is left in an EDF queue.
- */
-u32 reserved_on;
-u32 nr_matchers[NR_MATCH_KINDS]; /* written by user space */
-u32 sample_no; /* of the governor's second that runs: numbers the seconds of struct usage */
-u64 fair_now;  /* virtual time of the machine's queue */
-struct exit_info exit_info;
-
-/* So that the skeleton knows these types */
-const volatile struct event event_layout;
-const volatile struct server_info server_info_layout;
-const volatile struct match_key match_key_layout;
-const volatile struct reserve_args reserve_args_layout;
-
 static __always_inline struct cpu_ctx *cpu_ctx(u32 cpu)
 {
 	return &cpus[cpu & (MAX_CPUS - 1)];
@@ -311,94 +220,14 @@ static __always_inline struct cpu_ctx *cpu_ctx(u32 cpu)
 
 static __always_inline struct task_ctx *task_ctx(struct task_struct *p)
 {
-	/* one load tells for nearly every task that it has none, and saves the call */
+	/* nearly every task has no context: one load says so, and saves the call */
 	return p->bpf_storage ? bpf_task_storage_get(&tasks, p, 0, 0) : NULL;
-}
-
-static __always_inline struct wmr_roster *roster(u32 cpu)
-{
-	return &rosters[cpu & (MAX_CPUS - 1)];
 }
 
 /* The task's context if any task has a server at all: the plain case pays one load and one branch. */
 static __always_inline struct task_ctx *task_ctx_if_any(struct task_struct *p)
 {
 	return reserved_on ? task_ctx(p) : NULL;
-}
-
-static __always_inline struct server *server_at(u32 slot)
-{
-	return slot ? bpf_map_lookup_elem(&servers, &slot) : NULL;
-}
-
-/* Address of the kernel's __cpu_active_mask; 0: unknown. See find_symbols. */
-static u64 active_mask;
-
-/*
- * Will the kernel still let @cpu take tasks? A CPU that leaves is inactive first; then the kernel waits for all
- * RCU readers (sched_cpu_deactivate), and calls ops.cpu_offline only after that. Meanwhile the CPU takes no
- * task from elsewhere (scx_rq_online). A reader that waited for this CPU alone would never run, and the
- * kernel would wait for it until it ends the scheduler.
- */
-static __always_inline bool cpu_active(u32 cpu)
-{
-	u64 word;
-
-	if (!active_mask ||
-	    bpf_probe_read_kernel(&word, sizeof(word), (void *)(active_mask + cpu / 64 * 8)))
-		return true;
-	return word >> (cpu % 64) & 1;
-}
-
-/* The server that @t refers to, or NULL if that one has gone. */
-static __always_inline struct server *server_of(const struct task_ctx *t)
-{
-	struct server *s = t ? server_at(t->slot) : NULL;
-
-	return s && s->info.generation == t->generation && s->info.state ? s : NULL;
-}
-
-/* Is @s a domain's, as opposed to a program's? (layers/domain_server.bpf.h) */
-static __always_inline bool is_domains(const struct server *s)
-{
-	return s->info.spec.flags & SPEC_DOMAIN;
-}
-
-/* Has its program a server, or the program that forked it, while it is in its first 1 ms? */
-static __always_inline bool is_interactive(const struct task_ctx *t)
-{
-	struct server *s = server_of(t);
-
-	return s && !is_domains(s);
-}
-
-/*
- * How often the kernel has disabled migration of the current task for the callback itself (__bpf_prog_enter): once, on
- * all kernels before 6.18; since then with preemptible RCU only. A current task that shows 0 proves that it does not.
- */
-u32 disabled_by_callback = 1; /* not static: clang makes a bool of it, and its BTF says u32 */
-
-/* In ops.enable, which comes before all others. */
-static __always_inline void look_at_callback(void)
-{
-	if (!bpf_get_current_task_btf()->migration_disabled)
-		disabled_by_callback = 0;
-}
-
-/* Does @p have to stay on its CPU for a moment (migrate_disable), whatever its affinity? */
-static __always_inline bool stays(struct task_struct *p)
-{
-	u32 own = p == bpf_get_current_task_btf() ? disabled_by_callback : 0;
-
-	return p->migration_disabled > own;
-}
-
-static __always_inline void count(u32 type)
-{
-	u64 *n = bpf_map_lookup_elem(&stats, &type);
-
-	if (n)
-		*n += 1;
 }
 
 #endif /* APLOMB_STATE_BPF_H */

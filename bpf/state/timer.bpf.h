@@ -17,6 +17,13 @@
 
 #include "state/state.bpf.h"
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CPUS);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} cpu_timers SEC(".maps");
+
 /*
  * End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. Not if what it
  * was set for has stopped since: from 7.0 on a timer cannot be cancelled where interrupts are off, as they

@@ -14,6 +14,35 @@
 
 #include "task/server.bpf.h"
 
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_SPECS);
+	__type(key, struct match_key);
+	__type(value, struct spec);
+} matchers SEC(".maps");
+
+u32 nr_matchers[NR_MATCH_KINDS]; /* of each kind; written by user space */
+
+/* So that the skeleton knows this type */
+const volatile struct match_key match_key_layout;
+
+/* Execs that wait for a look, which begins at once: one for each CPU is usual. One more than this stays unmatched. */
+#define MAX_LEFT_OUT 1024
+
+/* Threads whose exec on_exec was left out for, and the timer that looks at them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK);
+	__uint(max_entries, MAX_LEFT_OUT);
+	__type(value, s32);
+} left_out SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} exec_timer SEC(".maps");
+
 static __always_inline const struct spec *lookup(u64 kind, u64 a, u64 b, u64 c)
 {
 	struct match_key key = { .kind = kind, .a = a, .b = b, .c = c };
@@ -217,7 +246,7 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
 {
 	if (exec_match(p, bprm->file))
-		cpu_ctx(bpf_get_smp_processor_id())->exec_seen = p->pid;
+		cpu_ctx(bpf_get_smp_processor_id())->exec.seen = p->pid;
 	return 0;
 }
 
@@ -235,9 +264,9 @@ int on_exec_left_out(void *args)
 	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
 	s32 pid = bpf_get_current_task_btf()->pid;
 
-	if (c->exec_seen != pid && !bpf_map_push_elem(&left_out, &pid, 0))
-		c->left_out = 1;
-	c->exec_seen = 0;
+	if (c->exec.seen != pid && !bpf_map_push_elem(&left_out, &pid, 0))
+		c->exec.left_out = 1;
+	c->exec.seen = 0;
 	return 0;
 }
 
@@ -247,7 +276,7 @@ static __noinline void look_at_left_out(struct cpu_ctx *c)
 	struct timer_slot *slot;
 	u32 zero = 0;
 
-	c->left_out = 0;
+	c->exec.left_out = 0;
 	slot = bpf_map_lookup_elem(&exec_timer, &zero);
 	if (slot)
 		bpf_timer_start(&slot->timer, 0, 0);

@@ -10,6 +10,9 @@
 
 #include "task/server.bpf.h"
 
+/* So that the skeleton knows this type */
+const volatile struct reserve_args reserve_args_layout;
+
 static __always_inline s32 reserve_for(struct task_struct *p, const struct spec *spec,
 				       struct reserve_args *args)
 {

@@ -6,8 +6,8 @@
  * browser has a hundred, and a hundred times 6:30 is refused. So a spec reserves for the program: one
  * server per process, from which whichever thread has work draws, on the server's CPU.
  */
-#ifndef APLOMB_SERVER_BPF_H
-#define APLOMB_SERVER_BPF_H
+#ifndef APLOMB_TASK_SERVER_BPF_H
+#define APLOMB_TASK_SERVER_BPF_H
 
 #include "reserved/governor.bpf.h"
 #include "state/timer.bpf.h"
@@ -186,7 +186,8 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	/* else clang splits it into a flag and a pointer, which verifiers before 7.0 take for two matters */
 	barrier_var(old);
 	if (old)
-		runs_on_old = runs && c->slot == t->slot && c->generation == t->generation;
+		runs_on_old = runs && c->reserved.slot == t->slot &&
+			      c->reserved.generation == t->generation;
 	if ((parent || table_is_crowded()) && !governor_fits(p, bw, &load)) {
 		program_leave(t);
 		emit_task(EV_REJECTED, p, spec->id, load, r_hi_ppm, bw);
@@ -210,8 +211,8 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	 * to the new one. Otherwise a program that execs itself would run for nothing.
 	 */
 	if (runs_on_old) {
-		c->slot = slot;
-		c->generation = s->info.generation;
+		c->reserved.slot = slot;
+		c->reserved.generation = s->info.generation;
 	}
 	__sync_fetch_and_add(&nr_servers, 1);
 	governor_wake();
@@ -267,4 +268,4 @@ static __always_inline struct server *server_owned(const struct task_ctx *t)
 	return t && !t->window_ns && is_interactive(t) ? server_of(t) : NULL;
 }
 
-#endif /* APLOMB_SERVER_BPF_H */
+#endif /* APLOMB_TASK_SERVER_BPF_H */

@@ -130,7 +130,7 @@ static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c
 						      struct task_struct *prev)
 {
 	if (rescues && dsq_move_to_local(DSQ_RESCUE)) {
-		c->rescued = 1;
+		c->next.rescued = 1;
 		return FAIR_TAKEN;
 	}
 	if (tree_on) {

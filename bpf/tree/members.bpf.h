@@ -284,7 +284,7 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		leaf_run(branch(slot), t);
 		c->leaf_key = leaf_key(branch(slot), t);
 	}
-	if (c->rescued)
+	if (c->next.rescued)
 		rescue_begin(cpu, c);
 	if (!claimed && branch(slot)->limited && t && !t->by_right && !c->limited) {
 		granted = tree_resume(slot);

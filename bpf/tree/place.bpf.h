@@ -13,12 +13,11 @@
 #ifndef APLOMB_PLACE_BPF_H
 #define APLOMB_PLACE_BPF_H
 
+#include "kernel/migration.bpf.h"
+#include "state/idle.bpf.h"
 #include "tree/limit.bpf.h"
 #include "tree/leaf.bpf.h"
 #include "tree/rescue.bpf.h"
-
-/* CPUs that have gone off line and are passed over in one search for an idle one. */
-#define MAX_GONE 8
 
 /* Tied to one CPU of several? Or with domains, to some? (With one CPU the machine's queue is that CPU's.) */
 static __always_inline bool pinned(const struct task_struct *p)
@@ -106,27 +105,6 @@ static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
 			v = latest;
 	}
 	return v;
-}
-
-/*
- * @p waits for a CPU that is busy with other things: an idle one may help. A CPU that is off line may count
- * as idle still; once picked it does no more.
- */
-static __noinline void ask_idle(struct task_struct *p)
-{
-	TAKES_STACK(16);
-	u32 i;
-
-	bpf_for(i, 0, MAX_GONE) {
-		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-
-		if (idle < 0)
-			return;
-		if (cpu_ctx(idle)->online) {
-			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-			return;
-		}
-	}
 }
 
 /*

@@ -133,8 +133,6 @@ u32 tree_released; /* a domain has time again, and idle CPUs have not been woken
 u32 leaf_epochs; /* orders of own tasks so far; never 0 in a branch that has one (tree/leaf.bpf.h) */
 u32 nr_domain_slots; /* highest slot ever used + 1 */
 
-#define DSQ_DOMAIN(slot) (0x40000ULL + (slot))
-
 static __always_inline struct branch *branch(u32 slot)
 {
 	return &branches[slot & (DOMAIN_SLOTS - 1)];

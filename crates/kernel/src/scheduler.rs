@@ -367,9 +367,9 @@ impl Kernel for Scheduler {
                 unsafe {
                     (std::ptr::read_volatile(&raw const c.online) != 0).then(|| Cpu {
                         cpu,
-                        r_load_ppm: std::ptr::read_volatile(&raw const c.load.r_ppm),
-                        s_load_ppm: std::ptr::read_volatile(&raw const c.load.s_ppm),
-                        guaranteed_ppm: std::ptr::read_volatile(&raw const c.guaranteed_ppm).into(),
+                        r_load_ppm: std::ptr::read_volatile(&raw const c.reserved.load.r_ppm),
+                        s_load_ppm: std::ptr::read_volatile(&raw const c.reserved.load.s_ppm),
+                        guaranteed_ppm: std::ptr::read_volatile(&raw const c.reserved.promised_ppm).into(),
                     })
                 }
             })

@@ -184,7 +184,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// `sample_no`: the governor's second that runs now (`sample_no` of state/state.bpf.h). It is not over, so
+    /// `sample_no`: the governor's second that runs now (`sample_no` of reserved/guarantee.bpf.h). It is not over, so
     /// the use is that of the full seconds which the ring still has. None: free, or a domain's, which is no task.
     pub(crate) fn from_raw(s: &raw::server_info, sample_no: u64) -> Option<Self> {
         if s.spec.flags & flags::DOMAIN != 0 {

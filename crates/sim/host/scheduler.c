@@ -378,12 +378,12 @@ struct host_cpu_view {
 void host_cpu_view(u32 cpu, struct host_cpu_view *view)
 {
 	const struct cpu_ctx *c = cpu_ctx(cpu);
-	const struct server *s = c->by_right == RIGHT_OWN ? server_at(c->slot) : NULL;
+	const struct server *s = c->by_right == RIGHT_OWN ? server_at(c->reserved.slot) : NULL;
 
 	*view = (struct host_cpu_view){ .fair_now = fair_now,
 					.pinned_now = c->lanes[0].now,
 					.exec_start = c->exec_start };
-	if (!s || s->info.generation != c->generation)
+	if (!s || s->info.generation != c->reserved.generation)
 		return;
 	view->by_right = 1;
 	view->period = s->info.edf.period;
@@ -402,7 +402,7 @@ s32 host_take_away(s32 pid)
 
 u64 host_load_ppm(u32 cpu)
 {
-	return cpu_ctx(cpu)->load.r_ppm;
+	return cpu_ctx(cpu)->reserved.load.r_ppm;
 }
 
 const size_t host_layout[] = {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * kernel/migration.bpf.h - may a task leave its CPU for the moment, or has it disabled migration?
+ *
+ * The kernel may disable migration of the current task for the callback itself (__bpf_prog_enter). That must not count:
+ * the task may leave when the callback ends.
+ */
+#ifndef APLOMB_MIGRATION_BPF_H
+#define APLOMB_MIGRATION_BPF_H
+
+#include "kernel/kernel.bpf.h"
+
+/*
+ * How often the kernel has disabled migration of the current task for the callback itself: once on all kernels before
+ * 6.18, since then with preemptible RCU only. A current task that shows 0 proves that the kernel does not.
+ */
+u32 disabled_by_callback = 1; /* not static: clang makes a bool of it, and its BTF says u32 */
+
+/* In ops.enable, which comes before all other callbacks of a task. */
+static __always_inline void look_at_callback(void)
+{
+	if (!bpf_get_current_task_btf()->migration_disabled)
+		disabled_by_callback = 0;
+}
+
+/* Does @p have to stay on its CPU for a moment (migrate_disable), whatever its affinity? */
+static __always_inline bool stays(struct task_struct *p)
+{
+	u32 own = p == bpf_get_current_task_btf() ? disabled_by_callback : 0;
+
+	return p->migration_disabled > own;
+}
+
+#endif /* APLOMB_MIGRATION_BPF_H */
