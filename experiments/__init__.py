@@ -1,1 +1,1 @@
-"""The papers' figures and tables as experiments that one command runs, judges and draws (see README.md)."""
+"""The experiments: figures and tables of the papers, each run, judged and drawn by one command."""

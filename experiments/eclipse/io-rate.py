@@ -1,8 +1,9 @@
 """Eclipse Fig. 12: the rate of an I/O-bound process beside 0 to 20 `onoff` processes.
 
-One thread reads a block, computes 0.1 ms, reads the next. It has the disk to itself, and asks less of the CPU than its
-share; what can slow it is only waiting for the CPU at each request. The disk is the kernel's null_blk, which serves one
-request at a time in 5 ms of the guest's own time: an emulated drive would take the host's time, which passes differently.
+One thread reads a block, computes 0.1 ms, reads the next. It has the disk to itself, and asks less
+of the CPU than its share; what can slow it is only waiting for the CPU at each request. The disk is
+the kernel's null_blk, which serves one request at a time in 5 ms of the guest's own time: an
+emulated drive would take the host's time, which passes differently.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def draw(samples: Samples) -> Figure:
     axis.set_xlabel("onoff processes")
     axis.set_ylabel("requests a second")
     figure.suptitle(
-        f"An I/O-bound process (disk {DISK_US / 1000:g} ms, CPU {WORK_US / 1000:g} ms a request) beside onoff",
+        f"An I/O-bound process (disk {DISK_US / 1000:g} ms, CPU {WORK_US / 1000:g} ms a "
+        "request) beside onoff",
         fontsize=10,
     )
     plot.one_legend(figure, [axis], 3)
@@ -118,7 +120,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="I/O rate in an overloaded system",
     figure="Eclipse, Fig. 12",
-    about=f"A thread reads blocks at random places of a disk that takes {DISK_US / 1000:g} ms for each, one after the other, for {SECONDS} s after the first, "
+    about=f"A thread reads blocks at random places of a disk that takes {DISK_US / 1000:g} ms "
+    f"for each, one after the other, for {SECONDS} s after the first, "
     f"beside 0 to {COUNTS[-1]} onoff processes, each in a domain of its own; no reservation.",
     steps=make,
     read=read,

@@ -1,9 +1,11 @@
-"""Eclipse Fig. 9: missed deadlines of an MPEG player over its reservation, beside 8 `onoff` processes.
+"""Eclipse Fig. 9: missed deadlines of an MPEG player over its reservation, beside 8 `onoff`
+processes.
 
-The player has 10 read-ahead threads and a decoder card (workloads/card.c): they read a frame from the disk, work on it and
-send it to the card, which plays 25 a second and counts the moments, of 200 a second, at which it has nothing to show. The
-paper does not say how large the card's memory was; here it holds two frames. Stock Linux knows no reservations:
-there the player's weight is what gives it the same part of the CPU as the reservation and its share of the rest do.
+The player has 10 read-ahead threads and a decoder card (workloads/card.c): they read a frame from
+the disk, work on it and send it to the card, which plays 25 a second and counts the moments, of 200
+a second, at which it has nothing to show. The paper does not say how large the card's memory was;
+here it holds two frames. Stock Linux knows no reservations: there the player's weight is what gives
+it the same part of the CPU as the reservation and its share of the rest do.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ POLICIES = ("mtr", "wrr")
 
 
 def weight_for(percent: int) -> int:
-    """The cpu.weight that asks for the same part of the CPU beside 8 domains of 100: what is reserved, and an even share of
-    the rest (section 4)."""
+    """The cpu.weight that asks for the same part of the CPU beside 8 domains of 100: what is
+    reserved, and an even share of the rest (section 4)."""
     part = percent / 100 + (1 - percent / 100) / (ONOFFS + 1)
     return round(100 * ONOFFS * part / (1 - part))
 
@@ -64,7 +66,8 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def smallest(points: Sequence[tuple[int, Any]]) -> int | None:
-    """The smallest reservation from which on no deadline was missed; None: not the largest that was tried."""
+    """The smallest reservation from which on no deadline was missed; None: not the largest that was
+    tried."""
     enough = None
     for percent, s in reversed(points):
         if s["underflows"]:
@@ -74,7 +77,8 @@ def smallest(points: Sequence[tuple[int, Any]]) -> int | None:
 
 
 def not_enough(points: Sequence[tuple[int, Any]]) -> int | None:
-    """The largest reservation with which a deadline was missed: what is needed is more than that."""
+    """The largest reservation with which a deadline was missed: what is needed is more than
+    that."""
     return max((percent for percent, s in points if s["underflows"]), default=None)
 
 
@@ -139,7 +143,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="An MPEG player's missed deadlines, by reservation",
     figure="Eclipse, Fig. 9",
-    about=f"A player with a card that shows {FRAMES} frames a second runs for {SECONDS} s beside {ONOFFS} onoff processes, each in a domain "
+    about=f"A player with a card that shows {FRAMES} frames a second runs for {SECONDS} s beside "
+    f"{ONOFFS} onoff processes, each in a domain "
     "of its own, with 0 to 60 % of the CPU reserved.",
     steps=make,
     read=read,

@@ -1,7 +1,8 @@
 """Eclipse Fig. 9: a movie against `onoff` loads, which use the CPU much and yet sleep often.
 
-11 ms on, 5 ms off as in the paper, from 8 to 32 of them; and 40 of 2 ms on, 3 ms off, which sleep even more like an
-interactive program. Heuristics that tell interactive programs by their sleep fall for both.
+11 ms on, 5 ms off as in the paper, from 8 to 32 of them; and 40 of 2 ms on, 3 ms off, which sleep
+even more like an interactive program. Heuristics that tell interactive programs by their sleep fall
+for both.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ def bars(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="A movie against on-off loads",
     figure="Eclipse, Fig. 9",
-    about=f"A player shows a movie of 25 frames a second while many processes use the CPU and sleep in turn, for "
+    about="A player shows a movie of 25 frames a second while many processes use the CPU and "
+    "sleep in turn, for "
     f"{LENGTHS.during} s.",
     steps=make,
     read=as_sample,

@@ -1,7 +1,8 @@
 """Eclipse Fig. 11: how late a sleeper wakes up, beside 0 to 20 `onoff` processes.
 
-The sleeper uses 11 ms of CPU, sleeps for 100 ms, and so on: a tenth of a CPU, each onoff would take two thirds. MTR-LS runs
-whoever uses less of its share first, with no reservation and nobody told who is interactive; the same with 15 % reserved.
+The sleeper uses 11 ms of CPU, sleeps for 100 ms, and so on: a tenth of a CPU, each onoff would take
+two thirds. MTR-LS runs the member first that used less of its share; no reservation and no hint
+about interactive programs is needed. The same is measured with 15 % reserved.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ ON_US, OFF_US = 11000, 100000
 SECONDS, QUICK_SECONDS, SETTLE_S = 20, 10, 1
 RESERVED = 15
 RESERVED_COUNTS = (0, 8, 20)
-WITHIN = 8  # onoff: with so many the sleeper's share is an even ninth, more than it uses; with 20 it is 4.8 %, half of that
+# Beside 8 onoff processes the sleeper's even share is a ninth of the CPU, more than it uses. Beside
+# 20 the share is 4.8 %, half of what the sleeper uses.
+WITHIN = 8
 
 
 def make(scheduler: Scheduler, quick: bool) -> list[Step]:
@@ -76,13 +79,15 @@ def judge(samples: Samples) -> list[Mark]:
     stock = mean_ms(samples["eevdf"][f"plain-{most}"]) if "eevdf" in samples else None
     return [
         at_most(
-            f"mean wake-up delay with {WITHIN} onoff, MTR-LS without a reservation, no worse than with one",
+            f"mean wake-up delay with {WITHIN} onoff, MTR-LS without a reservation, no worse "
+            "than with one",
             within,
             within_reserved,
             "ms",
         ),
         at_most(
-            f"mean wake-up delay with {most} onoff, MTR-LS without a reservation, no worse than with one",
+            f"mean wake-up delay with {most} onoff, MTR-LS without a reservation, no worse than "
+            "with one",
             bare,
             reserved,
             "ms",
@@ -138,7 +143,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="Wake-up delay in an overloaded system",
     figure="Eclipse, Fig. 11",
-    about=f"A process that uses {ON_US / 1000:g} ms and sleeps {OFF_US / 1000:g} ms tells how late it wakes up, for {SECONDS} s after the first, beside 0 to "
+    about=f"A process that uses {ON_US / 1000:g} ms and sleeps {OFF_US / 1000:g} ms tells how "
+    f"late it wakes up, for {SECONDS} s after the first, beside 0 to "
     f"{COUNTS[-1]} onoff processes, each in a domain of its own of the same weight.",
     steps=make,
     read=read,

@@ -1,9 +1,9 @@
 """Redline's fork bomb (section 8.1, Fig. 5), of any number of tasks.
 
-The player runs for a while; then a task forks the others, each an infinite loop, and kills them some time later. The
-paper plays 10 s, bombs 30 s and plays on; here the times are shorter (an emulator needs about a second for each of the
-guest's), and the same otherwise.
-Under aplomb the bomb is best-effort, and then interactive by specification: 10:100 each, inherited at fork.
+The player runs for a while; then a task forks the others, each an infinite loop, and kills them
+some time later. The paper plays 10 s, bombs 30 s and plays on; here the times are shorter (an
+emulator needs about a second for each of the guest's), and the same otherwise. Under aplomb the
+bomb is best-effort, and then interactive by specification: 10:100 each, inherited at fork.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def fork_bomb(tasks: int, figure: str) -> Experiment:
     return Experiment(
         title=f"A movie through a fork bomb of {tasks} tasks",
         figure=figure,
-        about=f"A player shows a movie of 25 frames a second; after {lengths.before} s a task forks {tasks} infinite loops, "
+        about=f"A player shows a movie of 25 frames a second; after {lengths.before} s a task "
+        f"forks {tasks} infinite loops, "
         f"and kills them after {lengths.during} s.",
         steps=make,
         read=as_sample,

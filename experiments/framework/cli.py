@@ -71,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _command(options: argparse.Namespace, name: str) -> str:
-    """What somebody types to get this result again."""
+    """The command that measures this result again."""
     if not (options.quick or options.schedulers):
         return f"make experiment NAME={name}"
     words = [".venv/bin/python -m experiments run", name]
@@ -123,7 +123,8 @@ def _run(options: argparse.Namespace) -> int:
             print(render(data["table"]["headers"], data["table"]["rows"]) + "\n")
             print(render_marks(marks) + "\n")
             print(
-                f"written: {_short(out)}/{each.name}.json and .svg, in {data['conditions']['wall_s']} s",
+                f"written: {_short(out)}/{each.name}.json and .svg, in "
+                f"{data['conditions']['wall_s']} s",
                 flush=True,
             )
         if missed(marks):
@@ -160,7 +161,8 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _draw(options: argparse.Namespace) -> int:
-    """From the samples that were kept: a change to a picture or a table needs no new measurement."""
+    """From the samples that were kept: a change to a picture or a table needs no new
+    measurement."""
     from . import plot, results
     from .runner import draw
 

@@ -1,12 +1,13 @@
-"""A tree of domains as systemd makes it on a server, checked against the arithmetic: weights by slice, service and
-container, and limits (cpu.max) at depths 1 to 16.
+"""A tree of domains as systemd makes it on a server, checked against the arithmetic: weights by
+slice, service and container, and limits (cpu.max) at depths 1 to 16.
 
-In the tree are a user slice with two users, a system slice with 40 services, of which six are busy and the others wake
-up now and then, and a machine slice with ten containers, of which four have a limit below what their weight would give
-them. What the limited ones and the sleepers leave goes to the others by weight (domains.asked).
+In the tree are a user slice with two users, a system slice with 40 services, of which six are busy
+and the others wake up now and then, and a machine slice with ten containers, of which four have a
+limit below what their weight would give them. What the limited ones and the sleepers leave goes to
+the others by weight (domains.asked).
 
-cpu.max is judged by its worst second. On `smp` it is also judged over the whole run: there time is real, and the host
-stops the machine now and then. The same in virtual time is on `timing-smp`.
+cpu.max is judged by its worst second. On `smp` it is also judged over the whole run: there time is
+real, and the host stops the machine now and then. The same in virtual time is on `timing-smp`.
 """
 
 from __future__ import annotations
@@ -24,21 +25,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SETTLE_S, SECONDS, QUICK_SECONDS, INTERVAL_MS = 3, 60, 20, 100
+# The period of the limits. A limited domain is sampled at each tick: a sample in the middle of a
+# period would cut it in two.
 PERIOD_S, FINE = (
     0.1,
     ("fine=1",),
-)  # of limits. Who has one is sampled each tick: a sample within a period's turns cuts it apart
-WINDOW_S = (
-    10  # over which the shares of slices are judged; those of single domains over the whole run
 )
+# Over which the shares of slices are judged; those of single domains over the whole run.
+WINDOW_S = 10
 BUSY_WEIGHTS = (50, 100, 100, 100, 200, 400)
 SERVICES = 40
 FREE_WEIGHTS = (100, 100, 200, 200, 400, 1000)
 LIMITS = (0.02, 0.04, 0.06, 0.08)  # of the machine
 LIMITED_WEIGHT = 1000
 SLICES = {"user.slice": 100, "system.slice": 200, "machine.slice": 300}
-# A domain with less than this of the machine is told in the table only: 0.5 points of 1 % in 10 s are half a millisecond, less
-# than the turn of a program under any scheduler.
+# A domain with less than this of the machine is told in the table only: 0.5 points of 1 % in 10 s
+# are half a millisecond, less than the turn of a program under any scheduler.
 JUDGED_FROM = 0.015
 DEPTHS, QUICK_DEPTHS = (1, 4, 16), (1, 16)
 LIMIT, LIMIT_SECONDS, QUICK_LIMIT_SECONDS = 0.2, 10, 5
@@ -104,8 +106,9 @@ def _size(value: float) -> float:
 def worst_windows(
     at: list[float], cpu: list[float], quota: float, period_s: float
 ) -> dict[str, float]:
-    """The worst second, in percent off the quota: of those that begin where a period does, and of all. Where periods begin
-    is not written anywhere: it is the place for which the worst is least."""
+    """The worst second, in percent off the quota: of those that begin where a period does, and of
+    all. Where periods begin is not written anywhere: it is the place for which the worst is
+    least."""
     interval = (at[-1] - at[0]) / (len(at) - 1)
     places = max(1, round(period_s / interval))
 
@@ -121,7 +124,8 @@ def worst_windows(
 
 
 def read_tree(folder: Path, cpus: int) -> dict[str, Any]:
-    """CPUs that each domain received, was asked to get, and the worst seconds of the limited ones."""
+    """CPUs that each domain received, was asked to get, and the worst seconds of the limited
+    ones."""
     sample = read_samples(folder)
     at, domains = sample["at_s"], sample["domains"]
     nodes = {d.path: d for d in tree(cpus)}
@@ -247,7 +251,8 @@ def containers(cpus: int, limit: float, machine: str) -> Experiment:
                 "points",
             ),
             at_most(
-                "share received against share asked, busy services, sessions and containers, off 100 by",
+                "share received against share asked, busy services, sessions and containers, "
+                "off 100 by",
                 round(domains, 3),
                 limit,
                 "points",
@@ -388,9 +393,11 @@ def containers(cpus: int, limit: float, machine: str) -> Experiment:
 
     return Experiment(
         title=f"Slices, services and containers on {cpus_title(cpus, machine)}",
-        figure="The marks of issue 4",
-        about=f"User, system and machine slices with 3 sessions, {SERVICES} services and {len(FREE_WEIGHTS) + len(LIMITS)} containers for "
-        f"{SECONDS} s, by weight and with limits; and a limit of {100 * LIMIT:g} % of the machine at depths 1 to 16 beside infinite loops.",
+        figure="None of a paper: a systemd tree against arithmetic",
+        about=f"User, system and machine slices with 3 sessions, {SERVICES} services and "
+        f"{len(FREE_WEIGHTS) + len(LIMITS)} containers for "
+        f"{SECONDS} s, by weight and with limits; and a limit of {100 * LIMIT:g} % of the "
+        "machine at depths 1 to 16 beside infinite loops.",
         steps=make,
         read=read,
         judge=judge,

@@ -1,8 +1,10 @@
-"""Domains in experiments: what the harness is told to make, the shares that weights and limits ask for, and what was received.
+"""Domains in experiments: what the harness is told to make, the shares that weights and limits ask
+for, and what was received.
 
-The guest's side is guest/domains.sh and workloads/sampler.c. Shares are arithmetic (QLinux section 2.1): a node's time is
-divided among its children in proportion to their weights, and what a child cannot use, since it has too few threads or a
-limit (cpu.max), is divided among the others the same way.
+The guest's side is guest/domains.sh and workloads/sampler.c. Shares are arithmetic (QLinux section
+2.1): a node's time is divided among its children in proportion to their weights, and what a child
+cannot use, since it has too few threads or a limit (cpu.max), is divided among the others the same
+way.
 """
 
 from __future__ import annotations
@@ -20,8 +22,9 @@ DEFAULT_WEIGHT = 100  # the kernel's
 
 @dataclass(frozen=True)
 class Domain:
-    """One domain of a step. threads: how many of its own can run at once, for the arithmetic (0: only those below it).
-    limit: cpu.max in CPUs; period_ms: its period. keys: more words for guest/domains.sh."""
+    """One domain of a step. threads: how many of its own can run at once, for the arithmetic (0:
+    only those below it). limit: cpu.max in CPUs; period_ms: its period. keys: more words for
+    guest/domains.sh."""
 
     path: str
     program: tuple[str, ...] = ()
@@ -46,8 +49,8 @@ def step_words(
     events: str = "-",
     disk_us: int | None = None,
 ) -> list[str]:
-    """The words of a step. count: samples after the first one, 0 for none. events: as in guest/domains.sh.
-    disk_us: with a disk whose requests take so long."""
+    """The words of a step. count: samples after the first one, 0 for none. events: as in
+    guest/domains.sh. disk_us: with a disk whose requests take so long."""
     words = ["domains"] if disk_us is None else ["on_disk", str(disk_us)]
     words += [f"{settle:g}", str(interval_ms), str(count), events]
     for domain in domains:
@@ -69,8 +72,8 @@ def loops(path: str, weight: int = DEFAULT_WEIGHT, processes: int = 1, **more: A
 
 
 def read_samples(folder: Path, file: str = "samples.json") -> dict[str, Any]:
-    """What sampler.c wrote: seconds since the first sample, and by domain CPU seconds and turns since then. file: fine.json
-    for the domains that were sampled each tick."""
+    """What sampler.c wrote: seconds since the first sample, and by domain CPU seconds and turns
+    since then. file: fine.json for the domains that were sampled each tick."""
     data = read_json(folder / file)
     at = data["at_ns"]
 
@@ -97,7 +100,8 @@ def used(sample: Mapping[str, Any]) -> dict[str, float]:
 
 
 def received(sample: Mapping[str, Any]) -> dict[str, float]:
-    """Each domain's part of what all sampled domains got: what the kernel and the harness took is nobody's share."""
+    """Each domain's part of the CPU time of all sampled domains. CPU time of the kernel and of the
+    harness is left out."""
     cpu = used(sample)
     total = sum(cpu.values())
     return {path: value / total if total else 0.0 for path, value in cpu.items()}
@@ -106,7 +110,8 @@ def received(sample: Mapping[str, Any]) -> dict[str, float]:
 def divide(
     amount: float, weights: Mapping[str, float], wants: Mapping[str, float]
 ) -> dict[str, float]:
-    """`amount` by weight among members who want no more than so much each; what one does not want goes to the others."""
+    """Divides `amount` by weight among the members. A member gets at most what it wants; the rest
+    goes to the others."""
     shares = dict.fromkeys(weights, 0.0)
     hungry = {name for name in weights if wants[name] > 0}
     while hungry:
@@ -127,8 +132,9 @@ def asked(
     taken: Mapping[str, float] | None = None,
     total: float | None = None,
 ) -> dict[str, float]:
-    """CPUs for each domain with a program, by the arithmetic. taken: what programs that sleep use, in CPUs, where a
-    domain's threads do not say what it wants. total: CPUs to divide, if the kernel took part of them."""
+    """CPUs for each domain with a program, by the arithmetic. taken: what programs that sleep use,
+    in CPUs, where a domain's threads do not say what it wants. total: CPUs to divide, if the kernel
+    took part of them."""
     nodes = {domain.path: domain for domain in domains}
     for path in list(nodes):
         while "/" in path:  # those above, made with defaults
@@ -159,7 +165,10 @@ def asked(
 
 def cpus_title(cpus: int, machine: str) -> str:
     """How titles name the machine of an experiment that runs on several."""
-    return f"{cpus} CPU{'s' if cpus > 1 else ''}{' in virtual time' if machine == 'timing-smp' else ''}"
+    return (
+        f"{cpus} "
+        f"CPU{'s' if cpus > 1 else ''}{' in virtual time' if machine == 'timing-smp' else ''}"
+    )
 
 
 def points_off(got: float, wanted: float) -> float:
@@ -170,7 +179,8 @@ def points_off(got: float, wanted: float) -> float:
 def windows(
     at: Sequence[float], values: Sequence[float], length: float, step: float
 ) -> list[float]:
-    """What came between t and t + length, for t = at[0], at[0] + step, ...: samples must be at regular intervals."""
+    """What came between t and t + length, for t = at[0], at[0] + step, ...: samples must be at
+    regular intervals."""
     interval = (at[-1] - at[0]) / (len(at) - 1)
     span, stride = round(length / interval), max(1, round(step / interval))
     return [

@@ -2,4 +2,5 @@
 
 
 class ExperimentError(Exception):
-    """Something that stops an experiment: the message says what is wrong and what to do about it."""
+    """Something that stops an experiment: the message says what is wrong and what to do about
+    it."""

@@ -1,4 +1,5 @@
-"""What an experiment declares, and how it is found: experiments/PAPER/NAME.py defines EXPERIMENT."""
+"""What an experiment declares, and how it is found: experiments/PAPER/NAME.py defines
+EXPERIMENT."""
 
 from __future__ import annotations
 
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).resolve().parents[1]
+# Tree: of no paper, the domain tree as systemd makes it.
 PAPERS = (
     "redline",
     "eclipse",
     "qlinux",
     "kato",
     "tree",
-)  # tree: of no paper, the domain tree as systemd makes it
+)
 
-# samples[scheduler][step] is what the experiment's `read` made of that step: plain data, as it is in the JSON.
+# samples[scheduler][step] is what the experiment's `read` made of that step: plain data, as it is
+# in the JSON.
 Samples = Mapping[str, Mapping[str, Mapping[str, Any]]]
 Table = tuple[Sequence[str], Sequence[Sequence[object]]]
 
@@ -46,8 +49,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Profile:
-    """Specifications for one step: lines in Redline's format, beside the shipped ones or (only) instead of them.
-    config: lines of aplomb.toml."""
+    """Specifications for one step: lines in Redline's format, beside the shipped ones or (only)
+    instead of them. config: lines of aplomb.toml."""
 
     lines: tuple[str, ...] = ()
     only: bool = False
@@ -56,7 +59,8 @@ class Profile:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table: the steps for each scheduler, what they leave, what it must show, how it is drawn."""
+    """A figure or table: the steps for each scheduler, what they leave, what it must show, how it
+    is drawn."""
 
     title: str
     figure: str  # what it reproduces, e.g. "Redline, Fig. 5"
@@ -78,9 +82,11 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Study:
-    """An experiment in the simulator: a command on this machine that prints samples, judged and drawn as the others.
+    """An experiment in the simulator: a command on this machine that prints samples, judged and
+    drawn as the others.
 
-    Samples are by policy (what the simulator schedules with) where an experiment in the lab has schedulers.
+    Samples are by policy (what the simulator schedules with) where an experiment in the lab has
+    schedulers.
     """
 
     title: str

@@ -1,8 +1,9 @@
-"""A movie's frame times: what the guest's function `movie` leaves, as frames in every second and the longest gap.
+"""A movie's frame times: what the guest's function `movie` leaves, as frames in every second and
+the longest gap.
 
-The player's status line goes to the kernel's trace_marker, so the kernel stamps each frame as it is shown (monotonic
-clock, microseconds). Start-up is outside of the measurement: counting begins with the phase "before", which the guest
-starts STARTUP_S after the first frame.
+The player's status line goes to the kernel's trace_marker, so the kernel stamps each frame as it is
+shown (monotonic clock, microseconds). Start-up is outside of the measurement: counting begins with
+the phase "before", which the guest starts STARTUP_S after the first frame.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class Movie:
     def per_second(self) -> list[int]:
         """Frames in each whole second.
 
-        Seconds begin half a frame before the first frame, so that a frame that is a little early or late is not
-        counted in the neighbouring second.
+        Seconds begin half a frame before the first frame, so that a frame that is a little early or
+        late is not counted in the neighbouring second.
         """
         if not self.times:
             return [0] * int(self.end_at)
@@ -85,7 +86,8 @@ class Movie:
 
 
 def parse_frames(text: str, where: str = "frames") -> Movie:
-    """Lines of "SECONDS frame" or "SECONDS PHASE", as the guest writes them. Raises ExperimentError if malformed."""
+    """Lines of "SECONDS frame" or "SECONDS PHASE", as the guest writes them. Raises ExperimentError
+    if malformed."""
     frames: list[float] = []
     phases: dict[str, float] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -106,7 +108,8 @@ def parse_frames(text: str, where: str = "frames") -> Movie:
     lacking = [phase for phase in PHASES if phase not in phases]
     if lacking:
         raise ExperimentError(
-            f"{where}: the phase {lacking[0]!r} is missing; the trace buffer may have been too small"
+            f"{where}: the phase {lacking[0]!r} is missing; the trace buffer may have been too "
+            "small"
         )
     start, end = phases["before"], phases["end"]
     return Movie(

@@ -1,7 +1,8 @@
 """Runs the steps of one scheduler in a guest of the lab, and reads back what they left.
 
-The guest's side is guest/harness.sh. That the scheduler named was really the one that ran is checked twice: the
-harness stops at once if it is not, and here the records of what ran before and after each step are compared again.
+The guest's side is guest/harness.sh. That the scheduler named was really the one that ran is
+checked twice: the harness stops at once if it is not, and here the records of what ran before and
+after each step are compared again.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ from aplomb_lab import run as run_lab
 
 GUEST = ROOT / "experiments" / "guest"
 WORKLOADS = ROOT / "target" / "workloads"
-# A guest takes at most this much guest time, so that a long list of steps is divided over the parallel guests.
+# A guest takes at most this much guest time, so that a long list of steps is divided over the
+# parallel guests.
 SECONDS_PER_GUEST = 240
-# Wall time allowed: so much for boot, attach and end, and so much for each second of guest time. Busy virtual seconds
-# take 0.4 to 0.9 s on a quiet host; the rest is for busy ones.
+# Wall time allowed: so much for boot, attach and end, and so much for each second of guest time.
+# Busy virtual seconds take 0.4 to 0.9 s on a quiet host; the rest is for busy ones.
 LIMIT_BASE_S, LIMIT_PER_S = 300, 5
 
 
@@ -60,27 +62,32 @@ class SchedulerMismatch(ExperimentError):
 
 
 class PeerEnded(ExperimentError):
-    """The kernel ended a peer in the middle of a measurement (its watchdog): a finding about the peer, not a failure."""
+    """The kernel ended a peer in the middle of a measurement (its watchdog): a finding about the
+    peer, not a failure."""
 
 
 # The kernel's own words, for any reason but that the scheduler took its leave.
 ENDED = re.compile(
-    r'sched_ext: BPF scheduler "[^"]*" disabled \((?!unregistered)(.*)\)\s*\n(?:.*sched_ext: [^:]*: (.*))?'
+    r'sched_ext: BPF scheduler "[^"]*" disabled \((?!unregistered)(.*)\)\s*\n'
+    r"(?:.*sched_ext: [^:]*: (.*))?"
 )
 
 
 def check_peer(scheduler: Scheduler, failure: str, log: str) -> None:
-    """Raise PeerEnded if the failure of a run was that the kernel had ended the peer, by the kernel's log."""
+    """Raise PeerEnded if the failure of a run was that the kernel had ended the peer, by the
+    kernel's log."""
     ended = ENDED.search(log)
     if ended and scheduler.name.startswith("scx_"):
         raise PeerEnded(
-            f"{scheduler.name}: the kernel ended it: {', '.join(part for part in ended.groups() if part)} "
+            f"{scheduler.name}: the kernel ended it: "
+            f"{', '.join(part for part in ended.groups() if part)} "
             f"({failure})"
         )
 
 
 def divide(scheduler: Scheduler, steps: Sequence[Step]) -> list[Boot]:
-    """Steps in order, in guests of about equal length and at most SECONDS_PER_GUEST (or one step)."""
+    """Steps in order, in guests of about equal length and at most SECONDS_PER_GUEST (or one
+    step)."""
     total = sum(step.seconds for step in steps)
     share = total / max(1, -(-total // SECONDS_PER_GUEST))
     boots: list[list[Step]] = [[]]
@@ -105,9 +112,11 @@ def build_workloads() -> None:
 
 
 def check_read_back(scheduler: Scheduler, step: str, before: str, after: str) -> None:
-    """Raise SchedulerMismatch unless both records say that this scheduler ran, and that it was never exchanged.
+    """Raise SchedulerMismatch unless both records say that this scheduler ran, and that it was
+    never exchanged.
 
-    A record is "STATE NAME ENABLE_SEQ NR_REJECTED" of /sys/kernel/sched_ext; NAME is "stock" for the kernel's own.
+    A record is "STATE NAME ENABLE_SEQ NR_REJECTED" of /sys/kernel/sched_ext; NAME is "stock" for
+    the kernel's own.
     """
     for when, record in (("before", before), ("after", after)):
         words = record.split()
@@ -138,8 +147,9 @@ def _libraries(binary: Path) -> list[Path]:
 
 
 def write_profiles(experiment: Experiment, steps: Sequence[Step], folder: Path) -> None:
-    """What aplomb's daemon reads for every profile that the steps use: NAME/vendor, the shipped specifications or none,
-    and NAME/spec.tab, the administrator's, which are stronger; NAME/aplomb.toml, the settings."""
+    """What aplomb's daemon reads for every profile that the steps use: NAME/vendor, the shipped
+    specifications or none, and NAME/spec.tab, the administrator's, which are stronger;
+    NAME/aplomb.toml, the settings."""
     for name in {step.profile for step in steps} - {"off"}:
         if name not in experiment.profiles and name != "shipped":
             raise ExperimentError(f"{experiment.name}: there is no profile {name!r}")
@@ -153,7 +163,8 @@ def write_profiles(experiment: Experiment, steps: Sequence[Step], folder: Path) 
 
 
 def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False) -> Outcome:
-    """Boot a guest, run the steps, return what they left. Raises ExperimentError. keep: folder for the guest's output."""
+    """Boot a guest, run the steps, return what they left. Raises ExperimentError. keep: folder for
+    the guest's output."""
     scheduler = boot.scheduler
     with tempfile.TemporaryDirectory(prefix="aplomb-experiment-") as name:
         folder = Path(name)
@@ -196,7 +207,8 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
 def read_boot(
     experiment: Experiment, boot: Boot, folder: Path, status: dict[str, Any], said: str = ""
 ) -> Outcome:
-    """Judge and read the folders of the steps. Raises ExperimentError if the guest or a step failed."""
+    """Judge and read the folders of the steps. Raises ExperimentError if the guest or a step
+    failed."""
     scheduler = boot.scheduler
     failure = folder / "failure"
     if failure.exists():

@@ -1,7 +1,8 @@
-"""Marks: what a result must show. They come from the issue's table and are never loosened to fit.
+"""Marks: what a result must show. A mark is set before the measurement and never loosened to fit.
 
-A mark is ok (True), missed (False), or not judged (None) when a value that it needs was not measured, for instance
-since an optional scheduler is not installed. Only a missed mark fails an experiment.
+A mark is ok (True), missed (False), or not judged (None) when a value that it needs was not
+measured, for instance since an optional scheduler is not installed. Only a missed mark fails an
+experiment.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Experiments with a movie player: clips, forms of load, and their steps, marks, tables and pictures.
+"""Experiments with a movie player: clips, forms of load, and their steps, marks, tables and
+pictures.
 
-Two clips: one that needs little of the CPU and one that needs a third. Two forms: "one", where player and load are in
-one session (as if started from one terminal), so that nice decides between them on stock Linux; and "sessions", where
-each process of the load has a session of its own, and so has the player, so that the kernel's autogroup gives each
-session the same share and nice means nothing.
+Two clips: one that needs little of the CPU and one that needs a third. Two forms: "one", where
+player and load are in one session (as if started from one terminal), so that nice decides between
+them on stock Linux; and "sessions", where each process of the load has a session of its own, and so
+has the player, so that the kernel's autogroup gives each session the same share and nice means
+nothing.
 """
 
 from __future__ import annotations
@@ -28,8 +30,9 @@ FORMS = {"one": "one session", "sessions": "a session per process"}
 def forms_for(scheduler: Scheduler) -> list[str]:
     """The forms in which a scheduler is measured.
 
-    Sessions matter to the stock kernel's fair class alone, and aplomb's marks hold for both forms; the others take no
-    notice of sessions, so one form says everything. Nice 0 against nice -20 is a question within one session.
+    Sessions matter to the stock kernel's fair class alone, and aplomb's marks hold for both forms;
+    the others take no notice of sessions, so one form says everything. Nice 0 against nice -20 is a
+    question within one session.
     """
     return {
         "eevdf": ["one", "sessions"],
@@ -48,8 +51,9 @@ class Clip:
     profile: str
 
 
-# The light clip is played with the specification that aplomb ships for mplayer. The heavy one needs about a third of
-# the timing machine's CPU; a frame's decoding time varies, and 18 ms each 40 ms, the frame's period, covers it.
+# The light clip is played with the specification that aplomb ships for mplayer. The heavy one needs
+# about a third of the timing machine's CPU; a frame's decoding time varies, and 18 ms each 40 ms,
+# the frame's period, covers it.
 CLIPS = {
     "light": Clip("light", "light.mpg", Reservation(5000, 30000), "shipped"),
     "heavy": Clip("heavy", "heavy.avi", Reservation(18000, 40000), "heavy"),
@@ -59,7 +63,8 @@ PROFILES = {"heavy": Profile((HEAVY_LINE,))}
 
 
 def clips_for(scheduler: Scheduler) -> list[str]:
-    """The clips that a scheduler plays: schedulers of the scx collection and nice 0 only the telling one, for time."""
+    """The clips that a scheduler plays: schedulers of the scx collection and nice 0 only the
+    telling one, for time."""
     return (
         ["heavy"] if scheduler.name in ("scx_bpfland", "scx_lavd", "eevdf-nice-0") else list(CLIPS)
     )
@@ -67,7 +72,8 @@ def clips_for(scheduler: Scheduler) -> list[str]:
 
 @dataclass(frozen=True)
 class Load:
-    """A load: its words for a form, and the profile of aplomb for a clip. name: in step names; title: for people."""
+    """A load: its words for a form, and the profile of aplomb for a clip. name: in step names;
+    title: for people."""
 
     name: str
     title: str
@@ -91,7 +97,8 @@ def steps(
     loads: Sequence[Load],
     phases: Phases,
 ) -> list[Step]:
-    """One movie for each clip, form and load, ordered so that aplomb's specifications change seldom."""
+    """One movie for each clip, form and load, ordered so that aplomb's specifications change
+    seldom."""
     made = []
     for clip in (CLIPS[name] for name in clips):
         for load in loads:

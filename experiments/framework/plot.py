@@ -1,4 +1,5 @@
-"""Pictures in the form of the papers' figures: one style, and SVG files that only change when the data does."""
+"""Pictures in the form of the papers' figures: one style, and SVG files that only change when the
+data does."""
 
 from __future__ import annotations
 

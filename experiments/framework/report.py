@@ -1,4 +1,5 @@
-"""One self-contained HTML page of all results: pictures, tables, marks in plain words, how to measure again."""
+"""One self-contained HTML page of all results: pictures, tables, marks in plain words, how to
+measure again."""
 
 from __future__ import annotations
 
@@ -13,12 +14,16 @@ from .experiment import PAPERS
 from .table import cell
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff }
-table { border-collapse: collapse; font-size: 13px; margin: .8rem 0; display: block; overflow-x: auto }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
+  color: #222; background: #fff }
+table { border-collapse: collapse; font-size: 13px; margin: .8rem 0; display: block;
+  overflow-x: auto }
 td, th { padding: .15rem .6rem; border-bottom: 1px solid #ddd; text-align: left }
 td.n { text-align: right; font-variant-numeric: tabular-nums }
-svg { max-width: 100%; height: auto } .ok { color: #176f2c } .missed { color: #b3261e; font-weight: 600 } .none { color: #777 }
-code { background: #f3f3f3; padding: .1rem .3rem } section { margin: 3rem 0 } details { font-size: 13px }
+svg { max-width: 100%; height: auto }
+.ok { color: #176f2c } .missed { color: #b3261e; font-weight: 600 } .none { color: #777 }
+code { background: #f3f3f3; padding: .1rem .3rem }
+section { margin: 3rem 0 } details { font-size: 13px }
 """
 
 
@@ -74,21 +79,25 @@ def build_page(found: list[tuple[dict[str, Any], Path]]) -> str:
     marks = [mark for data, _ in found for mark in data["marks"]]
     met, lost = (sum(1 for m in marks if m["ok"] is value) for value in (True, False))
     links = "".join(
-        f"<li><a href='#{escape(d['experiment'])}'>{escape(d['experiment'])}</a>: {escape(d['title'])} "
+        f"<li><a href='#{escape(d['experiment'])}'>{escape(d['experiment'])}</a>: "
+        f"{escape(d['title'])} "
         f"({sum(1 for m in d['marks'] if m['ok'])} of {len(d['marks'])} marks met)</li>"
         for d, _ in found
     )
     sections = "".join(_section(data, svg) for data, svg in found)
     return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
+        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport "
+        "content='width=device-width'>"
         f"<title>aplomb: results</title><style>{_STYLE}</style><h1>aplomb: results</h1>"
-        f"<p>{len(found)} experiments, {met} marks met, {lost} missed, {len(marks) - met - lost} not judged.</p>"
+        f"<p>{len(found)} experiments, {met} marks met, {lost} missed, {len(marks) - met - lost} "
+        "not judged.</p>"
         f"<ul>{links}</ul>{sections}</html>\n"
     )
 
 
 def write_report(folder: Path) -> Path:
-    """Read all results below the folder, write its report.html. Raises ExperimentError if there are none."""
+    """Read all results below the folder, write its report.html. Raises ExperimentError if there are
+    none."""
     files = [file for paper in PAPERS for file in sorted((folder / paper).glob("*.json"))]
     if not files:
         raise ExperimentError(f"there are no results in {folder}: run make experiment NAME=…")

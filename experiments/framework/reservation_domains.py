@@ -1,9 +1,12 @@
-"""Eclipse's set-up (section 7): a program in a reservation domain of its own, beside n `onoff` processes in one each, all
-below one node whose policy is MTR-LS, WRR or SFQ. Stock Linux has the same cgroups with the same weights, and no policies.
+"""Eclipse's set-up (section 7): a program in a reservation domain of its own, beside n `onoff`
+processes in one each, all below one node whose policy is MTR-LS, WRR or SFQ. Stock Linux has the
+same cgroups with the same weights, and no policies.
 
-A reservation below a domain counts against that one's, so the node has all that may be reserved, if a program in it has some.
+A reservation below a domain counts against that one's, so the node has all that may be reserved, if
+a program in it has some.
 
-Eclipse also had the file server in a domain of its own (20 %). Here the file system's work is done by the process that asks.
+Eclipse also had the file server in a domain of its own (20 %). Here the file system's work is done
+by the process that asks.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ def beside_onoffs(
     weight: int = 100,
     late: bool = False,
 ) -> list[Domain]:
-    """The program in NODE/subject, to its end, and so many onoff, each in a domain of its own. late: after the others."""
+    """The program in NODE/subject, to its end, and so many onoff, each in a domain of its own.
+    late: after the others."""
     keys = (
         "wait=1",
         *(["late=1"] if late else []),

@@ -1,4 +1,5 @@
-"""The results of an experiment as one JSON file; what must be in it is checked when it is written and when it is read."""
+"""The results of an experiment as one JSON file; what must be in it is checked when it is written
+and when it is read."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def validate(data: Any, where: str) -> None:
-    """Raise ExperimentError, naming the file and the field, unless the data has the form of a result."""
+    """Raise ExperimentError, naming the file and the field, unless the data has the form of a
+    result."""
     if not isinstance(data, dict):
         raise ExperimentError(f"{where}: a result is an object")
     for name, kind in _FIELDS.items():
@@ -104,7 +106,8 @@ def today() -> str:
 
 
 def source_version() -> str:
-    """The commit of this repository, with -dirty if scheduler, daemon or experiments differ from it."""
+    """The commit of this repository, with -dirty if scheduler, daemon or experiments differ from
+    it."""
 
     def git(*words: str) -> str:
         return subprocess.run(

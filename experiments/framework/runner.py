@@ -33,7 +33,8 @@ def choose(
             raise ExperimentError(f"there is no scheduler {name!r}; there are: {', '.join(known)}")
         if name not in experiment.schedulers:
             raise ExperimentError(
-                f"{experiment.name} does not use {name}; it uses: {', '.join(experiment.schedulers)}"
+                f"{experiment.name} does not use {name}; it uses: "
+                f"{', '.join(experiment.schedulers)}"
             )
     skipped = {name: known[name].missing for name in wanted if known[name].missing}
     if "aplomb" in skipped:
@@ -44,8 +45,9 @@ def choose(
 def plan(experiment: Experiment, schedulers: list[Scheduler], quick: bool) -> list[Boot]:
     """The guests, in the order in which they start.
 
-    In virtual time the longest go first, so that the last ones end together. In real time (smp) the host's other work
-    disturbs, so the schedulers take turns, a step and a guest at a time: what disturbs hits all of them alike.
+    In virtual time the longest go first, so that the last ones end together. In real time (smp) the
+    host's other work disturbs, so the schedulers take turns, a step and a guest at a time: what
+    disturbs hits all of them alike.
     """
     steps = [(scheduler, list(experiment.steps(scheduler, quick))) for scheduler in schedulers]
     if experiment.machine == "smp":
@@ -65,16 +67,19 @@ def measure(
     keep: Path,
     quiet: bool = False,
 ) -> tuple[dict[str, dict[str, Any]], dict[str, Any], dict[str, str]]:
-    """Samples by scheduler and step, the lab's status of one guest, and the peers that the kernel ended, with its reasons.
+    """Samples by scheduler and step, the lab's status of one guest, and the peers that the kernel
+    ended, with its reasons.
 
-    Raises ExperimentError at the first failure. A peer that was ended has no samples: half of them would be no comparison.
+    Raises ExperimentError at the first failure. A peer that was ended has no samples: half of them
+    would be no comparison.
     """
     boots = plan(experiment, schedulers, quick)
     seconds = sum(boot.seconds for boot in boots)
     jobs = 1 if experiment.machine == "smp" else jobs  # a guest has all CPUs of the host
     if not quiet:
         print(
-            f"{experiment.name}: {len(boots)} guests, {seconds:.0f} s of guest time, {jobs} at a time",
+            f"{experiment.name}: {len(boots)} guests, {seconds:.0f} s of guest time, {jobs} at "
+            "a time",
             file=sys.stderr,
         )
     pool = ThreadPoolExecutor(jobs)
@@ -119,7 +124,8 @@ def run(
     quiet: bool = False,
     keep_output: bool = False,
 ) -> dict[str, Any]:
-    """The whole experiment; returns the result that was written, with its marks. Raises ExperimentError."""
+    """The whole experiment; returns the result that was written, with its marks. Raises
+    ExperimentError."""
     schedulers, skipped = choose(experiment, asked, quick)
     if not quiet:
         for reason in skipped.values():

@@ -1,9 +1,11 @@
-"""Kato Figs. 21 to 23: which part of random task sets is scheduled without a missed deadline, as the workload grows.
+"""Kato Figs. 21 to 23: which part of random task sets is scheduled without a missed deadline, as
+the workload grows.
 
-A set's tasks have utilisations drawn evenly from a range, until the workload (their sum over the number of CPUs) is
-reached, and periods drawn evenly from 1 to 100 ms. A set succeeds if no job misses its deadline in the simulated time;
-under ours, which admits, it must have been accepted whole as well. The columns test-* count the sets that a test vouches
-for on paper, without simulating them.
+A set's tasks have utilisations drawn evenly from a range, until the workload (their sum over the
+number of CPUs) is reached, and periods drawn evenly from 1 to 100 ms. A set succeeds if no job
+misses its deadline in the simulated time; under ours, which admits, it must have been accepted
+whole as well. The columns test-* count the sets that a test vouches for on paper, without
+simulating them.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ def curve(points: Mapping[str, Mapping[str, Any]]) -> list[tuple[float, float]]:
 
 
 def half_point(points: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """The workload in % where the curve falls through a half, between points by a straight line; None if it does not."""
+    """The workload in % where the curve falls through a half, between points by a straight line;
+    None if it does not."""
     line = curve(points)
     for (x0, y0), (x1, y1) in itertools.pairwise(line):
         if y0 >= 0.5 > y1:
@@ -133,7 +136,8 @@ def draw(samples: Samples, heading: str) -> Figure:
 
 
 def read(printed: Any) -> Samples:
-    """samples[column][workload in %], of what `aplomb-study schedulability` prints for one range."""
+    """samples[column][workload in %], of what `aplomb-study schedulability` prints for one
+    range."""
     samples: dict[str, dict[str, Any]] = {}
     for point in printed["points"]:
         for column, tally in zip(printed["columns"], point["tallies"], strict=True):
@@ -172,9 +176,12 @@ def schedulability(low: int, high: int, figure: str) -> Study:
     return Study(
         title=f"Hard deadlines, tasks of {low} to {high} %",
         figure=figure,
-        about="Random sets of periodic tasks on 4 simulated CPUs, 1000 sets for each workload from 50 to 100 %, 60 s each; "
-        f"each task needs {low} to {high} % of a CPU, its period is 1 to 100 ms. It reserves {MARGIN} more than it needs, "
-        "under each scheduler: in the simulator a kick of ours takes 1 us, the models' nothing. Fewer sets: "
+        about="Random sets of periodic tasks on 4 simulated CPUs, 1000 sets for each workload "
+        "from 50 to 100 %, 60 s each; "
+        f"each task needs {low} to {high} % of a CPU, its period is 1 to 100 ms. It reserves "
+        f"{MARGIN} more than it needs, "
+        "under each scheduler: in the simulator a kick of ours takes 1 us, the models' nothing. "
+        "Fewer sets: "
         "APLOMB_STUDY_SETS.",
         command=command,
         read=read,

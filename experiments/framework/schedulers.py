@@ -1,8 +1,9 @@
-"""The schedulers that experiments compare: how each is started in the guest, and how a program gets its due under it.
+"""The schedulers that experiments compare: how each is started in the guest, and how a program gets
+its due under it.
 
-Stock Linux gives importance by nice, SCHED_DEADLINE by an explicit request for the same runtime and period, the
-schedulers of the scx collection by guessing (and nice), aplomb by a specification that is matched when the program
-starts: the program is neither changed nor told.
+Stock Linux gives importance by nice, SCHED_DEADLINE by an explicit request for the same runtime and
+period, the schedulers of the scx collection by guessing (and nice), aplomb by a specification that
+is matched when the program starts: the program is neither changed nor told.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ class Scheduler:
     name: str
     title: str
     colour: str
-    ops: str = (
-        ""  # what the name in /sys/kernel/sched_ext/root/ops begins with; "": the kernel's own
-    )
+    # What the name in /sys/kernel/sched_ext/root/ops begins with; "": the kernel's own.
+    ops: str = ""
     options: tuple[str, ...] = ()
     player_nice: int = -20  # of the program that matters, where nice counts
 
     def prefix(self, reservation: Reservation | None) -> list[str]:
-        """The words before the command of the program that matters. None: it is like any other program."""
+        """The words before the command of the program that matters. None: it is like any other
+        program."""
         if self.name == "aplomb" or reservation is None:
             return []
         if self.name == "deadline":
@@ -74,7 +75,10 @@ class Scheduler:
             return ""
         if self.name == "aplomb":
             return "aplomb is not built: run make build"
-        return f"{self.name} {PEERS_VERSION} is not installed: run experiments/peers/build (needs cargo, clang, 10 minutes)"
+        return (
+            f"{self.name} {PEERS_VERSION} is not installed: run experiments/peers/build "
+            "(needs cargo, clang, 10 minutes)"
+        )
 
     def version(self) -> str:
         """What the binary says of itself; the kernel's own schedulers have the kernel's version."""

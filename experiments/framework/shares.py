@@ -1,7 +1,9 @@
-"""QLinux Figs. 5(a) and (b): shares of the CPU by weight, between two domains that always have something to run.
+"""QLinux Figs. 5(a) and (b): shares of the CPU by weight, between two domains that always have
+something to run.
 
-On two CPUs each domain has a thread for each of them; and one pair is infeasible on purpose: a domain of nine tenths
-with a single thread can use one CPU of the two, no more, and the arithmetic (domains.asked) says so.
+On two CPUs each domain has a thread for each of them; and one pair is infeasible on purpose: a
+domain of nine tenths with a single thread can use one CPU of the two, no more, and the arithmetic
+(domains.asked) says so.
 """
 
 from __future__ import annotations
@@ -117,7 +119,8 @@ def shares(cpus: int, limit: float, machine: str, figure: str) -> Experiment:
         ], rows
 
     def draw(samples: Samples) -> Figure:
-        """Left: loops over time at 1:4 (or what there is); right: loops of both for each pair of weights."""
+        """Left: loops over time at 1:4 (or what there is); right: loops of both for each pair of
+        weights."""
         from . import plot
 
         figure, (left, right) = plot.grid(1, 2, 4.4, 3.2)
@@ -159,7 +162,8 @@ def shares(cpus: int, limit: float, machine: str, figure: str) -> Experiment:
     return Experiment(
         title=f"Shares by weight on {cpus_title(cpus, machine)}",
         figure=figure,
-        about=f"Two domains with weights 1:1 to 1:9, each with {'an infinite loop' if cpus == 1 else f'{cpus} infinite loops'}, for "
+        about="Two domains with weights 1:1 to 1:9, each with "
+        f"{'an infinite loop' if cpus == 1 else f'{cpus} infinite loops'}, for "
         f"{SECONDS} s after {SETTLE_S} s. The CPU time is the processes' own clocks'.",
         steps=make,
         read=read_samples,

@@ -1,9 +1,11 @@
-"""Kato Figs. 1, 8 to 12 and 15 to 18: several movies on 4 simulated CPUs, under each server policy and placement.
+"""Kato Figs. 1, 8 to 12 and 15 to 18: several movies on 4 simulated CPUs, under each server policy
+and placement.
 
-The movies play a recorded trace (framework/traces.py), all the same one, started together, as in the paper: their hard
-scenes coincide. It is scaled to the paper's figures, since the machine that recorded it is another. What counts is the
-worst movie in each second; the first second, in which players start, is left out. No frame is dropped: as in the paper, a
-movie that was late catches up, so a second can show more frames than its rate.
+The movies play a recorded trace (framework/traces.py), all the same one, started together, as in
+the paper: their hard scenes coincide. It is scaled to the paper's figures, since the machine that
+recorded it is another. What counts is the worst movie in each second; the first second, in which
+players start, is left out. No frame is dropped: as in the paper, a movie that was late catches up,
+so a second can show more frames than its rate.
 """
 
 from __future__ import annotations
@@ -82,7 +84,8 @@ def table(samples: Samples) -> Table:
 
 
 def draw(samples: Samples, counts: Sequence[int], rate: float, heading: str) -> Figure:
-    """The worst movie at each second for each number of movies; below, mean and deviation of the most movies."""
+    """The worst movie at each second for each number of movies; below, mean and deviation of the
+    most movies."""
     from . import plot
 
     figure, axes = plot.grid(len(counts) + 1, 1, 8.0, 2.0, sharex=True)
@@ -124,7 +127,8 @@ def draw(samples: Samples, counts: Sequence[int], rate: float, heading: str) -> 
 
 
 def read(printed: Any) -> Samples:
-    """samples[policy][number of movies], of what `aplomb-study movies` prints; policies that are not POLICIES' left out."""
+    """samples[policy][number of movies], of what `aplomb-study movies` prints; policies that are
+    not POLICIES' left out."""
     keys = ("admitted", "worst", "mean", "deviation", "late", "dropped", "migrations")
     samples: dict[str, dict[str, Any]] = {policy: {} for policy in POLICIES}
     for show in printed["shows"]:
@@ -145,7 +149,8 @@ def simulated_movies(
     limits: Sequence[Limit],
     figure: str,
 ) -> Study:
-    """The study. mean_ms, peak_ms: what a frame needs on average and at most; the reservation is runtime_ms in period_ms."""
+    """The study. mean_ms, peak_ms: what a frame needs on average and at most; the reservation is
+    runtime_ms in period_ms."""
 
     def command(quick: bool) -> list[str]:
         return [
@@ -165,12 +170,17 @@ def simulated_movies(
             "10s" if quick else "60s",
         ]
 
-    heading = f"{kind} movies on 4 simulated CPUs, {runtime_ms:g} ms in {period_ms:g} ms reserved for each"
+    heading = (
+        f"{kind} movies on 4 simulated CPUs, {runtime_ms:g} ms in {period_ms:g} ms "
+        "reserved for each"
+    )
     return Study(
         title=f"Several {kind} movies on four CPUs",
         figure=figure,
-        about=f"{', '.join(map(str, counts))} players of a recorded trace on 4 simulated CPUs, each with {runtime_ms:g} ms in "
-        f"{period_ms:g} ms reserved, started together, for 60 s; a frame needs {mean_ms:g} ms on average, {peak_ms:g} at most.",
+        about=f"{', '.join(map(str, counts))} players of a recorded trace on 4 simulated CPUs, "
+        f"each with {runtime_ms:g} ms in "
+        f"{period_ms:g} ms reserved, started together, for 60 s; a frame needs {mean_ms:g} ms "
+        f"on average, {peak_ms:g} at most.",
         command=command,
         read=read,
         judge=lambda samples: judge(samples, limits),

@@ -1,4 +1,5 @@
-"""Runs a study: `aplomb-study`, the simulator on this machine, which needs neither a guest nor root."""
+"""Runs a study: `aplomb-study`, the simulator on this machine, which needs neither a guest nor
+root."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ from .schedulers import ROOT
 
 
 def build() -> Path:
-    """The program, made of the present source: a study judges that, not what was built some time ago."""
+    """The program, made of the present source: a study judges that, not what was built some time
+    ago."""
     words = ["cargo", "build", "--quiet", "--release", "-p", "aplomb-sim", "--bin", "aplomb-study"]
     try:
         done = subprocess.run(words, cwd=ROOT, check=False)
@@ -46,7 +48,8 @@ def ask(study: Study, quick: bool) -> Any:
 
 
 def run(study: Study, quick: bool, out: Path, command: str) -> dict[str, Any]:
-    """The whole study; returns the result that was written, with its marks and picture. Raises ExperimentError."""
+    """The whole study; returns the result that was written, with its marks and picture. Raises
+    ExperimentError."""
     from .runner import draw
 
     source = results.source_version()

@@ -1,7 +1,9 @@
-"""Recorded traces: the CPU time that a player used for each frame of a movie, in crates/sim/traces/NAME.csv.
+"""Recorded traces: the CPU time that a player used for each frame of a movie, in
+crates/sim/traces/NAME.csv.
 
-Lines that begin with "#" say what was recorded and how; then one whole number a line, nanoseconds of CPU time of one
-frame, in order. The simulator plays them, and so does workloads/player.c on the real kernel.
+Lines that begin with "#" say what was recorded and how; then one whole number a line, nanoseconds
+of CPU time of one frame, in order. The simulator plays them, and so does workloads/player.c on the
+real kernel.
 """
 
 from __future__ import annotations
@@ -47,18 +49,29 @@ def trace_text(header: Sequence[str], costs: Sequence[int]) -> str:
 def write_traces(
     result: Mapping[str, Any], about: Mapping[str, Sequence[str]], folder: Path = TRACES
 ) -> list[Path]:
-    """The traces of a result of kato/record. about: for each movie, header lines on how it was made and played."""
+    """The traces of a result of kato/record. about: for each movie, header lines on how it was made
+    and played."""
     versions, conditions = result["versions"], result["conditions"]
     paths = []
     for name, recorded in result["samples"]["eevdf"].items():
         header = [
             "CPU time of a movie player for each frame, in ns, one frame a line, in order.",
             *about[name],
-            (f"Recorded {result['date']}: lab machine {conditions['machine']} (1 CPU, virtual time: 2 ns an instruction), "
-            f"kernel {versions['kernel']}, QEMU {versions['qemu']}."),
-            "How: schedstat's sum_exec_runtime from one status line of the player to the next (experiments/workloads/record.c).",
-            (f"Frames: {recorded['frames']}; mean {recorded['mean_ms']:.2f} ms, least {recorded['least_ms']:.2f}, "
-            f"median {recorded['p50_ms']:.2f}, 99 % below {recorded['p99_ms']:.2f}, most {recorded['most_ms']:.2f}."),
+            (
+                f"Recorded {result['date']}: lab machine {conditions['machine']} (1 CPU, virtual "
+                "time: 2 ns an instruction), "
+                f"kernel {versions['kernel']}, QEMU {versions['qemu']}."
+            ),
+            (
+                "How: schedstat's sum_exec_runtime from one status line of the player to the next "
+                "(experiments/workloads/record.c)."
+            ),
+            (
+                f"Frames: {recorded['frames']}; mean {recorded['mean_ms']:.2f} ms, least "
+                f"{recorded['least_ms']:.2f}, "
+                f"median {recorded['p50_ms']:.2f}, 99 % below {recorded['p99_ms']:.2f}, most "
+                f"{recorded['most_ms']:.2f}."
+            ),
             f"Again: {result['command']} && .venv/bin/python -m experiments traces",
         ]
         paths.append(folder / f"{name}.csv")

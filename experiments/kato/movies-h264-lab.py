@@ -1,12 +1,14 @@
-"""Kato Figs. 10 and 12 on the real kernel: 3 movies that need 61 % of a CPU each, on the 2 CPUs of the `smp` machine.
+"""Kato Figs. 10 and 12 on the real kernel: 3 movies that need 61 % of a CPU each, on the 2 CPUs of
+the `smp` machine.
 
-No CPU has room for two of them, so one has to be split over both. Each player uses the recorded CPU times of the H.264
-trace, frame by frame (`workloads/player.c`), from another place in the movie; a reservation of 25 ms in 41 ms covers
-the mean and not the peaks. SCHED_DEADLINE gets the same reservation, and admits all three (183 % of 190 %). EEVDF has
-them at nice -20. Alone, and beside 4 infinite loops, each process in a session of its own.
+No CPU has room for two of them, so one has to be split over both. Each player uses the recorded CPU
+times of the H.264 trace, frame by frame (`workloads/player.c`), from another place in the movie; a
+reservation of 25 ms in 41 ms covers the mean and not the peaks. SCHED_DEADLINE gets the same
+reservation, and admits all three (183 % of 190 %). EEVDF has them at nice -20. Alone, and beside 4
+infinite loops, each process in a session of its own.
 
-The machine is emulated in real time on a host of few CPUs: figures vary, so schedulers take turns and are compared
-with each other, and every mark is judged over all repeats.
+The machine is emulated in real time on a host of few CPUs: figures vary, so schedulers take turns
+and are compared with each other, and every mark is judged over all repeats.
 """
 
 from __future__ import annotations
@@ -112,7 +114,8 @@ def judge(samples: Samples) -> list[Mark]:
         )
         marks.append(
             below(
-                f"frames lost, of {sum(m['due'] for m in ours)} ({title}), fewer than under SCHED_DEADLINE",
+                f"frames lost, of {sum(m['due'] for m in ours)} ({title}), fewer than under "
+                "SCHED_DEADLINE",
                 sum(m["lost"] for m in ours),
                 sum(m["lost"] for m in theirs) if theirs else None,
                 "frames",
@@ -151,7 +154,8 @@ def table(samples: Samples) -> Table:
 
 
 def draw(samples: Samples) -> Figure:
-    """Frames a second of the worst movie at each second, as the paper's figures have it, of the first repeat."""
+    """Frames a second of the worst movie at each second, as the paper's figures have it, of the
+    first repeat."""
     from experiments.framework import plot
 
     figure, axes = plot.grid(1, len(LOADS), 4.6, 2.8, sharey=True)
@@ -180,7 +184,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="Three movies of 61 % on two CPUs",
     figure="Kato, Figs. 10 and 12, on the real kernel",
-    about=f"{MOVIES} players use the recorded CPU times of an H.264 movie, {MEAN_MS} ms of every {PERIOD_US / 1000:.1f} ms on average, for "
+    about=f"{MOVIES} players use the recorded CPU times of an H.264 movie, {MEAN_MS} ms of every "
+    f"{PERIOD_US / 1000:.1f} ms on average, for "
     f"{SECONDS} s, {REPEATS} times; each has 25 ms in 41 ms reserved.",
     steps=make,
     read=read,

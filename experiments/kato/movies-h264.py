@@ -1,6 +1,7 @@
 """Kato Figs. 1 and 8 to 12: 4, 5 and 6 H.264 movies, whose frames vary much, on 4 CPUs.
 
-25 ms in 41 ms are reserved for each, 61 %: five of them fit on 4 CPUs only if one is split, six if several are.
+25 ms in 41 ms are reserved for each, 61 %: five of them fit on 4 CPUs only if one is split, six if
+several are.
 """
 
 from experiments.framework.simulated_movies import Limit, simulated_movies

@@ -1,6 +1,6 @@
 """Kato Figs. 15 to 18: 12, 13 and 14 uncompressed movies, whose frames are all alike, on 4 CPUs.
 
-9 ms in 33 ms are reserved for each, 27 %: the paper's numbers, and no mark of their own in the issue.
+9 ms in 33 ms are reserved for each, 27 %, as in the paper. The figure has no mark.
 """
 
 from experiments.framework.simulated_movies import simulated_movies

@@ -1,20 +1,24 @@
 """Kato Figs. 13 and 19: what scheduling costs a frame, with 4, 5 and 6 players on one CPU.
 
-The paper reads `stime`. This kernel's stime samples at ticks (VIRT_CPU_ACCOUNTING_GEN is built in, but works on nohz_full CPUs
-alone), and leaves out what interrupts and timers take from the idle task, which is where a sleeping player is woken; its
-idle time was found to be off by a tenth. So everything is counted by what is left over: `workloads/soak.c` (SCHED_IDLE)
-takes the rest of the CPU and counts it, exactly, since on the `timing` machine an instruction is 2 ns. What a second has
-beyond that went to programs and kernel, with all interrupts, timers, BPF programs and the daemon. The same without players
-("base": ticks, the daemon) is taken off, so that what remains is due to the frames; divided by their number it is the cost
-of a frame. What the scheduler costs without any is in the table. soak stamps each second itself, and the harness sleeps
-meanwhile: a visit of the harness would be counted. The seconds also give the standard error.
+The paper reads `stime`. This kernel's stime samples at ticks (VIRT_CPU_ACCOUNTING_GEN is built in,
+but works on nohz_full CPUs alone), and leaves out what interrupts and timers take from the idle
+task, which is where a sleeping player is woken; its idle time was found to be off by a tenth. So
+everything is counted by what is left over: `workloads/soak.c` (SCHED_IDLE) takes the rest of the
+CPU and counts it, exactly, since on the `timing` machine an instruction is 2 ns. What a second has
+beyond that went to programs and kernel, with all interrupts, timers, BPF programs and the daemon.
+The same without players ("base": ticks, the daemon) is taken off, so that what remains is due to
+the frames; divided by their number it is the cost of a frame. What the scheduler costs without any
+is in the table. soak stamps each second itself, and the harness sleeps meanwhile: a visit of the
+harness would be counted. The seconds also give the standard error.
 
 Two players:
-- bare: `periodic` with no work, which sleeps until the next frame is due and no more. All its cost is the kernel's: timer,
-  wake-up, switch to it and back, system call. This is the scheduling cost of a frame, and is what is judged.
-- movie: mplayer with a small H.264 movie, the paper's Fig. 13. Its decoding costs the same under every scheduler (the same
-  instructions), but not in every second of the movie, and guests do not see the same seconds: differences below the
-  standard error, some 40 us of 3 ms, say nothing. It is shown, not judged.
+- bare: `periodic` with no work, which sleeps until the next frame is due and no more. All its cost
+  is the kernel's: timer, wake-up, switch to it and back, system call. This is the scheduling cost
+  of a frame, and is what is judged.
+- movie: mplayer with a small H.264 movie, the paper's Fig. 13. Its decoding costs the same under
+  every scheduler (the same instructions), but not in every second of the movie, and guests do not
+  see the same seconds: differences below the standard error, some 40 us of 3 ms, say nothing. It is
+  shown, not judged.
 """
 
 from __future__ import annotations
@@ -57,7 +61,8 @@ KINDS = ("bare", "movie")
 TITLES = {"bare": "a player without work", "movie": "mplayer, H.264 320x136"}
 WITHIN = 1.05
 MAKE = (
-    "ffmpeg -v error -nostdin -y -f lavfi -i testsrc2=s=320x136:r=24 -t {} -pix_fmt yuv420p -c:v libx264 "
+    "ffmpeg -v error -nostdin -y -f lavfi -i testsrc2=s=320x136:r=24 -t {} -pix_fmt yuv420p -c:v "
+    "libx264 "
     "-preset superfast -bf 3 -g 96 -crf 23 movie.mkv"
 )
 PLAYER = [
@@ -74,7 +79,8 @@ PLAYER = [
 
 
 def make(scheduler: Scheduler, quick: bool) -> list[Step]:
-    # periodic's 4000 periods are longer than any step and its tables small: khugepaged went to work on those of a million.
+    # periodic's 4000 periods are longer than any step and its tables small: khugepaged went to work
+    # on those of a million.
     steps = []
     for kind, seconds in SECONDS.items():
         for count in (0,) if kind == "base" else COUNTS[:1] if quick else COUNTS:
@@ -146,7 +152,8 @@ def busy_us(step: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def cost_us(steps: Mapping[str, Any], name: str) -> tuple[float, float] | None:
-    """What a frame costs, and its standard error, in us; None if it was not measured, or if the movies were not in time."""
+    """What a frame costs, and its standard error, in us; None if it was not measured, or if the
+    movies were not in time."""
     step, base = steps.get(name), steps.get("base-0")
     kind, count = name.split("-")
     frames = int(count) * 1e6 / PERIOD_US  # in a second
@@ -166,7 +173,8 @@ def judge(samples: Samples) -> list[Mark]:
         if ours:
             marks.append(
                 at_most(
-                    f"scheduling cost of a frame, {count} players, at most {WITHIN} x SCHED_DEADLINE's",
+                    f"scheduling cost of a frame, {count} players, at most {WITHIN} x "
+                    "SCHED_DEADLINE's",
                     round(ours[0], 2),
                     WITHIN * theirs[0] if theirs else None,
                     "us",
@@ -240,7 +248,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="What scheduling costs a frame",
     figure="Kato, Figs. 13 and 19",
-    about=f"{', '.join(map(str, COUNTS))} players of {RATE} frames a second, each with {RESERVED} ms reserved, beside a task of the lowest "
+    about=f"{', '.join(map(str, COUNTS))} players of {RATE} frames a second, each with "
+    f"{RESERVED} ms reserved, beside a task of the lowest "
     "priority that counts what they leave.",
     steps=make,
     read=read,

@@ -1,14 +1,18 @@
-"""Kato Figs. 6 and 7: what each frame of a movie costs its player; and the traces that the simulator plays.
+"""Kato Figs. 6 and 7: what each frame of a movie costs its player; and the traces that the
+simulator plays.
 
-mplayer plays one movie alone on the `timing` machine, in step with the clock, and `workloads/record.c` takes the exact
-CPU time between two frames. The movies are made in the guest, so that anybody can record them again:
+mplayer plays one movie alone on the `timing` machine, in step with the clock, and
+`workloads/record.c` takes the exact CPU time between two frames. The movies are made in the guest,
+so that anybody can record them again:
 
-- h264: 24 frames a second in the proportions of the paper's 1920x800, scaled to the machine, so that most frames need
-  less than 25 ms and the worst some 45 ms of the period of 41.7 ms. Twenty scenes with cuts between them, I, P and B
-  frames; x264 at constant quality, so busy scenes have many bits and calm ones few, within a decoder's buffer.
+- h264: 24 frames a second in the proportions of the paper's 1920x800, scaled to the machine, so
+  that most frames need less than 25 ms and the worst some 45 ms of the period of 41.7 ms. Twenty
+  scenes with cuts between them, I, P and B frames; x264 at constant quality, so busy scenes have
+  many bits and calm ones few, within a decoder's buffer.
 - mpeg4: the lab's heavy clip, one endless scene at 25 frames a second.
-- raw: 720x480 uncompressed at 29.97 frames a second. The player scales it to a small window and converts
-  it to RGB, as one does whose display can do neither. Virtual time knows no caches, so its frames are all alike.
+- raw: 720x480 uncompressed at 29.97 frames a second. The player scales it to a small window and
+  converts it to RGB, as one does whose display can do neither. Virtual time knows no caches, so its
+  frames are all alike.
 
 `python -m experiments traces` writes the traces anew from the result of this experiment.
 """
@@ -46,7 +50,10 @@ SOURCES = {
     "patterns": f"testsrc2=s={SIZE}:r=24",
     "turning": f"testsrc2=s={SIZE}:r=24,rotate=t*0.4",
     "zoom": f"mandelbrot=s=480x200:r=24:maxiter=200,scale={SIZE}",
-    "crowd": f"life=s=240x100:r=24:mold=10:ratio=0.3:seed=SEED:death_color=#203040:life_color=#f0d080,scale={SIZE}:flags=neighbor",
+    "crowd": (
+        "life=s=240x100:r=24:mold=10:ratio=0.3:seed=SEED:death_color=#203040:life_color=#f0d080,"
+        f"scale={SIZE}:flags=neighbor"
+    ),
     "clouds": f"perlin=s=480x200:r=24:octaves=3:seed=SEED,scale={SIZE}",
     "calm": f"gradients=s={SIZE}:r=24:speed=0.02:seed=SEED",
     "rain": f"cellauto=s=240x100:r=24:scroll=1:seed=SEED,scale={SIZE}:flags=bilinear",
@@ -81,7 +88,8 @@ def film(seconds: float) -> str:
     chains, names = [], []
     for number, (kind, length) in enumerate(SCENES):
         chains.append(
-            f"{SOURCES[kind].replace('SEED', str(number + 1))},trim=duration={length},setpts=PTS-STARTPTS,"
+            f"{SOURCES[kind].replace('SEED', str(number + 1))},"
+            f"trim=duration={length},setpts=PTS-STARTPTS,"
             f"setsar=1,format=yuv420p[s{number}]"
         )
         names.append(f"[s{number}]")
@@ -118,7 +126,8 @@ RECORDINGS = {
         f"H.264, {SIZE}, 24 frames/s",
         24,
         lambda seconds: (
-            f"ffmpeg -v error -nostdin -y -filter_complex '{film(seconds)}' -map '[film]' -t {seconds} {ENCODE} movie.mkv"
+            f"ffmpeg -v error -nostdin -y -filter_complex '{film(seconds)}' -map '[film]' -t "
+            f"{seconds} {ENCODE} movie.mkv"
         ),
         ("movie.mkv",),
     ),
@@ -153,7 +162,8 @@ def read(folder: Path) -> dict[str, Any]:
     used = [int(line.split()[1]) for line in (folder / "frames").read_text().splitlines()]
     costs = [after - before for before, after in itertools.pairwise(used)]
     first = round(STARTUP_S * r.rate)
-    # What the player counts as frames at the very end comes from the decoder's queue, and cost nothing by then.
+    # What the player counts as frames at the very end comes from the decoder's queue, and cost
+    # nothing by then.
     costs = costs[first : first + min(r.frames, len(costs) - first - round(r.rate))]
     ordered = sorted(costs)
     return {

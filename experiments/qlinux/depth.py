@@ -1,9 +1,11 @@
-"""QLinux Fig. 13(a): what the depth of the tree costs, by the loops that an Inf process gets through.
+"""QLinux Fig. 13(a): what the depth of the tree costs, by the loops that an Inf process gets
+through.
 
-The domain is at depth 1 to 16; nothing is beside it, as in the paper ("alone"). There a solitary process is hardly ever
-chosen anew, so the same is done with two domains at that depth that share the CPU ("two"): every turn of theirs is a
-choice at each level; and with two processes there that pass a byte to each other ("switches"): every switch is a
-wake-up, a sleep and a choice, and its time is told beside.
+The domain is at depth 1 to 16; nothing is beside it, as in the paper ("alone"). There a solitary
+process is hardly ever chosen anew, so the same is done with two domains at that depth that share
+the CPU ("two"): every turn of theirs is a choice at each level; and with two processes there that
+pass a byte to each other ("switches"): every switch is a wake-up, a sleep and a choice, and its
+time is told beside.
 """
 
 from __future__ import annotations
@@ -158,7 +160,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="What the depth of the tree costs",
     figure="QLinux, Fig. 13(a)",
-    about=f"A domain at depth 1 to 16 with an infinite loop, {SECONDS} s; two such domains beside each other; and a pipe ping-pong of "
+    about=f"A domain at depth 1 to 16 with an infinite loop, {SECONDS} s; two such domains "
+    "beside each other; and a pipe ping-pong of "
     f"{SWITCHES} switches there.",
     steps=make,
     read=read,

@@ -1,9 +1,11 @@
-"""QLinux Fig. 6(a): a movie's decoder in a domain of its own, beside 0 to 32 loops in another of the same weight.
+"""QLinux Fig. 6(a): a movie's decoder in a domain of its own, beside 0 to 32 loops in another of
+the same weight.
 
-The decoder is mplayer on the heavy clip, without picture and sound. "Playing" it shows 25 frames a second and needs a third
-of the CPU, less than its half: the loops must not touch that. "Decoding" goes as fast as it can, and gets its half whether 1 or
-32 loops are beside it. The loops compute like Dhrystone (workloads/inf.c). "One class" is the paper's vanilla Linux: no
-classes, so the decoder and each loop are on a par (a domain each, of the same weight).
+The decoder is mplayer on the heavy clip, without picture and sound. "Playing" it shows 25 frames a
+second and needs a third of the CPU, less than its half: the loops must not touch that. "Decoding"
+goes as fast as it can, and gets its half whether 1 or 32 loops are beside it. The loops compute
+like Dhrystone (workloads/inf.c). "One class" is the paper's vanilla Linux: no classes, so the
+decoder and each loop are on a par (a domain each, of the same weight).
 """
 
 from __future__ import annotations
@@ -144,7 +146,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="A decoder isolated from loads",
     figure="QLinux, Fig. 6(a)",
-    about=f"mplayer in one domain, 0 to {MOST} infinite loops in another of the same weight, {SECONDS} s after {SETTLE_S} s; playing at the "
+    about=f"mplayer in one domain, 0 to {MOST} infinite loops in another of the same weight, "
+    f"{SECONDS} s after {SETTLE_S} s; playing at the "
     "movie's rate, and decoding as fast as it can.",
     steps=make,
     read=read,

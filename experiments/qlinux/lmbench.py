@@ -1,8 +1,10 @@
-"""QLinux Table 4: what system calls, forks, switches and so on cost when no domain is configured (the plain case).
+"""QLinux Table 4: what system calls, forks, switches and so on cost when no domain is configured
+(the plain case).
 
-The paper has lmbench's figures. lmbench is not in Debian's free archive, so workloads/micro.c measures the table's rows by
-lmbench's methods. The mark is the pipe ping-pong of redline/switch-cost, against what it was before the domain tree was
-there: a machine that configures no domain must not pay for the tree.
+The paper has lmbench's figures. lmbench is not in Debian's free archive, so workloads/micro.c
+measures the table's rows by lmbench's methods. The mark is the pipe ping-pong of
+redline/switch-cost, against what it was before the domain tree was there: a machine that configures
+no domain must not pay for the tree.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 
 REPEATS = 3
 SWITCHES = 20000
-# Microseconds a switch in results/redline/switch-cost.json, which was measured with 3af8f9b (36 commits to bpf/ before the tree, and
-# before Kato's servers): mean of 3, kernel 7.3.4.
+# Microseconds a switch in results/redline/switch-cost.json, which was measured with 3af8f9b (36
+# commits to bpf/ before the tree, and before Kato's servers): mean of 3, kernel 7.3.4.
 BEFORE_US = 14.395
 TESTS = {  # step: title, words, guest seconds, key of the result
     "syscall": ("system call", ["/job/micro", "syscall", "200000"], 0.5, "ns"),
@@ -96,7 +98,8 @@ def table(samples: Samples) -> Table:
 
 
 def draw(samples: Samples) -> Figure:
-    """Each row against EEVDF's (or the first scheduler's), since they span three orders of magnitude."""
+    """Each row against EEVDF's (or the first scheduler's), since they span three orders of
+    magnitude."""
     from experiments.framework import plot
 
     figure, (axis,) = plot.grid(1, 1, 6.4, 3.8)
@@ -122,7 +125,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="System calls, forks and switches in the plain case",
     figure="QLinux, Table 4",
-    about=f"The rows of the table by lmbench's methods, {REPEATS} times, and a pipe ping-pong of {SWITCHES} switches; nothing else runs "
+    about=f"The rows of the table by lmbench's methods, {REPEATS} times, and a pipe ping-pong of "
+    f"{SWITCHES} switches; nothing else runs "
     "and no domain is configured.",
     steps=make,
     read=read,

@@ -1,8 +1,10 @@
-"""QLinux Fig. 6(b): two web servers in two domains, both overloaded: CPU and requests in proportion to the weights.
+"""QLinux Fig. 6(b): two web servers in two domains, both overloaded: CPU and requests in proportion
+to the weights.
 
-Two nginx, of one process each, compress a text page for every request, so that the CPU is what they lack. Two ab, of 8
-connections each, ask as fast as they are answered, over the loopback, from a third domain that always has enough. The network's
-own work in the kernel counts for whoever it interrupts, as everywhere.
+Two nginx, of one process each, compress a text page for every request, so that the CPU is what they
+lack. Two ab, of 8 connections each, ask as fast as they are answered, over the loopback, from a
+third domain that always has enough. The kernel charges the network's own work to the task that it
+interrupts.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ def read(folder: Path) -> dict[str, Any]:
 
 
 def parts(sample: Mapping[str, Any], ratio: int) -> tuple[float, float, float]:
-    """The second server's part of both servers' CPU time, and of the requests, and what it asked for."""
+    """The second server's part of both servers' CPU time, and of the requests, and what it asked
+    for."""
     cpu = received({"domains": {path: sample["domains"][path] for path in SERVERS}})["web1"]
     requests = sample["requests_per_s"]
     return cpu, requests[1] / sum(requests), ratio / (1 + ratio)
@@ -91,7 +94,7 @@ def judge(samples: Samples) -> list[Mark]:
                 "points",
             )
         )
-        # Not in the issue's table: a request is no fixed amount of CPU, and ab counts from its start to its end.
+        # A wide limit: requests differ in CPU time, and ab counts from its own start to its end.
         off = max((points_off(requests, asked), points_off(1 - requests, 1 - asked)), key=abs)
         marks.append(
             at_most(
@@ -182,7 +185,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="Two overloaded web servers",
     figure="QLinux, Fig. 6(b)",
-    about=f"Two nginx that compress a page for each request, in domains of weights 1:1 to 1:4, and two ab with {CLIENTS} connections each in a "
+    about="Two nginx that compress a page for each request, in domains of weights 1:1 to 1:4, "
+    f"and two ab with {CLIENTS} connections each in a "
     f"third; sampled for {SECONDS} s.",
     steps=make,
     read=read,

@@ -1,7 +1,8 @@
-"""QLinux Fig. 5(c): one of two domains of equal weight is suspended for a while; the other one gets all of the CPU meanwhile.
+"""QLinux Fig. 5(c): one of two domains of equal weight is suspended for a while; the other one gets
+all of the CPU meanwhile.
 
-In the paper one of two Inf processes is stopped at 250 s and goes on at 350 s. Here the times are shorter. It is stopped and
-continued by signals, as a person would.
+In the paper one of two Inf processes is stopped at 250 s and goes on at 350 s. Here the times are
+shorter. It is stopped and continued by signals, as a person would.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def share(sample: Mapping[str, Any], phase: str, path: str = "one") -> float:
 def judge(samples: Samples) -> list[Mark]:
     sample = samples["aplomb"]["suspended"]
     cpu, seconds = in_phase(sample, "one suspended")
-    # Who comes back may not make up for what it missed: its share is one half from then on, as before.
+    # A domain that comes back must not make up for the time it missed: its share is one half, as
+    # before.
     return [
         at_least(
             "CPU of the one that runs while the other is suspended",
@@ -117,7 +119,8 @@ def draw(samples: Samples) -> Figure:
                 [t / 1e6 for t in sample["domains"][path]["turns"]],
                 style,
                 color=plot.colour(scheduler),
-                label=f"{plot.title(scheduler).split(',')[0]}, {'runs on' if path == 'one' else 'suspended'}",
+                label=f"{plot.title(scheduler).split(',')[0]}, "
+                f"{'runs on' if path == 'one' else 'suspended'}",
             )
     for at in (STOP_S, GO_ON_S):
         axis.axvline(at, color="black", linewidth=0.6, linestyle=":")
@@ -133,7 +136,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="What a suspended domain leaves goes to the other",
     figure="QLinux, Fig. 5(c)",
-    about=f"Two domains of equal weight with an infinite loop each; one is stopped from second {STOP_S} to {GO_ON_S}.",
+    about="Two domains of equal weight with an infinite loop each; one is stopped from second "
+    f"{STOP_S} to {GO_ON_S}.",
     steps=make,
     read=read_samples,
     judge=judge,

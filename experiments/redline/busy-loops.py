@@ -1,8 +1,9 @@
 """Redline Fig. 4(b): the total time of a fixed amount of work, split over 1 to 2,000 tasks.
 
-All tasks are ready at any moment. Under aplomb they are ordinary tasks first, then have reservations of 1:3, 1:30,
-1:300 and 1:3000, so that the EDF queue switches about each millisecond. The paper's runs took 1,400 s and EDF added at
-most 0.54 %; virtual time repeats so closely that some seconds do.
+All tasks are ready at any moment. Under aplomb they are ordinary tasks first, then have
+reservations of 1:3, 1:30, 1:300 and 1:3000, so that the EDF queue switches about each millisecond.
+The paper's runs took 1,400 s and EDF added at most 0.54 %; virtual time repeats so closely that
+some seconds do.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def draw(samples: Samples) -> Figure:
             edgecolor="white",
             label=plot.title(scheduler).split(",")[0] + SERIES[kind],
         )
-    # The paper's axis begins at 1,300 of 1,400 s, to make the small differences visible; ours likewise.
+    # The paper's axis begins at 1,300 of 1,400 s, to make the small differences visible; ours
+    # likewise.
     axis.set_ylim(0.93 * min(everything), 1.01 * max(everything))
     axis.set_xticks(range(len(TASKS)), [str(n) for n in TASKS])
     axis.set_xlabel("tasks")
@@ -121,7 +123,8 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="The same work split over many busy tasks",
     figure="Redline, Fig. 4(b)",
-    about=f"{LOOPS:,} turns of an empty loop, split over 1, 20, 200 and 2,000 processes that start together; the time until "
+    about=f"{LOOPS:,} turns of an empty loop, split over 1, 20, 200 and 2,000 processes that "
+    "start together; the time until "
     "the last one is gone.",
     steps=make,
     read=read,

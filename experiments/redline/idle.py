@@ -1,9 +1,9 @@
 """What aplomb costs when nothing happens: wake-ups of the daemon, and timers of the kernel side.
 
-The machine idles. The daemon's threads must not run at all (their context switches are counted). While no interactive
-task exists, the kernel side must not have a timer (expiries of BPF timers are counted); for that there are no
-specifications, since some of the shipped ones match kernel threads, which always exist. The stock kernel is measured
-alongside, to show what the counts begin with.
+The machine idles. The daemon's threads must not run at all (their context switches are counted).
+While no interactive task exists, the kernel side must not have a timer (expiries of BPF timers are
+counted); for that there are no specifications, since some of the shipped ones match kernel threads,
+which always exist. The stock kernel is measured alongside, to show what the counts begin with.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ def draw(samples: Samples) -> Figure:
 
 EXPERIMENT = Experiment(
     title="The cost of doing nothing",
-    figure="The marks of issue 2",
-    about=f"The machine idles for {SECONDS} s; switches of the daemon's threads, expired BPF timers, all expired timers and "
+    figure="None of a paper: the cost of aplomb itself",
+    about=f"The machine idles for {SECONDS} s; switches of the daemon's threads, expired BPF "
+    "timers, all expired timers and "
     "all context switches are counted by the kernel.",
     steps=make,
     read=read,

@@ -1,8 +1,9 @@
 """Redline Fig. 4(a): what a context switch costs.
 
-Exactly one task is ready at any moment: two processes that pass a byte to each other, and rings of 2 to 96 processes
-as lmbench's lat_ctx has them (ctxring; lmbench is not in Debian's free archive). "aplomb EDF" is the same with
-reservations for all of them, so that each switch goes through the EDF queue.
+Exactly one task is ready at any moment: two processes that pass a byte to each other, and rings of
+2 to 96 processes as lmbench's lat_ctx has them (ctxring; lmbench is not in Debian's free archive).
+"aplomb EDF" is the same with reservations for all of them, so that each switch goes through the EDF
+queue.
 """
 
 from __future__ import annotations
@@ -134,8 +135,10 @@ def draw(samples: Samples) -> Figure:
 EXPERIMENT = Experiment(
     title="The cost of a context switch",
     figure="Redline, Fig. 4(a)",
-    about=f"Two processes pass a byte through pipes, {SWITCHES} switches, {REPEATS} times; and a token goes round rings of 2 "
-    "to 96 processes, pipe operations taken off. SCHED_DEADLINE has no part: these are ordinary tasks.",
+    about=f"Two processes pass a byte through pipes, {SWITCHES} switches, {REPEATS} times; and a "
+    "token goes round rings of 2 "
+    "to 96 processes, pipe operations taken off. SCHED_DEADLINE has no part: these are ordinary "
+    "tasks.",
     steps=make,
     read=read,
     judge=judge,

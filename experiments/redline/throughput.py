@@ -1,6 +1,8 @@
-"""What best-effort work pays: a compilation alone, under stock and under aplomb with its shipped specifications.
+"""What best-effort work pays: a compilation alone, under stock and under aplomb with its shipped
+specifications.
 
-Nothing else runs, so a perfect scheduler costs nothing. The throughput is the stock scheduler's time divided by ours.
+Nothing else runs, so a perfect scheduler costs nothing. The throughput is the stock scheduler's
+time divided by ours.
 """
 
 from __future__ import annotations
@@ -18,15 +20,20 @@ if TYPE_CHECKING:
 JOBS = (1, 32)
 REPEATS = 2
 FLOOR = 0.98
-# A part of the source tree, that takes some ten seconds; the whole takes 80, since compilers are slow in an emulator.
+# A part of the source tree, that takes some ten seconds; the whole takes 80, since compilers are
+# slow in an emulator.
 OBJECTS = (
-    "lctype.o lfunc.o lmem.o lobject.o lopcodes.o lstring.o lzio.o linit.o lstate.o ldump.o ldebug.o ldo.o ltm.o "
+    "lctype.o lfunc.o lmem.o lobject.o lopcodes.o lstring.o lzio.o linit.o lstate.o ldump.o "
+    "ldebug.o ldo.o ltm.o "
     "lundump.o"
 )
 
 
 def compile_with(jobs: int) -> str:
-    return f"rm -rf /tmp/tree && cp -a /lab/src/lua-*/src /tmp/tree && exec make -C /tmp/tree -j{jobs} {OBJECTS}"
+    return (
+        "rm -rf /tmp/tree && cp -a /lab/src/lua-*/src /tmp/tree && exec make -C /tmp/tree "
+        f"-j{jobs} {OBJECTS}"
+    )
 
 
 def make(scheduler: Scheduler, quick: bool) -> list[Step]:
@@ -96,8 +103,9 @@ def draw(samples: Samples) -> Figure:
 
 EXPERIMENT = Experiment(
     title="Throughput of a compilation alone",
-    figure="The marks of issue 2",
-    about=f"Part of a source tree is compiled from a tmpfs, with 1 job, and {REPEATS} times with {JOBS[-1]}; nothing else runs.",
+    figure="None of a paper: the cost of aplomb itself",
+    about=f"Part of a source tree is compiled from a tmpfs, with 1 job, and {REPEATS} times "
+    f"with {JOBS[-1]}; nothing else runs.",
     steps=make,
     read=read,
     judge=judge,

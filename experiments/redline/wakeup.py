@@ -1,8 +1,9 @@
-"""How exact a reservation is: a task of 5 ms every 30 ms against hogs and on-off loads, cyclictest, and a task that
-uses more than it reserved.
+"""How exact a reservation is: a task of 5 ms every 30 ms against hogs and on-off loads, cyclictest,
+and a task that uses more than it reserved.
 
-The task burns 5.0 ms of CPU each period; its reservation is 6:30, for the system calls and wake-ups around them, and
-SCHED_DEADLINE has the same. Elsewhere it runs at nice -20. Each process has a session of its own.
+The task burns 5.0 ms of CPU each period; its reservation is 6:30, for the system calls and wake-ups
+around them, and SCHED_DEADLINE has the same. Elsewhere it runs at nice -20. Each process has a
+session of its own.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ LOADS = {
     "onoff2": ("40 x (2 ms on, 3 ms off)", ["/job/onoff", "2000", "3000", "40", "--sessions"]),
 }
 RUNTIME_US, PERIOD_US = 5000, 30000
+# Fewer: for those whose marks do not need them.
 PERIODS, FEWER_PERIODS, QUICK_PERIODS = (
     2000,
     300,
     200,
-)  # fewer: for those whose marks do not need them
+)
 RESERVED = Reservation(6000, 30000)
 CYCLE_US, CYCLES, QUICK_CYCLES = 10000, 400, 200
-CYCLES_LEFT_OUT = (
-    100  # the first second: cyclictest locks its memory meanwhile, which uses up any budget
-)
+# The first second: cyclictest locks its memory meanwhile, which uses up any budget.
+CYCLES_LEFT_OUT = 100
 OVER_PERIODS, QUICK_OVER_PERIODS = 500, 200
 CYCLIC = Reservation(3000, 10000)  # its main thread, which prints, is in the same reservation
 SETTLE_S = 2
@@ -90,7 +91,8 @@ def make(scheduler: Scheduler, quick: bool) -> list[Step]:
             load,
             periods * PERIOD_US / 1e6,
         )
-        # cyclictest makes threads that choose their own policy, so SCHED_DEADLINE cannot be given to it.
+        # cyclictest makes threads that choose their own policy, so SCHED_DEADLINE cannot be given
+        # to it.
         if scheduler.name != "deadline":
             add(
                 f"cyclictest-{key}",
@@ -244,9 +246,11 @@ def draw(samples: Samples) -> Figure:
 
 EXPERIMENT = Experiment(
     title="Wake-ups and deadlines of a task of 5 ms every 30 ms",
-    figure="Redline, section 8.1; the marks of issue 2",
-    about=f"A periodic task of 5:30 runs {PERIODS} periods (under EEVDF, bpfland and lavd {FEWER_PERIODS}) against 20 infinite loops and against both on-off loads, each "
-    "process in a session of its own; and cyclictest; and a task that never stops, with 20 % reserved.",
+    figure="Redline, section 8.1",
+    about=f"A periodic task of 5:30 runs {PERIODS} periods (under EEVDF, bpfland and lavd "
+    f"{FEWER_PERIODS}) against 20 infinite loops and against both on-off loads, each "
+    "process in a session of its own; and cyclictest; and a task that never stops, with 20 % "
+    "reserved.",
     steps=make,
     read=read,
     judge=judge,

@@ -1,4 +1,5 @@
-"""Domains in experiments: the arithmetic of shares, the words for the guest, windows, and what the sweeps make of samples."""
+"""Domains in experiments: the arithmetic of shares, the words for the guest, windows, and what the
+sweeps make of samples."""
 
 from __future__ import annotations
 
@@ -150,7 +151,8 @@ class Samples(unittest.TestCase):
         self.assertEqual(windows(at, [0, 1, 2, 3, 6, 7, 8], 1.0, 0.5), [2, 2, 4, 4, 2])
 
     def test_a_limit_that_holds_in_every_period_is_kept_from_wherever_periods_begin(self) -> None:
-        # 20 ms in each 100 ms, the first of each period, sampled every 20 ms from the middle of one.
+        # 20 ms in each 100 ms, the first of each period, sampled every 20 ms from the middle of
+        # one.
         cpu, used = [0.0], 0.0
         for i in range(150):
             used += 0.02 if i % 5 == 2 else 0.0

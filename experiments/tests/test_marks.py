@@ -1,4 +1,5 @@
-"""Marks: limits are inclusive where they say so, nothing measured is not met, a missed one fails the command."""
+"""Marks: limits are inclusive where they say so, nothing measured is not met, a missed one fails
+the command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Studies in the simulator: reading what it prints, marks, half points; and a small run of the real one."""
+"""Studies in the simulator: reading what it prints, marks, half points; and a small run of the real
+one."""
 
 from __future__ import annotations
 

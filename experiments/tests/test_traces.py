@@ -17,7 +17,8 @@ class Traces(unittest.TestCase):
         h264, raw = (read_trace(TRACES / f"{name}.csv") for name in ("h264", "raw"))
         self.assertGreaterEqual(len(h264), 1000)
         self.assertGreaterEqual(len(raw), 1000)
-        # What makes them the paper's: below the reservation on average, far above it at times; and nearly constant.
+        # What makes them the paper's: below the reservation on average, far above it at times; and
+        # nearly constant.
         self.assertLess(mean_ns(TRACES / "h264.csv"), 25e6)
         self.assertGreater(max(h264), 41e6)
         self.assertGreater(max(h264), 3 * min(h264))

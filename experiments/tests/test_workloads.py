@@ -1,4 +1,5 @@
-"""The workloads on this machine: they run, say what they measured as JSON, and refuse wrong arguments."""
+"""The workloads on this machine: they run, say what they measured as JSON, and refuse wrong
+arguments."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ class Workloads(WithWorkloads):
     def test_soak_counts_turns_at_a_known_rate(self) -> None:
         file = self.path("soaked")
         with subprocess.Popen([self.path("soak"), file]) as process:
-            try:  # it takes what nobody else wants: on a busy machine two seconds of its own take long
+            try:  # soak runs at the lowest priority: on a busy machine this takes long
                 deadline = time.monotonic() + 60
                 while (
                     not file.exists()
