@@ -100,7 +100,7 @@ pub enum Answer {
     Specs(Vec<SpecLine>),
     Domains(DomainTable),
     Event(LogEvent),
-    /// Something about the log itself: events that were dropped.
+    /// About the log itself (events that were dropped) or about the specs (what was skipped).
     Notice(String),
     Reserved(ReservedLine),
     /// Done; the text may be empty.
@@ -163,6 +163,9 @@ pub struct Status {
     /// Specs in force, and the kernel's rows for them.
     pub specs: usize,
     pub matchers: usize,
+    /// Errors in the files of specs, one line each: file, line, field. The specs that have them are skipped.
+    #[serde(default)]
+    pub spec_errors: Vec<String>,
     pub cpus: Vec<Cpu>,
     pub tasks: Vec<TaskLine>,
     /// How often each kind of event happened since the load.
@@ -209,7 +212,6 @@ pub const RUN_SPEC: &str = "(run)";
 /// One spec in force.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpecLine {
-    /// As the spec engineer's crate defines it.
     #[serde(flatten)]
     pub spec: aplomb_spec::Spec,
     /// Files that it is matched by now.

@@ -62,8 +62,7 @@ pub struct LoadOptions {
     pub trust: Trust,
 }
 
-/// What was loaded. Specs that had an error are left out, and `diagnostics` says so; a daemon that reloads
-/// may rather keep its old set if [`SpecSet::has_errors`].
+/// What was loaded. A spec with an error is left out, and `diagnostics` says why.
 #[derive(Debug, Clone, Default)]
 pub struct SpecSet {
     /// Names are unique, and no two specs have the same matcher. In order of increasing strength.

@@ -58,7 +58,7 @@ const KEYS: [&str; 17] = [
 
 /// Parses a file of `[[spec]]` tables; `file` is only named in origins and diagnostics.
 ///
-/// A file with a syntax error gives no spec; a spec with an error is left out, the others stay.
+/// A spec with an error, also one of syntax, is left out; the others stay.
 pub fn parse(file: &Path, text: &[u8]) -> Parsed {
     let (raws, mut diags) = parse_raw(file, text);
     let mut specs = Vec::new();
@@ -88,22 +88,42 @@ pub(crate) fn parse_raw(file: &Path, text: &[u8]) -> (Vec<Raw>, Vec<Diagnostic>)
     };
     let mut reader = Reader {
         lines: Lines::new(file, text),
+        base: 0,
         diags: Vec::new(),
     };
-    let (root, errors) = DeTable::parse_recoverable(text);
-    for e in &errors {
-        let place = e
-            .span()
-            .map_or_else(|| Place::file(file), |s| reader.lines.place(s.start));
-        reader
-            .diags
-            .push(Diagnostic::error(&place, shorten(e.message())));
+    let mut raws = Vec::new();
+    for (start, part) in parts(text) {
+        reader.base = start;
+        raws.extend(reader.part(file, part));
     }
-    if !errors.is_empty() {
-        return (Vec::new(), reader.diags);
-    }
-    let raws = reader.file(root.get_ref());
+    let raws = reader.unique(raws);
     (raws, reader.diags)
+}
+
+/// The pieces of a file that are parsed on their own, with their offsets: the whole file if its syntax is right.
+/// Otherwise one piece for each header (a line that begins with "["; no value of ours does), so that the error
+/// costs only the spec that it is in.
+///
+/// A string of several lines may contain a line that looks like a header, so a file that has one stays whole.
+fn parts(text: &str) -> Vec<(usize, &str)> {
+    let whole = vec![(0, text)];
+    let several_lines = ["\"\"\"", "'''"].iter().any(|q| text.contains(q));
+    if several_lines || DeTable::parse(text).is_ok() {
+        return whole;
+    }
+    let mut starts = vec![0];
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        if offset > 0 && line.trim_start().starts_with('[') {
+            starts.push(offset);
+        }
+        offset += line.len();
+    }
+    starts.push(text.len());
+    starts
+        .windows(2)
+        .map(|w| (w[0], &text[w[0]..w[1]]))
+        .collect()
 }
 
 /// A value with its position in the text.
@@ -111,11 +131,35 @@ type Value<'a> = Spanned<DeValue<'a>>;
 
 struct Reader<'a> {
     lines: Lines<'a>,
+    /// Where in the file the piece begins that is being read.
+    base: usize,
     diags: Vec<Diagnostic>,
 }
 
 impl Reader<'_> {
-    fn file(&mut self, root: &DeTable) -> Vec<Raw> {
+    /// The place of an offset in the piece that is being read.
+    fn place(&self, offset: usize) -> Place {
+        self.lines.place(self.base + offset)
+    }
+
+    /// The specs of one piece of the file; none if its syntax is wrong.
+    fn part(&mut self, file: &Path, text: &str) -> Vec<Raw> {
+        let (root, errors) = DeTable::parse_recoverable(text);
+        for e in &errors {
+            let place = e
+                .span()
+                .map_or_else(|| Place::file(file), |s| self.place(s.start));
+            self.diags
+                .push(Diagnostic::error(&place, shorten(e.message())));
+        }
+        if errors.is_empty() {
+            self.tables(root.get_ref())
+        } else {
+            Vec::new()
+        }
+    }
+
+    fn tables(&mut self, root: &DeTable) -> Vec<Raw> {
         let mut raws = Vec::new();
         for (key, value) in root {
             match (key.get_ref().as_ref(), value.get_ref()) {
@@ -123,7 +167,7 @@ impl Reader<'_> {
                     for table in tables.iter() {
                         match table.get_ref() {
                             DeValue::Table(t) => {
-                                raws.extend(self.spec(t, &self.lines.place(table.span().start)))
+                                raws.extend(self.spec(t, &self.place(table.span().start)))
                             }
                             other => self.wrong_type(table, "spec", "a table", other),
                         }
@@ -135,7 +179,7 @@ impl Reader<'_> {
                     said("specs are a list of tables", Some("[[spec]]")),
                 ),
                 (other, _) => {
-                    let place = self.lines.place(key.span().start);
+                    let place = self.place(key.span().start);
                     let hint = match nearest(other, KEYS) {
                         Some(_) => Some("[[spec]]"), // a spec's key before the first table
                         None => nearest(other, ["spec"]),
@@ -146,6 +190,11 @@ impl Reader<'_> {
                 }
             }
         }
+        raws
+    }
+
+    /// Of several specs with the same name, the first.
+    fn unique(&mut self, mut raws: Vec<Raw>) -> Vec<Raw> {
         let mut first: HashMap<String, Place> = HashMap::new();
         for raw in &raws {
             let Some(name) = &raw.name else { continue };
@@ -196,7 +245,7 @@ impl Reader<'_> {
                 "io" => raw.io = self.io(value),
                 "domain" => raw.domain = self.text(value, k, fields::check_domain),
                 other => {
-                    let place = self.lines.place(key.span().start);
+                    let place = self.place(key.span().start);
                     let d = Diagnostic::error(&place, "unknown key").field(other);
                     self.diags.push(d.suggest(known_as(other)));
                 }
@@ -206,7 +255,7 @@ impl Reader<'_> {
     }
 
     fn fail(&mut self, value: &Value, field: &str, p: Problem) {
-        let place = self.lines.place(value.span().start);
+        let place = self.place(value.span().start);
         self.diags.push(
             Diagnostic::error(&place, p.message)
                 .field(field)
@@ -222,7 +271,7 @@ impl Reader<'_> {
     fn done<T>(&self, value: &Value, v: T) -> Option<Field<T>> {
         Some(Field {
             value: v,
-            place: self.lines.place(value.span().start),
+            place: self.place(value.span().start),
         })
     }
 
@@ -297,7 +346,7 @@ impl Reader<'_> {
                     argument = Some(self.text(v, "argument", fields::check_argument)?.value)
                 }
                 other => {
-                    let place = self.lines.place(key.span().start);
+                    let place = self.place(key.span().start);
                     let d = Diagnostic::error(&place, "unknown key").field(other);
                     self.diags
                         .push(d.suggest(nearest(other, ["path", "argument"])));

@@ -10,14 +10,23 @@ fn header(name: &str) -> u64 {
 fn number_in(file: &str, name: &str) -> u64 {
     let bpf = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf");
     let text = std::fs::read_to_string(bpf.join(file)).unwrap();
-    let line = text
+    // The formatter may put the value on the line after "NAME =".
+    let begins_with_name = |line: &str| {
+        let rest = line
+            .trim()
+            .trim_start_matches("#define ")
+            .strip_prefix(name);
+        rest.is_some_and(|r| r.starts_with([' ', '=', ',']))
+    };
+    let from = text
         .lines()
-        .map(|l| l.trim().trim_start_matches("#define "))
-        .find(|l| l.split([' ', '=']).next() == Some(name))
+        .position(begins_with_name)
         .unwrap_or_else(|| panic!("{name} is not in bpf/{file}"));
-    let value = line[name.len()..].trim_start_matches([' ', '=']);
+    let lines: Vec<&str> = text.lines().skip(from).take(2).map(str::trim).collect();
+    let lines = lines.join(" ");
+    let value = lines.trim_start_matches("#define ")[name.len()..].trim_start_matches([' ', '=']);
     let value = value
-        .split([',', '/'])
+        .split([',', '/', '#', '}'])
         .next()
         .unwrap()
         .trim()

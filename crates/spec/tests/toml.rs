@@ -194,14 +194,33 @@ fn what_is_no_spec() {
 }
 
 #[test]
-fn a_syntax_error_costs_the_file_a_wrong_field_only_its_spec() {
+fn an_error_costs_only_the_spec_that_it_is_in() {
     let good = format!("[[spec]]\n{OK}");
-    let (specs, diags) = parse(
-        Path::new("t"),
-        format!("{good}[[spec]]\nname = 'y'\nio = 9\n").as_bytes(),
-    );
-    assert_eq!((specs.len(), diags.len()), (1, 1));
-    let (specs, diags) = parse(Path::new("t"), format!("{good}[[spec]\n").as_bytes());
+    let other = "[[spec]]\nname = 'z'\npath = '/z'\ncpu = '1ms/9ms'\n";
+    for (bad, place) in [
+        ("[[spec]]\nname = 'y'\nio = 9\n", "t:7:6: "), // a value
+        ("[[spec]]\nname = \n", "t:6:"),               // no value
+        ("[[spec]\nname = 'y'\n", "t:"),               // the header itself
+        ("[[spec]]\nname = 'y\n", "t:6:"),             // a quote
+        ("[[spec]]\npath = ['/y',\n", "t:"),           // a bracket
+        ("[[spec]]\n= = =\n", "t:6:"),
+    ] {
+        let text = format!("{good}{bad}{other}");
+        let (specs, diags) = parse(Path::new("t"), text.as_bytes());
+        let names: Vec<_> = specs.iter().map(|s| s.name.as_str()).collect();
+        let said: Vec<_> = diags.iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["x", "z"], "{text}\n{said:?}");
+        assert!(
+            said.iter().any(|d| d.starts_with(place)),
+            "{text}\n{said:?}"
+        );
+    }
+}
+
+#[test]
+fn a_string_of_several_lines_never_becomes_a_spec() {
+    let text = format!("[[spec]]\nname = 'a'\ndescription = \"\"\"\n[[spec]]\n{OK}\"\"\"\nio =\n");
+    let (specs, diags) = parse(Path::new("t"), text.as_bytes());
     assert_eq!((specs.len(), diags.is_empty()), (0, false));
 }
 

@@ -43,7 +43,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),
         Command::Sim(args) => sim::sim(&args),
-        Command::Reload => tell(socket, Ask::Reload {}),
+        Command::Reload => reload(socket),
         Command::Stop => tell(socket, Ask::Stop {}),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man { dir } => docs::man(dir.as_deref()),
@@ -77,6 +77,19 @@ fn tell(socket: &std::path::Path, ask: Ask) -> Result<Exit> {
         line(text)?;
     }
     Ok(Exit::Ok)
+}
+
+/// Have the daemon read the specs again. Exit status 2 if one of them has an error; the others hold.
+fn reload(socket: &std::path::Path) -> Result<Exit> {
+    let mut client = Client::connect(socket)?;
+    if let Answer::Done(text) = client.call(Ask::Reload {})? {
+        line(text)?;
+    }
+    match client.call(Ask::Status {})? {
+        Answer::Status(status) if status.spec_errors.is_empty() => Ok(Exit::Ok),
+        Answer::Status(_) => Ok(Exit::Usage),
+        _ => Err(unexpected()),
+    }
 }
 
 /// Print a line; unlike println! it returns the error when nobody reads.

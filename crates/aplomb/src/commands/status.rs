@@ -27,7 +27,7 @@ pub fn status(socket: &Path, json: bool) -> Result<Exit> {
 
 fn text(s: &Status) -> String {
     let mut out = format!(
-        "{} {} is {} on Linux {}, for {}; {} specs, {} matchers{}\n\n",
+        "{} {} is {} on Linux {}, for {}; {} specs, {} matchers{}\n",
         s.scheduler,
         s.version,
         if s.attached {
@@ -44,6 +44,10 @@ fn text(s: &Status) -> String {
             n => format!(", {n} restarts"),
         }
     );
+    for error in &s.spec_errors {
+        out += &format!("{error}\n");
+    }
+    out.push('\n');
     let mut loads = Table::new(&[
         "CPU",
         ">guaranteed",
@@ -237,6 +241,7 @@ mod tests {
             r_max_ppm: 900_000,
             specs: 100,
             matchers: 140,
+            spec_errors: vec!["skipped: /etc/x.toml:4:7: field \"io\": 8 is too much".into()],
             cpus: vec![cpu(0, 317_074, 312_000), cpu(1, 902_440, 0)],
             tasks,
             counters: [("matched".to_owned(), 1), ("missed".to_owned(), 0)].into(),
@@ -248,6 +253,7 @@ mod tests {
         let shown = text(&example());
         let expected = "\
 aplomb 0.1.0 is attached on Linux 7.3.4, for 5 min; 100 specs, 140 matchers, 1 restarts
+skipped: /etc/x.toml:4:7: field \"io\": 8 is too much
 
 CPU  guaranteed  R_load  S_load  interactive tasks
 0        31.7 %  31.2 %    32 %                  2

@@ -178,6 +178,18 @@ impl Clients {
         }
     }
 
+    /// Sends lines about the whole machine to the followers. A connection that has a [`CHUNK`] to take already
+    /// gets none: its output stays bounded.
+    pub fn notify(&mut self, lines: &[String], poll: &Poll, state: &mut State) {
+        for client in self.by_id.values_mut() {
+            let wants = client.log.as_ref().is_some_and(|log| log.pid.is_none());
+            if wants && client.output.len() < CHUNK {
+                client.output.extend(notices(lines));
+            }
+        }
+        self.new_events(poll, state);
+    }
+
     fn ready_to_write(&mut self, id: u32, poll: &Poll, state: &mut State) {
         if let Some(client) = self.by_id.get_mut(&id) {
             let step = client.write(state).map(|()| None);
@@ -277,6 +289,9 @@ impl Client {
             Outcome::Reload => return Ok(Some(Wish::Reload(id))),
             Outcome::Log(query) => {
                 self.log = Some(Log::new(query, state));
+                if query.pid.is_none() {
+                    self.output = notices(&state.library.error_report());
+                }
                 self.write(state)?;
                 return Ok(None);
             }
@@ -360,6 +375,14 @@ impl Client {
             }
         }
     }
+}
+
+/// Lines as a log has them between its events.
+fn notices(lines: &[String]) -> Vec<u8> {
+    let lines = lines.iter();
+    lines
+        .flat_map(|line| to_line(&Answer::Notice(line.clone())))
+        .collect()
 }
 
 impl Log {

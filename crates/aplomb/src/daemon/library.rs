@@ -16,6 +16,9 @@ use crate::say;
 /// Number of the spec that stands for reservations by request; the others follow.
 pub const RUN_ID: u32 = 1;
 
+/// Errors in specs that are reported one by one; the rest is counted.
+pub const MAX_REPORT: usize = aplomb_spec::limits::MAX_DIAGNOSTICS;
+
 /// Where specs come from.
 #[derive(Debug, Clone)]
 pub struct Sources {
@@ -25,29 +28,14 @@ pub struct Sources {
     pub root: PathBuf,
 }
 
-/// Why specs were not taken over; the old ones stay in force.
-#[derive(Debug, thiserror::Error)]
-pub enum LibraryError {
-    #[error("{}", list(.0))]
-    Specs(Vec<Diagnostic>),
-    #[error(transparent)]
-    Resolve(#[from] ResolveError),
-}
-
-fn list(diagnostics: &[Diagnostic]) -> String {
-    diagnostics
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("\n")
-}
-
 /// Specs, resolved.
 #[derive(Debug)]
 pub struct Library {
     sources: Sources,
     specs: Vec<Spec>,
     resolution: Resolution,
+    /// What was skipped when the files were read, and why.
+    errors: Vec<Diagnostic>,
     /// Names by number, from [`RUN_ID`]. Only grows, so that a number in the history keeps its meaning.
     names: Vec<String>,
     numbers: HashMap<String, u32>,
@@ -57,12 +45,13 @@ impl Library {
     /// Read and resolve all specs.
     ///
     /// # Errors
-    /// Any spec has an error: all of them are listed.
-    pub fn open(sources: Sources) -> Result<Self, LibraryError> {
+    /// The mount table cannot be read. An error in a spec is none: see [`Library::errors`].
+    pub fn open(sources: Sources) -> Result<Self, ResolveError> {
         let mut library = Self {
             sources,
             specs: Vec::new(),
             resolution: Resolution::default(),
+            errors: Vec::new(),
             names: vec![RUN_SPEC.into()],
             numbers: HashMap::new(),
         };
@@ -70,22 +59,18 @@ impl Library {
         Ok(library)
     }
 
-    /// Read everything again.
+    /// Read everything again. A spec with an error is reported and skipped; all others hold.
     ///
     /// # Errors
     /// As [`Library::open`]; nothing has changed then.
-    pub fn reload(&mut self) -> Result<(), LibraryError> {
+    pub fn reload(&mut self) -> Result<(), ResolveError> {
         let SpecSet { specs, diagnostics } = load(&self.sources.dirs, &self.sources.options);
+        let resolution = self.resolve(&specs)?;
         let (errors, others): (Vec<_>, Vec<_>) =
             diagnostics.into_iter().partition(Diagnostic::is_error);
-        if !errors.is_empty() {
-            return Err(LibraryError::Specs(errors));
-        }
-        let resolution = self.resolve(&specs)?;
-        for d in others.iter().chain(&resolution.diagnostics) {
-            if d.severity == Severity::Warning {
-                say::warning(d);
-            }
+        let warnings = others.iter().chain(&resolution.diagnostics);
+        for warning in warnings.filter(|d| d.severity == Severity::Warning) {
+            say::warning(warning);
         }
         for spec in &specs {
             if !self.numbers.contains_key(&spec.name) {
@@ -94,7 +79,10 @@ impl Library {
                     .insert(spec.name.clone(), RUN_ID + self.names.len() as u32 - 1);
             }
         }
-        (self.specs, self.resolution) = (specs, resolution);
+        (self.specs, self.resolution, self.errors) = (specs, resolution, errors);
+        for line in self.error_report() {
+            say::error(line);
+        }
         Ok(())
     }
 
@@ -102,26 +90,46 @@ impl Library {
     ///
     /// # Errors
     /// The mount table cannot be read; nothing has changed then.
-    pub fn resolve_again(&mut self) -> Result<bool, LibraryError> {
+    pub fn resolve_again(&mut self) -> Result<bool, ResolveError> {
         let new = self.resolve(&self.specs)?;
         let changed = new.rows != self.resolution.rows;
         self.resolution = new;
         Ok(changed)
     }
 
-    fn resolve(&self, specs: &[Spec]) -> Result<Resolution, LibraryError> {
-        let resolution = Resolver::new(&self.sources.root)?.set(specs);
-        let errors: Vec<_> = resolution
-            .diagnostics
-            .iter()
-            .filter(|d| d.is_error())
-            .cloned()
+    fn resolve(&self, specs: &[Spec]) -> Result<Resolution, ResolveError> {
+        Ok(Resolver::new(&self.sources.root)?.set(specs))
+    }
+
+    /// What is wrong in the files of specs: what each error is in was skipped.
+    pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
+        let resolving = self.resolution.diagnostics.iter();
+        self.errors.iter().chain(resolving.filter(|d| d.is_error()))
+    }
+
+    /// [`Library::errors`] as lines of text, at most [`MAX_REPORT`] and one that counts the rest.
+    pub fn error_report(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self
+            .errors()
+            .take(MAX_REPORT)
+            .map(|d| format!("skipped: {d}"))
             .collect();
-        if errors.is_empty() {
-            Ok(resolution)
-        } else {
-            Err(LibraryError::Specs(errors))
+        let rest = self.errors().count() - lines.len();
+        if rest > 0 {
+            lines.push(format!("skipped: {rest} more errors in specs"));
         }
+        lines
+    }
+
+    /// "102 specs, 140 matchers; 1 error".
+    pub fn summary(&self) -> String {
+        let (specs, rows) = (self.len(), self.row_count());
+        let errors = match self.errors().count() {
+            0 => String::new(),
+            1 => "; 1 error: the spec that has it is skipped".into(),
+            n => format!("; {n} errors: the specs that have them are skipped"),
+        };
+        format!("{specs} specs, {rows} matchers{errors}")
     }
 
     /// The rows for the kernel's table.

@@ -112,7 +112,7 @@ impl Daemon {
         let usage = |message: String| Failure::new(Exit::Usage, message);
         let config = Config::load(options.config.as_deref()).map_err(|e| usage(e.to_string()))?;
         let lock = lock::take(&options.socket)?;
-        let library = Library::open(options.sources.clone()).map_err(|e| usage(e.to_string()))?;
+        let library = Library::open(options.sources.clone())?;
         let signals = Signals::new().context("signal handlers")?;
         let poll = Poll::new()?;
         let socket = lock::listen(&options.socket, &lock)?;
@@ -157,19 +157,14 @@ impl Daemon {
         };
         daemon.watch_files();
         // A file may have changed between reading and watching it.
-        daemon
-            .state
-            .library
-            .resolve_again()
-            .map_err(|e| usage(e.to_string()))?;
+        daemon.state.library.resolve_again()?;
         daemon.attach()?;
         drop(boost);
         daemon
             .state
             .library
             .warn_of_vain_promises(daemon.state.config.kernel.r_max_ppm);
-        let (specs, rows) = (daemon.state.library.len(), daemon.state.library.row_count());
-        say::info(format!("{specs} specs, {rows} matchers"));
+        say::info(daemon.state.library.summary());
         say::info("ready: scheduler aplomb attached");
         notify("READY=1");
         Ok(daemon)
@@ -394,7 +389,7 @@ impl Daemon {
         self.watch_files();
     }
 
-    /// Read the specs again; on error the old ones stay.
+    /// Read the specs again. Those with an error are skipped, and the answer lists the errors.
     fn reload(&mut self) -> Answer {
         // whatever changed until now is read now
         self.watch.read();
@@ -404,17 +399,20 @@ impl Daemon {
             Ok(()) => state
                 .apply_specs(true)
                 .map_err(|e| Refusal::new(Code::Failed, e.to_string())),
-            Err(e) => Err(Refusal::new(Code::Invalid, e.to_string())),
+            Err(e) => Err(Refusal::new(Code::Failed, e.to_string())),
         };
         self.watch_files();
         match result {
             Ok(()) => {
                 let r_max_ppm = self.state.config.kernel.r_max_ppm;
                 self.state.library.warn_of_vain_promises(r_max_ppm);
-                let (specs, rows) = (self.state.library.len(), self.state.library.row_count());
-                let text = format!("{specs} specs, {rows} matchers");
-                say::info(format!("reloaded: {text}"));
-                Answer::Done(text)
+                let (summary, report) = (
+                    self.state.library.summary(),
+                    self.state.library.error_report(),
+                );
+                say::info(format!("reloaded: {summary}"));
+                self.clients.notify(&report, &self.poll, &mut self.state);
+                Answer::Done([vec![summary], report].concat().join("\n"))
             }
             Err(refusal) => Answer::Refused(refusal),
         }

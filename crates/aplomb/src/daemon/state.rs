@@ -142,6 +142,7 @@ impl State {
             r_max_ppm: self.config.kernel.r_max_ppm,
             specs: self.library.len(),
             matchers: self.library.row_count(),
+            spec_errors: self.library.error_report(),
             cpus: self.kernel.cpus(),
             tasks,
             counters: counters
