@@ -10,10 +10,8 @@
 #define APLOMB_INTF_H
 
 #include "policy/types.h"
-#include "policy/edf.h"
-#include "policy/fcbs.h"
 #include "policy/load.h"
-#include "policy/wmr.h"
+#include "policy/server.h"
 
 enum limits {
 	MAX_CPUS = 1024,    /* possible CPUs; attach is refused above */

@@ -50,28 +50,7 @@
 #ifndef APLOMB_POLICY_EDF_H
 #define APLOMB_POLICY_EDF_H
 
-#include "types.h"
-
-enum server_policy {
-	POLICY_DEFAULT = 0, /* in a spec: what is set for all */
-	POLICY_REDLINE = 1,
-	POLICY_CBS_HARD = 2,
-	POLICY_CBS_SOFT = 3,
-	POLICY_FCBS = 4,
-	NR_POLICIES = 5
-};
-
-struct edf_server {
-	u64 runtime;  /* C, ns */
-	u64 period;   /* T, ns, >= runtime */
-	u64 start;    /* of the current period, ns on the caller's clock */
-	u64 deadline; /* its end: start + period (cbs-soft: or later) */
-	s64 budget;   /* ns left of C; below 0 after an overrun */
-	u32 slept;    /* the task slept voluntarily in this period (Listing 1, line 7) */
-	u32 late;     /* this period's deadline passed with work left: reported once */
-	u32 policy;   /* enum server_policy, not the default */
-	u32 pad;
-};
+#include "server.h"
 
 enum edf_change {
 	EDF_KEPT = 0,      /* same period */

@@ -56,8 +56,6 @@
 
 #include "edf.h"
 
-/* CPUs that one reservation may be split over: with more, windows become shorter than their overhead. */
-#define WMR_PARTS 8
 /* Guaranteed reservations, or parts of them, on one CPU; one more is refused there. */
 #define WMR_MEMBERS 32
 /* Steps of each staircase that are counted one by one. */
@@ -73,17 +71,6 @@
  * 20 ms, to 23 beside four of 10, and 293 frames in all are late, not 826.
  */
 #define WMR_WINDOW_NS (10 * NSEC_PER_MSEC)
-
-/* A reservation over several CPUs; beside its edf_server, whose start, deadline and budget are the window's. */
-struct wmr_split {
-	u64 runtime[WMR_PARTS]; /* Q'_x, ns */
-	s32 cpu[WMR_PARTS];
-	u64 release;  /* the period's start, ns */
-	u64 slept_at; /* when its task went to sleep, ns; TIME_NEVER: it is awake */
-	s64 kept;     /* the budget then, or when a period ended with work left, ns */
-	u32 parts;    /* n; 0: not split */
-	u32 window;   /* number of the current one */
-};
 
 /* What is left of a budget at its period's end for the time that migrations took is no missed deadline, ns. */
 #define WMR_SLIP_NS (100 * NSEC_PER_USEC)
