@@ -323,12 +323,12 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	}
 	if (reserved_on && !c->by_right)
 		background_ran(c, ran);
-	if (c->in_turn || c->limited) {
+	if (c->in_turn || c->tree.limited) {
 		c->in_turn = 0;
-		c->limited = 0;
+		c->tree.limited = 0;
 		cpu_timer_cancel(cpu);
 	}
-	c->leaf = NO_LEAF;
+	c->tree.leaf = SLOT_NONE;
 	c->reserved.deadline = TIME_NEVER;
 	c->reserved.slot = 0;
 	c->by_right = 0;
@@ -391,13 +391,13 @@ s32 OPS_SLEEPABLE(aplomb_init)
 
 		cpu_ctx(cpu)->reserved.deadline = TIME_NEVER;
 		cpu_ctx(cpu)->timer_due = TIME_NEVER;
-		cpu_ctx(cpu)->leaf = NO_LEAF;
-		cpu_ctx(cpu)->next_leaf = NO_LEAF;
-		cpu_ctx(cpu)->nr_lanes = 1;
+		cpu_ctx(cpu)->tree.leaf = SLOT_NONE;
+		cpu_ctx(cpu)->tree.next_leaf = SLOT_NONE;
+		cpu_ctx(cpu)->tree.nr_lanes = 1;
 		cpu_ctx(cpu)->online = bpf_cpumask_test_cpu(cpu, online);
 		nr_online += cpu_ctx(cpu)->online;
 		err = scx_bpf_create_dsq(DSQ_EDF(cpu), -1);
-		bpf_for(k, 0, nr_cpus > 1 ? LANES : 1) {
+		bpf_for(k, 0, nr_cpus > 1 ? MAX_LANES : 1) {
 			if (!err)
 				err = scx_bpf_create_dsq(DSQ_PINNED(cpu, k), -1);
 		}

@@ -119,7 +119,7 @@ void OPS(aplomb_cpu_offline, s32 cpu)
 	}
 	drain(DSQ_EDF(cpu), cpu);
 	drain(DSQ_THROTTLED(cpu), cpu);
-	bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes)
+	bpf_for(k, 0, cpu_ctx(cpu)->tree.nr_lanes)
 		drain(DSQ_PINNED(cpu, k), cpu);
 	drain_rescued(cpu);
 	/* the idle CPU that was asked to help with a task may have got one of these instead */

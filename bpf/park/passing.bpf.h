@@ -2,7 +2,7 @@
 /*
  * park/passing.bpf.h - those who wait in a domain's queue when it is throttled, and may hold a lock.
  *
- * Source: ours; theory in tree/limit.bpf.h 3. Who is throttled as it runs goes to PASSING by itself, since it is asked anew
+ * Source: ours; theory in tree/limit.bpf.h 3. Who is throttled as it runs goes to SLOT_PASSING by itself, since it is asked anew
  * where to wait (leaf_for). Who was preempted earlier, and waits its turn when another of its domain uses up the quota,
  * is not asked: with three that write to one file at 2ms/100ms, a writer outside waited for 250 ms. So a timer that goes
  * off at once looks at all that wait in throttled domains. (Not in the callback that throttles: none of those may move
@@ -48,12 +48,12 @@ VERIFIED_ONCE int pass_from(u32 slot)
 				continue;
 			if (!tree_leave(t)) /* another CPU is taking it */
 				continue;
-			tree_enter(t, PASSING, false,
-				   NO_LEAF); /* before the move: it counts before it is seen */
+			tree_enter(t, SLOT_PASSING, false,
+				   SLOT_NONE); /* before the move: it counts before it is seen */
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
 			scx_bpf_dsq_move_set_vtime(
-				&it, fair_place(p->scx.dsq_vtime, branch(PASSING)->now));
-			scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(PASSING), 0);
+				&it, fair_place(p->scx.dsq_vtime, branch(SLOT_PASSING)->now));
+			scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(SLOT_PASSING), 0);
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);

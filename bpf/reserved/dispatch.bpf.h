@@ -22,7 +22,7 @@ static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_stru
 		if (tree_on && !pinned(p)) {
 			u32 leaf = t->domain & (DOMAIN_SLOTS - 1);
 
-			tree_enter(t, leaf, false, NO_LEAF);
+			tree_enter(t, leaf, false, SLOT_NONE);
 			scx_bpf_dsq_move_set_vtime(
 				it, leaf_has_members(branch(leaf))
 					    ? leaf_key(branch(leaf), t)

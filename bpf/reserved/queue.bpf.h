@@ -294,7 +294,7 @@ static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 fr
 	bpf_iter_scx_dsq_destroy(&it);
 	if (queued && !moved &&
 	    !t->queued) /* to count it once too often does no harm (tree/tree.bpf.h 5) */
-		tree_enter(t, queued - 1, false, NO_LEAF);
+		tree_enter(t, queued - 1, false, SLOT_NONE);
 	return moved;
 }
 

@@ -50,13 +50,13 @@ SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
  * there. Those of more domains than this wait in the first one, the root's. More would cost time: a choice looks at all
  * that have been in use.
  */
-#define LANES 32
+#define MAX_LANES 32
 
 #define DSQ_FAIR 1ULL                     /* the machine's: by virtual time */
 #define DSQ_RESCUE 2ULL                   /* those that have waited too long (tree/rescue.bpf.h) */
 #define DSQ_EDF(cpu) (0x10000ULL + (cpu)) /* reserved tasks of one CPU: by deadline */
 #define DSQ_PINNED(cpu, lane)                                                                      \
-	(0x20000ULL + (cpu) * LANES + (lane)) /* tasks that may run on this CPU only */
+	(0x20000ULL + (cpu) * MAX_LANES + (lane)) /* tasks that may run on this CPU only */
 #define DSQ_THROTTLED(cpu)                                                                         \
 	(0x30000ULL + (cpu)) /* cbs-hard without budget: by start of the next period */
 #define DSQ_DOMAIN(slot) (0x40000ULL + (slot)) /* own tasks of one domain */
@@ -108,15 +108,41 @@ struct {
 
 /* --- a CPU ------------------------------------------------------------------------------------------------- */
 
+/* Tasks of restricted affinity of one domain that wait for one CPU; under its run-queue lock */
 struct lane {
 	u64 now;               /* virtual time of its queue */
 	struct fair_pair pair; /* between it and its domain's queue (policy/fair.h) */
-	u32 domain; /* whose tasks wait in it; the first one: the root's, and those that have none */
+	u32 domain; /* whose tasks wait in it; lane 0: the root's, and those that found no lane */
 	u32 turns;  /* since tree/rescue.bpf.h looked */
 };
 
-/* Choices of one dispatch that find nothing: between an enqueue's count and its task, or past a throttled domain. */
+/* Claims of one dispatch that find no task: each is an enqueue on another CPU that has counted and not inserted yet. */
 #define TREE_TRIES 8
+
+/* The tree's part of a CPU */
+struct tree_cpu {
+	/* of the task that runs */
+	u32 leaf;     /* its domain; SLOT_NONE: no task of ours runs */
+	u32 limited;  /* the CPU's timer ends it: by cpu.max, its turn, or as rescued */
+	u64 granted;  /* what cpu.max granted it, ns */
+	u64 leaf_key; /* its key, in a domain under MTR-LS (tree/leaf.bpf.h) */
+	u32 passing;  /* it waited in the queue of SLOT_PASSING */
+	/* of the last task that the fair layer chose */
+	u64 vtime;  /* its virtual time when it began to run */
+	u32 pinned; /* it may not run everywhere: those have a virtual time of their own */
+	/* of what dispatch has just sent */
+	u32 next_leaf;
+	u64 next_granted;
+	u64 claimed;            /* by the last choice of the tree */
+	u64 turn_ns;            /* which ends after so long, ns; 0: with the slice */
+	u32 to_wake;            /* idle CPUs, in wake_idle() */
+	u32 failed[TREE_TRIES]; /* domains in which a dispatch has found nothing */
+	u32 nr_failed;
+	struct lane lanes[MAX_LANES];
+	u32 nr_lanes;         /* that have been in use; lane 0 always */
+	u32 heads[MAX_LANES]; /* in a choice: the domain of the first task in each, or SLOT_NONE */
+	u32 has_heads;        /* of any */
+};
 
 /*
  * What ops.dispatch decided about the task that it sent, for ops.running of that task. ops.stopping of the task before
@@ -160,25 +186,7 @@ struct cpu_ctx {
 	struct handover next;
 	struct reserved_cpu reserved;
 	struct exec_cpu exec;
-	/* of the tree */
-	u64 fair_vtime; /* virtual time of the last task that the fair layer chose, when it began to run */
-	u32 fair_pinned; /* was it one that may not run everywhere? Those have a virtual time of their own */
-	struct lane lanes[LANES];
-	u32 nr_lanes;     /* that have been in use; the first one always */
-	u32 heads[LANES]; /* in a choice: the domain of the first task in each, or NO_LEAF */
-	u32 has_heads;    /* of any */
-	u32 leaf;         /* domain of the running task */
-	u32 limited;      /* the CPU's timer ends it: by cpu.max, its turn, or as rescued */
-	u64 granted;      /* what cpu.max granted it, ns */
-	u64 leaf_key;     /* of the running task, in a domain under MTR-LS (tree/leaf.bpf.h) */
-	u32 passing;      /* it waited in PASSING's queue */
-	u32 next_leaf;    /* for what dispatch has just sent: the same */
-	u64 next_granted;
-	u64 claimed;            /* by the last choice of the tree */
-	u64 turn_ns;            /* which ends after so long, ns; 0: with the slice */
-	u32 to_wake;            /* idle CPUs, in wake_idle() */
-	u32 failed[TREE_TRIES]; /* domains in which a dispatch has found nothing */
-	u32 nr_failed;
+	struct tree_cpu tree;
 } __attribute__((aligned(64)));
 
 struct cpu_ctx cpus[MAX_CPUS];

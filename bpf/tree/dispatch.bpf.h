@@ -66,13 +66,13 @@ static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 	return moved && here ? 1 : -1;
 }
 
-/* The domain of the first task in @queue, or NO_LEAF. */
+/* The domain of the first task in @queue, or SLOT_NONE. */
 static __noinline u32 head_of(u64 queue)
 {
 	TAKES_STACK(64);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
-	u32 domain = NO_LEAF;
+	u32 domain = SLOT_NONE;
 
 	if (!bpf_iter_scx_dsq_new(&it, queue, 0))
 		p = bpf_iter_scx_dsq_next(&it);
@@ -84,22 +84,22 @@ static __noinline u32 head_of(u64 queue)
 
 /*
  * Who is first in each lane of @cpu: cpu_ctx.heads. @running: the domain of what runs there, is tied and may go on, or
- * NO_LEAF. False: nobody.
+ * SLOT_NONE. False: nobody.
  */
 VERIFIED_ONCE int look_at_lanes(u32 cpu, u32 running)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 k, found = 0, mine = running < DOMAIN_SLOTS ? lane_of(cpu, running) : LANES;
+	u32 k, found = 0, mine = running < DOMAIN_SLOTS ? lane_of(cpu, running) : MAX_LANES;
 
-	bpf_for(k, 0, c->nr_lanes) {
-		u32 head = NO_LEAF;
+	bpf_for(k, 0, c->tree.nr_lanes) {
+		u32 head = SLOT_NONE;
 
 		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
 			head = head_of(DSQ_PINNED(cpu, k));
-		if (head == NO_LEAF && k == mine)
+		if (head == SLOT_NONE && k == mine)
 			head = running;
-		c->heads[k & (LANES - 1)] = head;
-		found |= head != NO_LEAF;
+		c->tree.heads[k & (MAX_LANES - 1)] = head;
+		found |= head != SLOT_NONE;
 	}
 	return found;
 }
@@ -126,21 +126,21 @@ static __noinline void wait_in_lane(u32 slot)
 
 /*
  * Of the lanes of @c's CPU, as look_at_lanes() has seen them, the one whose first task goes before all and before domain
- * @leaf, the tree's choice (or NO_LEAF); LANES: none does. With tree_lock held.
+ * @leaf, the tree's choice (or SLOT_NONE); MAX_LANES: none does. With tree_lock held.
  */
 static __noinline u32 first_lane(struct cpu_ctx *c, u32 leaf)
 {
 	TAKES_STACK(64);
-	u32 k, best = LANES, first = leaf;
+	u32 k, best = MAX_LANES, first = leaf;
 
-	bpf_for(k, 0, c->nr_lanes) {
-		u32 head = c->heads[k & (LANES - 1)];
+	bpf_for(k, 0, c->tree.nr_lanes) {
+		u32 head = c->tree.heads[k & (MAX_LANES - 1)];
 
 		if (head >= DOMAIN_SLOTS)
 			continue;
 		wait_in_lane(head);
 		if (first >= DOMAIN_SLOTS || goes_before(head, first, false) ||
-		    (head == first && best == LANES && fair_pair_pick(&lane(c, k)->pair))) {
+		    (head == first && best == MAX_LANES && fair_pair_pick(&lane(c, k)->pair))) {
 			best = k;
 			first = head;
 		}
@@ -149,7 +149,7 @@ static __noinline u32 first_lane(struct cpu_ctx *c, u32 leaf)
 }
 
 /*
- * One choice for @cpu, and its time: cpu_ctx.claimed. NO_LEAF: nothing waits; above: LANE_CHOSEN and a lane of that CPU,
+ * One choice for @cpu, and its time: cpu_ctx.claimed. SLOT_NONE: nothing waits; above: LANE_CHOSEN and a lane of that CPU,
  * nothing is claimed. 0 ns claimed: it was in vain, go on.
  * @t, or NULL: what runs there waits like all others from now on, in domain @mine. Not before: another CPU that chooses at
  * the same time, as they do where ticks come together, would claim it and find nobody, and this one choose another.
@@ -158,24 +158,24 @@ static __noinline u32 first_lane(struct cpu_ctx *c, u32 leaf)
 
 VERIFIED_ONCE int tree_claim(u32 cpu, struct task_ctx *t, u32 mine)
 {
-	u32 leaf, blocked = NO_LEAF, k = LANES;
-	bool again = cpu_ctx(cpu)->nr_failed != 0, lanes = cpu_ctx(cpu)->has_heads;
+	u32 leaf, blocked = SLOT_NONE, k = MAX_LANES;
+	bool again = cpu_ctx(cpu)->tree.nr_failed != 0, lanes = cpu_ctx(cpu)->tree.has_heads;
 	u64 now = bpf_ktime_get_ns(), claimed = FAIR_SLICE_NS, turn = FAIR_SLICE_NS;
 
 	bpf_spin_lock(&tree_lock);
 	if (t)
 		enter_task(t, mine, false, mine);
 	leaf = choose(&turn, again || lanes);
-	if (leaf == PASSING && turn > PASSING_TURN_NS)
+	if (leaf == SLOT_PASSING && turn > PASSING_TURN_NS)
 		turn = PASSING_TURN_NS;
 	if (lanes) {
 		k = first_lane(cpu_ctx(cpu), leaf);
-		if (k < LANES)
-			leaf = cpu_ctx(cpu)->heads[k & (LANES - 1)];
+		if (k < MAX_LANES)
+			leaf = cpu_ctx(cpu)->tree.heads[k & (MAX_LANES - 1)];
 		if (leaf < DOMAIN_SLOTS && !again)
 			chosen(leaf, false);
 	}
-	if (leaf < DOMAIN_SLOTS && k >= LANES) {
+	if (leaf < DOMAIN_SLOTS && k >= MAX_LANES) {
 		if (branch(leaf)->limited)
 			claimed = claim_time(leaf, now, FAIR_SLICE_NS, &blocked);
 		if (claimed) {
@@ -184,11 +184,11 @@ VERIFIED_ONCE int tree_claim(u32 cpu, struct task_ctx *t, u32 mine)
 		}
 	}
 	bpf_spin_unlock(&tree_lock);
-	cpu_ctx(cpu)->claimed = claimed;
-	cpu_ctx(cpu)->turn_ns = turn < FAIR_SLICE_NS ? turn : 0;
-	if (blocked != NO_LEAF)
+	cpu_ctx(cpu)->tree.claimed = claimed;
+	cpu_ctx(cpu)->tree.turn_ns = turn < FAIR_SLICE_NS ? turn : 0;
+	if (blocked != SLOT_NONE)
 		limit_timer_start(blocked);
-	return k < LANES ? LANE_CHOSEN + k : leaf;
+	return k < MAX_LANES ? LANE_CHOSEN + k : leaf;
 }
 
 /* What one try of tree_dispatch comes to, beside enum fair_choice: nothing, but another may. */
@@ -201,10 +201,10 @@ static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 queue;
 
-	k &= LANES - 1;
+	k &= MAX_LANES - 1;
 	queue = DSQ_PINNED(cpu, k);
-	if (prev && pinned(prev) && domain_of_task(prev) == c->heads[k] &&
-	    !path_throttled(c->heads[k]) && still_first(prev, queue)) {
+	if (prev && pinned(prev) && domain_of_task(prev) == c->tree.heads[k] &&
+	    !path_throttled(c->tree.heads[k]) && still_first(prev, queue)) {
 		prev->scx.slice = FAIR_SLICE_NS;
 		return FAIR_KEPT;
 	}
@@ -212,26 +212,26 @@ static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
 		lane(c, k)->turns++;
 		return FAIR_TAKEN;
 	}
-	c->heads[k] = NO_LEAF; /* another CPU, which was idle, has taken it */
+	c->tree.heads[k] = SLOT_NONE; /* another CPU, which was idle, has taken it */
 	return TRY_AGAIN;
 }
 
 /* A claim on domain @leaf that found nothing: see tree_restore. */
 static __always_inline void put_back(struct cpu_ctx *c, u32 leaf)
 {
-	c->failed[c->nr_failed & (TREE_TRIES - 1)] = leaf;
-	c->nr_failed++;
+	c->tree.failed[c->tree.nr_failed & (TREE_TRIES - 1)] = leaf;
+	c->tree.nr_failed++;
 }
 
 /* One choice by the tree. @t: of @prev, unless it is tied to CPUs; @mine: the domain in which it waits meanwhile, or
- * NO_LEAF; @comes: @t, if from now on. */
+ * SLOT_NONE; @comes: @t, if from now on. */
 static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ctx *t, u32 mine,
 			       struct task_ctx *comes)
 {
 	TAKES_STACK(64);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u32 leaf = tree_claim(cpu, comes, mine);
-	u64 granted = c->claimed;
+	u64 granted = c->tree.claimed;
 	bool limited;
 	s32 taken;
 
@@ -247,16 +247,16 @@ static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ct
 		if (!unqueue(t))
 			put_back(c, leaf);
 		leaf_run(branch(leaf), t);
-		c->leaf_key = leaf_key(branch(leaf), t);
+		c->tree.leaf_key = leaf_key(branch(leaf), t);
 		prev->scx.slice = FAIR_SLICE_NS;
-		c->passing = leaf == PASSING;
+		c->tree.passing = leaf == SLOT_PASSING;
 		grant_begin(c, cpu, limited ? granted : 0);
 		return FAIR_KEPT;
 	}
 	taken = tree_take(leaf, cpu, FAIR_SLICE_NS);
 	if (taken > 0) {
-		c->next_leaf = leaf;
-		c->next_granted = limited ? granted : 0;
+		c->tree.next_leaf = leaf;
+		c->tree.next_granted = limited ? granted : 0;
 		return FAIR_TAKEN;
 	}
 	if (limited)
@@ -270,12 +270,13 @@ static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ct
 VERIFIED_ONCE int tree_restore(u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 k, n = c->nr_failed;
+	u32 k, n = c->tree.nr_failed;
 
-	c->nr_failed = 0;
+	c->tree.nr_failed = 0;
 	bpf_spin_lock(&tree_lock);
 	bpf_for(k, 0, n)
-		enter(c->failed[k & (TREE_TRIES - 1)] & (DOMAIN_SLOTS - 1), IS_PUT_BACK, NO_LEAF);
+		enter(c->tree.failed[k & (TREE_TRIES - 1)] & (DOMAIN_SLOTS - 1), IS_PUT_BACK,
+		      SLOT_NONE);
 	bpf_spin_unlock(&tree_lock);
 	return 0;
 }
@@ -286,7 +287,7 @@ static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task
 					 bool tied)
 {
 	struct task_ctx *t = prev && !tied ? task_ctx(prev) : NULL;
-	u32 k, choice = FAIR_NONE, mine = NO_LEAF;
+	u32 k, choice = FAIR_NONE, mine = SLOT_NONE;
 
 	if (t)
 		mine = leaf_for(prev, t);
@@ -295,7 +296,7 @@ static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task
 		if (choice != TRY_AGAIN)
 			break;
 	}
-	if (c->nr_failed)
+	if (c->tree.nr_failed)
 		tree_restore(cpu);
 	if (choice == FAIR_TAKEN || choice == FAIR_KEPT)
 		return choice;
@@ -312,7 +313,7 @@ VERIFIED_ONCE int lanes_take(u32 cpu)
 {
 	u32 k;
 
-	bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes) {
+	bpf_for(k, 0, cpu_ctx(cpu)->tree.nr_lanes) {
 		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)) &&
 		    dsq_move_to_local(DSQ_PINNED(cpu, k)))
 			return true;
@@ -337,18 +338,18 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	bool tied = prev && pinned(prev);
-	u32 choice, running = NO_LEAF;
+	u32 choice, running = SLOT_NONE;
 
 	if (tree_legacy) {
 		if (dsq_move_to_local(DSQ_FAIR))
 			return FAIR_TAKEN;
 		tree_legacy = scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0;
 	}
-	c->has_heads = 0;
+	c->tree.has_heads = 0;
 	if (nr_cpus > 1 && (tied || pinned_waiting(cpu))) {
 		if (tied && !path_throttled(domain_of_task(prev)))
 			running = domain_of_task(prev);
-		c->has_heads = look_at_lanes(cpu, running);
+		c->tree.has_heads = look_at_lanes(cpu, running);
 	}
 	choice = tree_dispatch(cpu, c, prev, tied);
 	if (nr_cpus == 1 || choice == FAIR_TAKEN || choice == FAIR_KEPT)

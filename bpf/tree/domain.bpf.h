@@ -130,14 +130,14 @@ VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle)
 	return slot;
 }
 
-/* The root and PASSING, when the scheduler is loaded. */
+/* The root and SLOT_PASSING, when the scheduler is loaded. */
 static __always_inline s32 domains_init(void)
 {
-	u32 i, passing = PASSING;
+	u32 i, passing = SLOT_PASSING;
 	s32 err = scx_bpf_create_dsq(DSQ_DOMAIN(0), -1);
 
 	if (!err)
-		err = scx_bpf_create_dsq(DSQ_DOMAIN(PASSING), -1);
+		err = scx_bpf_create_dsq(DSQ_DOMAIN(SLOT_PASSING), -1);
 	if (!err)
 		err = scx_bpf_create_dsq(DSQ_RESCUE, -1);
 	if (err)

@@ -29,7 +29,7 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 		member(m)->mtr.token = 0; /* whoever was a member under MTR before joins anew */
 		if (in_heap(m)) {
 			member_remove(b, m);
-			member(m)->weight |= 1u << 31;
+			member(m)->reordered = 1;
 		}
 	}
 	b->policy = policy;
@@ -41,9 +41,9 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 	bpf_for(i, 0, used) {
 		u32 m = i == slot ? MEMBER_OWN(slot) : MEMBER_OF(i);
 
-		if ((i != slot && (branch(i)->parent != slot || !i)) || !(member(m)->weight >> 31))
+		if ((i != slot && (branch(i)->parent != slot || !i)) || !member(m)->reordered)
 			continue;
-		member(m)->weight &= ~(1u << 31);
+		member(m)->reordered = 0;
 		member_wake(b, m, WAKES_UP);
 		member_insert(b, m);
 	}

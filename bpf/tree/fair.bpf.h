@@ -71,17 +71,17 @@ static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *
 
 	if (time_before(*now, p->scx.dsq_vtime))
 		*now = p->scx.dsq_vtime;
-	c->fair_vtime = p->scx.dsq_vtime;
-	c->fair_pinned = pinned(p);
+	c->tree.vtime = p->scx.dsq_vtime;
+	c->tree.pinned = pinned(p);
 }
 
 /* @p ran for @ran ns on @cpu: of what its domain (or the machine) has of that CPU, those who may run nowhere else have had
  * this, or the others. */
 static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran)
 {
-	u32 slot = c->leaf & (DOMAIN_SLOTS - 1), waiting, others, k = 0;
+	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1), waiting, others, k = 0;
 
-	if (!pinned(p) && c->nr_lanes < 2 && !scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, 0)))
+	if (!pinned(p) && c->tree.nr_lanes < 2 && !scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, 0)))
 		return;
 	if (tree_on)
 		k = lane_of(cpu, slot);
@@ -100,13 +100,13 @@ static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct c
 static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
 					bool sleeps, bool unasked)
 {
-	struct branch *b = branch(c->leaf);
+	struct branch *b = branch(c->tree.leaf);
 	struct task_ctx *t = tree_on && b->reordered && !pinned(p) ? task_ctx(p) : NULL;
 
 	if (t) {
 		t->weight = fair_weight(p);
-		p->scx.dsq_vtime =
-			leaf_charge(t, c->leaf & (DOMAIN_SLOTS - 1), ran, sleeps, p->scx.dsq_vtime);
+		p->scx.dsq_vtime = leaf_charge(t, c->tree.leaf & (DOMAIN_SLOTS - 1), ran, sleeps,
+					       p->scx.dsq_vtime);
 	} else {
 		p->scx.dsq_vtime += fair_cost(ran, fair_weight(p));
 	}

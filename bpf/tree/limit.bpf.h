@@ -20,7 +20,7 @@
  *
  * 3. Where a task may be stopped. One that was preempted in the kernel may hold a lock there that others need, so it
  *    has to go on, at its domain's expense, until it returns to user mode. There a task work parks it: only
- *    parked tasks wait in a throttled domain's queue. The others wait in that of a domain of their own, PASSING (who was
+ *    parked tasks wait in a throttled domain's queue. The others wait in that of a domain of their own, SLOT_PASSING (who was
  *    queued before: park/passing.bpf.h), which has the weight of one plain domain below the root. Kernels without task work for BPF (before 7.0)
  *    stop tasks where they are, as their own cpu.max did until then. Before 6.17 nobody tells us limits at all.
  */
@@ -30,8 +30,6 @@
 #include "state/timer.bpf.h"
 #include "tree/tree.bpf.h"
 
-/* Those that pass through a throttled domain's limit up to user mode. The last slot, never a cgroup's. */
-#define PASSING (DOMAIN_SLOTS - 1)
 /*
  * A turn of one of those ends after so long at most, ns, and it is asked for its park anew: the last time may have been in vain
  * (a task work of the same id was not over yet), and it would compute on at its domain's expense.
@@ -192,17 +190,17 @@ static __always_inline void unthrottle(u32 slot, u64 now)
 	tree_released = 1;
 	member(MEMBER_OF(slot))->released = 1;
 	if (b->heap)
-		climb(slot, GOES_ON, NO_LEAF);
+		climb(slot, GOES_ON, SLOT_NONE);
 	member(MEMBER_OF(slot))->released = 0;
 }
 
 /*
  * A task of domain @slot ran for @used ns of the @granted. With tree_lock held. The lowest domain on the way that has no
- * time left is throttled and returned (one: each needs its timer; those above follow at their next claim); or NO_LEAF.
+ * time left is throttled and returned (one: each needs its timer; those above follow at their next claim); or SLOT_NONE.
  */
 static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 {
-	u32 k, at = slot, blocked = NO_LEAF;
+	u32 k, at = slot, blocked = SLOT_NONE;
 
 	bpf_for(k, 0, MAX_DEPTH + 1) {
 		struct branch *b = branch(at);
@@ -212,7 +210,7 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 			quota_return(&b->quota, granted, used);
 			if (b->throttled && b->quota.left >= (s64)LEAST_GRANT_NS) {
 				unthrottle(at, now);
-			} else if (blocked == NO_LEAF && !b->throttled && used > granted &&
+			} else if (blocked == SLOT_NONE && !b->throttled && used > granted &&
 				   quota_throttled(&b->quota)) {
 				throttle(at, now);
 				blocked = at;
@@ -230,7 +228,7 @@ VERIFIED_ONCE int pinned_waiting(u32 cpu)
 {
 	u32 k;
 
-	bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes) {
+	bpf_for(k, 0, cpu_ctx(cpu)->tree.nr_lanes) {
 		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
 			return true;
 	}
@@ -260,14 +258,14 @@ VERIFIED_ONCE int wake_idle(void)
 	u32 i;
 
 	tree_released = 0; /* first: who is released from now on is not seen here */
-	c->to_wake =
+	c->tree.to_wake =
 		tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR) + scx_bpf_dsq_nr_queued(DSQ_RESCUE);
 	if (nr_cpus > 1 && tied_wait())
-		c->to_wake = nr_cpus;
+		c->tree.to_wake = nr_cpus;
 	bpf_for(i, 0, nr_cpus) {
 		s32 idle;
 
-		if (!c->to_wake)
+		if (!c->tree.to_wake)
 			break;
 		idle = scx_bpf_pick_idle_cpu(online, 0);
 		if (idle < 0)
@@ -275,7 +273,7 @@ VERIFIED_ONCE int wake_idle(void)
 		if (!cpu_ctx(idle)->online) /* about to go, it counts as idle still */
 			continue;
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-		c->to_wake--;
+		c->tree.to_wake--;
 	}
 	scx_bpf_put_cpumask(online);
 	return 0;

@@ -5,7 +5,7 @@
  *
  *     enqueue ---> [queue of its domain] ---> choice by the tree ---> taken, with time by cpu.max ---> running
  *        ^                                                                                               |
- *        +-------- its domain's throttled: PASSING until it is parked (tree/limit.bpf.h) ---------- charged <-+
+ *        +-------- its domain's throttled: SLOT_PASSING until it is parked (tree/limit.bpf.h) ---------- charged <-+
  */
 #ifndef APLOMB_MEMBERS_BPF_H
 #define APLOMB_MEMBERS_BPF_H
@@ -78,14 +78,14 @@ static __always_inline void domain_join(struct task_struct *p, struct task_ctx *
 		p->scx.dsq_vtime = t->fair_vtime;
 }
 
-/* In which domain's queue @p waits: its own, or PASSING while it may not be stopped (tree/limit.bpf.h 3). */
+/* In which domain's queue @p waits: its own, or SLOT_PASSING while it may not be stopped (tree/limit.bpf.h 3). */
 static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
 {
 	u32 slot = t->domain & (DOMAIN_SLOTS - 1);
 
 	if (branch(slot)->limited && t->parked != PARK_HERE && path_throttled(slot) &&
 	    park_later(p, t))
-		return PASSING;
+		return SLOT_PASSING;
 	return slot;
 }
 
@@ -121,9 +121,9 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	}
 	t->refused = 0; /* we are asked: the kernel has not put it back by itself */
 	leaf = leaf_for(p, t);
-	if (leaf == PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
-		bool direct = wake && !branch(leaf)->limited && leaf != PASSING && nr_cpus == 1 &&
-			      !tree_waiting && !leaf_has_members(branch(leaf)) &&
+	if (leaf == SLOT_PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
+		bool direct = wake && !branch(leaf)->limited && leaf != SLOT_PASSING &&
+			      nr_cpus == 1 && !tree_waiting && !leaf_has_members(branch(leaf)) &&
 			      is_next(p, c, leaf);
 
 		if (pinned(p) || direct || (enq_flags & SCX_ENQ_LAST)) {
@@ -138,10 +138,10 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 		}
 	}
 	t->weight = fair_weight(p);
-	before = tree_enter(t, leaf, wake, c->leaf);
-	if (wake && leaf == c->leaf &&
+	before = tree_enter(t, leaf, wake, c->tree.leaf);
+	if (wake && leaf == c->tree.leaf &&
 	    branch(leaf)->policy == DOMAIN_MTR) /* the ways meet at the leaf */
-		before = time_before(leaf_key(branch(leaf), t), c->leaf_key);
+		before = time_before(leaf_key(branch(leaf), t), c->tree.leaf_key);
 	if (before && !c->by_right && !c->in_turn)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, leaf_vtime(p, t, leaf, wake),
@@ -149,7 +149,7 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	if (!rescue_armed)
 		rescue_arm();
 	/* with one CPU, idle: whoever comes was held back in another domain until now, which nobody was told */
-	if (nr_cpus > 1 ? needs_help(c, leaf, looked) : !wake && c->leaf == NO_LEAF)
+	if (nr_cpus > 1 ? needs_help(c, leaf, looked) : !wake && c->tree.leaf == SLOT_NONE)
 		ask_idle(p);
 	return true;
 }
@@ -158,24 +158,24 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 slot = c->leaf & (DOMAIN_SLOTS - 1);
+	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1);
 	u64 now = branch(slot)->limited ? bpf_ktime_get_ns() : 0;
-	u32 blocked = NO_LEAF;
+	u32 blocked = SLOT_NONE;
 
 	bpf_spin_lock(&tree_lock);
 	charge(slot, ran, sleeps, alone);
-	if (c->passing) {
-		charge_member(branch(PASSING), MEMBER_OWN(PASSING), ran);
-		charge_member(branch(0), MEMBER_OF(PASSING), ran);
+	if (c->tree.passing) {
+		charge_member(branch(SLOT_PASSING), MEMBER_OWN(SLOT_PASSING), ran);
+		charge_member(branch(0), MEMBER_OF(SLOT_PASSING), ran);
 	}
 	if (now)
-		blocked = return_time(slot, now, c->granted, ran);
+		blocked = return_time(slot, now, c->tree.granted, ran);
 	bpf_spin_unlock(&tree_lock);
-	if (blocked != NO_LEAF)
+	if (blocked != SLOT_NONE)
 		limit_timer_start(blocked);
 	if (tree_released)
 		wake_idle();
-	c->granted = 0;
+	c->tree.granted = 0;
 	return 0;
 }
 
@@ -208,12 +208,12 @@ VERIFIED_ONCE int tree_return(u32 slot, u64 granted)
 VERIFIED_ONCE u64 tree_resume(u32 slot)
 {
 	u64 now = bpf_ktime_get_ns(), granted;
-	u32 blocked = NO_LEAF;
+	u32 blocked = SLOT_NONE;
 
 	bpf_spin_lock(&tree_lock);
 	granted = claim_time(slot, now, FAIR_SLICE_NS, &blocked);
 	bpf_spin_unlock(&tree_lock);
-	if (blocked != NO_LEAF)
+	if (blocked != SLOT_NONE)
 		limit_timer_start(blocked);
 	return granted;
 }
@@ -224,10 +224,11 @@ VERIFIED_ONCE u64 tree_resume(u32 slot)
  */
 static __always_inline void grant_begin(struct cpu_ctx *c, u32 cpu, u64 granted)
 {
-	u64 ends = c->turn_ns && (!granted || c->turn_ns < granted) ? c->turn_ns : granted;
+	u64 ends = c->tree.turn_ns && (!granted || c->tree.turn_ns < granted) ? c->tree.turn_ns
+									      : granted;
 
-	c->granted = granted;
-	c->limited = ends != 0;
+	c->tree.granted = granted;
+	c->tree.limited = ends != 0;
 	if (ends)
 		cpu_timer_start(cpu, bpf_ktime_get_ns(), ends);
 }
@@ -255,24 +256,24 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct task_ctx *t = task_ctx(p);
-	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : 0, meant = c->next_leaf;
-	bool claimed = meant == slot || meant == PASSING;
-	u64 granted = c->next_granted;
+	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : 0, meant = c->tree.next_leaf;
+	bool claimed = meant == slot || meant == SLOT_PASSING;
+	u64 granted = c->tree.next_granted;
 
-	if (meant == NO_LEAF)
+	if (meant == SLOT_NONE)
 		tree_alone(slot);
 	else if (!claimed && granted)
 		tree_return(meant, granted);
 	if (!claimed) {
 		granted = 0;
-		c->turn_ns = 0;
+		c->tree.turn_ns = 0;
 	}
-	c->leaf = slot;
-	c->limited = 0;
-	c->granted = 0;
-	c->next_granted = 0;
-	c->next_leaf = NO_LEAF;
-	c->passing = meant == PASSING;
+	c->tree.leaf = slot;
+	c->tree.limited = 0;
+	c->tree.granted = 0;
+	c->tree.next_granted = 0;
+	c->tree.next_leaf = SLOT_NONE;
+	c->tree.passing = meant == SLOT_PASSING;
 	if (t) {
 		if (!t->slot) /* budgets are of what is run by right: the tail is not */
 			c->exec_start -= tail(t, c->exec_start);
@@ -282,11 +283,11 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		if (t->queued) /* by a way of the kernel's own */
 			tree_leave(t);
 		leaf_run(branch(slot), t);
-		c->leaf_key = leaf_key(branch(slot), t);
+		c->tree.leaf_key = leaf_key(branch(slot), t);
 	}
 	if (c->next.rescued)
 		rescue_begin(cpu, c);
-	if (!claimed && branch(slot)->limited && t && !t->by_right && !c->limited) {
+	if (!claimed && branch(slot)->limited && t && !t->by_right && !c->tree.limited) {
 		granted = tree_resume(slot);
 		/*
 		 * Not twice in a row: the kernel puts a task that exits back into the CPU's local queue without asking us, and
@@ -296,9 +297,9 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 		if (t->refused)
 			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		else if (!granted)
-			c->turn_ns = REFUSED_TURN_NS;
+			c->tree.turn_ns = REFUSED_TURN_NS;
 	}
-	if (granted || c->turn_ns)
+	if (granted || c->tree.turn_ns)
 		grant_begin(c, cpu, granted);
 	return 0;
 }

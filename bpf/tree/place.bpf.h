@@ -35,7 +35,7 @@ static __always_inline u32 domain_of_task(struct task_struct *p)
 
 static __always_inline struct lane *lane(struct cpu_ctx *c, u32 k)
 {
-	return &c->lanes[k & (LANES - 1)];
+	return &c->tree.lanes[k & (MAX_LANES - 1)];
 }
 
 /*
@@ -45,7 +45,7 @@ static __always_inline struct lane *lane(struct cpu_ctx *c, u32 k)
 VERIFIED_ONCE u32 lane_of(u32 cpu, u32 domain)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 k, n = c->nr_lanes, unused = 0;
+	u32 k, n = c->tree.nr_lanes, unused = 0;
 
 	if (!tree_on || !domain)
 		return 0;
@@ -55,9 +55,9 @@ VERIFIED_ONCE u32 lane_of(u32 cpu, u32 domain)
 		if (!unused && !scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
 			unused = k;
 	}
-	if (!unused && n && n < LANES) {
+	if (!unused && n && n < MAX_LANES) {
 		unused = n;
-		c->nr_lanes = n + 1;
+		c->tree.nr_lanes = n + 1;
 	}
 	if (unused)
 		lane(c, unused)->domain = domain;
@@ -87,9 +87,10 @@ static __always_inline bool fair_waiting(u32 cpu)
  */
 static __always_inline bool is_next(struct task_struct *p, struct cpu_ctx *c, u32 domain)
 {
-	if (c->fair_pinned != pinned(p) || (tree_on && c->leaf != NO_LEAF && c->leaf != domain))
+	if (c->tree.pinned != pinned(p) ||
+	    (tree_on && c->tree.leaf != SLOT_NONE && c->tree.leaf != domain))
 		return false;
-	return !time_before(c->fair_vtime + FAIR_SLICE_NS, p->scx.dsq_vtime);
+	return !time_before(c->tree.vtime + FAIR_SLICE_NS, p->scx.dsq_vtime);
 }
 
 /* Where @p joins @dsq, whose virtual time is @now. */
@@ -113,7 +114,7 @@ static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
  */
 static __always_inline bool needs_help(const struct cpu_ctx *c, u32 leaf, bool looked)
 {
-	return !looked || (branch(leaf)->limited && c->leaf != NO_LEAF);
+	return !looked || (branch(leaf)->limited && c->tree.leaf != SLOT_NONE);
 }
 
 /* What became of the CPU when the fair layer was asked for work. */

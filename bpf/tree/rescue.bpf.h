@@ -49,7 +49,7 @@ static __noinline void rescue_arm(void)
 /* What dispatch has sent from DSQ_RESCUE begins to run on @cpu. */
 static __always_inline void rescue_begin(u32 cpu, struct cpu_ctx *c)
 {
-	c->limited = 1;
+	c->tree.limited = 1;
 	cpu_timer_start(cpu, bpf_ktime_get_ns(), RESCUE_SLICE_NS);
 }
 

@@ -21,7 +21,7 @@
 #define MAX_LAST 512
 
 /*
- * Who has waited too long in @queue: that of domain @slot, or NO_LEAF, one outside the tree; among the @most first ones, or
+ * Who has waited too long in @queue: that of domain @slot, or SLOT_NONE, one outside the tree; among the @most first ones, or
  * last ones. Whose CPU has gone would be taken from DSQ_RESCUE by nobody: it goes to that one's local queue, from which the
  * kernel takes it elsewhere.
  */
@@ -43,7 +43,7 @@ VERIFIED_ONCE int rescue_from(u64 queue, u32 slot, bool last, u32 most)
 			if (waits_ns(p) < RESCUE_AFTER_NS)
 				continue;
 			t = task_ctx(p);
-			if (slot != NO_LEAF && (!t || !tree_leave(t)))
+			if (slot != SLOT_NONE && (!t || !tree_leave(t)))
 				continue; /* before the move: it may run the moment it is made */
 			home = task_cpu(p);
 			rescues = 1;
@@ -52,8 +52,8 @@ VERIFIED_ONCE int rescue_from(u64 queue, u32 slot, bool last, u32 most)
 					      cpu_ctx(home)->online ? DSQ_RESCUE
 								    : SCX_DSQ_LOCAL_ON(home),
 					      0) &&
-			    slot != NO_LEAF && t && !t->queued)
-				tree_enter(t, slot, false, NO_LEAF);
+			    slot != SLOT_NONE && t && !t->queued)
+				tree_enter(t, slot, false, SLOT_NONE);
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
@@ -75,16 +75,16 @@ VERIFIED_ONCE u32 rescue_from_lanes(void)
 	if (nr_cpus == 1)
 		return 0;
 	bpf_for(cpu, 0, nr_cpus) {
-		bpf_for(k, 0, cpu_ctx(cpu)->nr_lanes) {
+		bpf_for(k, 0, cpu_ctx(cpu)->tree.nr_lanes) {
 			struct lane *l = lane(cpu_ctx(cpu), k);
 			u32 waiting = scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)), turns = l->turns;
 
 			l->turns = 0;
 			all += waiting;
 			if (tree_on && too_slow(waiting, turns))
-				rescue_from(DSQ_PINNED(cpu, k), NO_LEAF, false, MAX_RESCUES);
+				rescue_from(DSQ_PINNED(cpu, k), SLOT_NONE, false, MAX_RESCUES);
 			else if (waiting)
-				rescue_from(DSQ_PINNED(cpu, k), NO_LEAF, true, MAX_LAST);
+				rescue_from(DSQ_PINNED(cpu, k), SLOT_NONE, true, MAX_LAST);
 		}
 	}
 	return all;
@@ -96,7 +96,7 @@ VERIFIED_ONCE int rescue_from_domains(void)
 	u32 i, used = nr_domain_slots;
 
 	bpf_for(i, 0, used + 1) {
-		u32 slot = i < used ? i & (DOMAIN_SLOTS - 1) : PASSING;
+		u32 slot = i < used ? i & (DOMAIN_SLOTS - 1) : SLOT_PASSING;
 		struct branch *b = branch(slot);
 		u32 turns = b->turns;
 
@@ -118,7 +118,7 @@ static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 	u32 tied = rescue_from_lanes(), plain = scx_bpf_dsq_nr_queued(DSQ_FAIR);
 
 	if (plain)
-		rescue_from(DSQ_FAIR, NO_LEAF, true, MAX_LAST);
+		rescue_from(DSQ_FAIR, SLOT_NONE, true, MAX_LAST);
 	if (tree_on)
 		rescue_from_domains();
 	/*

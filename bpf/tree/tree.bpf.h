@@ -78,6 +78,7 @@ struct member {
 	u32 waits_with;   /* what it added to its branch's awake_sum when it began to wait */
 	u32 reserved_ppm; /* of the machine */
 	u32 released;     /* its cpu.max held it back until now */
+	u32 reordered;    /* set_policy() took it out of the heap and inserts it again */
 };
 
 /* A domain as a node. */
@@ -124,6 +125,13 @@ struct bpf_spin_lock tree_lock SEC(".data.tree") __hidden __attribute__((aligned
 struct heap_node tree_nodes[HEAP_SIZE] SEC(".bss.nodes") __hidden;
 struct member members[HEAP_SIZE] SEC(".bss.members") __hidden;
 struct branch branches[DOMAIN_SLOTS] SEC(".bss.branches") __hidden;
+
+/* Indices of `branches` that are no cgroup's but the root's */
+#define SLOT_ROOT 0
+#define SLOT_PASSING                                                                               \
+	(DOMAIN_SLOTS -                                                                            \
+	 1) /* tasks of throttled domains on their way to user mode (tree/limit.bpf.h 3) */
+#define SLOT_NONE DOMAIN_SLOTS /* beyond the array: no domain */
 
 /* 0: there is no domain but the root, and every path skips the tree. It stays 1 until the scheduler goes. */
 u32 tree_on;
@@ -338,8 +346,6 @@ static __noinline void sink(u32 slot)
 	}
 }
 
-#define NO_LEAF DOMAIN_SLOTS
-
 /* A task of domain @slot waits. @running: the leaf of what runs there, or none. */
 static __always_inline void enter(u32 slot, enum coming how, u32 running)
 {
@@ -366,7 +372,7 @@ static __always_inline void leave(u32 slot)
 }
 
 /*
- * The domain whose task is next, or NO_LEAF. *@turn: ns after which it is to choose again, if before the slice ends.
+ * The domain whose task is next, or SLOT_NONE. *@turn: ns after which it is to choose again, if before the slice ends.
  * @again: claims of this choice were in vain, and whoever is before the rest may be out for the moment: the virtual time
  * stays, or he would lose his place to it.
  */
@@ -379,7 +385,7 @@ static __noinline u32 choose(u64 *turn, bool again)
 		u32 i = b->heap;
 
 		if (!i)
-			return NO_LEAF;
+			return SLOT_NONE;
 		if (b->policy != DOMAIN_MTR && b->policy != DOMAIN_WRR && !again)
 			sfq_run(&member(i)->sfq, &b->sfq);
 		else if (b->policy == DOMAIN_MTR && mtr_turn(&member(i)->mtr) < *turn)
@@ -388,7 +394,7 @@ static __noinline u32 choose(u64 *turn, bool again)
 		if (i & 1)
 			return at;
 	}
-	return NO_LEAF;
+	return SLOT_NONE;
 }
 
 /* Member @i of @b ran for @ns: its place is another. */
