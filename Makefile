@@ -31,7 +31,7 @@ build:
 ## demo: the movie through a fork bomb in the lab, under the stock scheduler and under aplomb
 demo: setup
 	@$(MAKE) build
-	@$(PYTHON) -m experiments.demo
+	@scripts/run --demo $(ARGS)
 
 ## experiment: one experiment, e.g. make experiment NAME=redline/fork-bomb-50 (ARGS=--quick for a short one)
 experiment: setup

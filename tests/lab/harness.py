@@ -4,6 +4,7 @@ A job is a shell script that writes lines `CHECK name ok|FAIL details` and ends 
 boot. In every run the kernel's log is searched for complaints, and the scheduler must not have been ended by the kernel
 unless the job says that it means to.
 """
+
 from __future__ import annotations
 
 import os
@@ -25,9 +26,12 @@ from aplomb_lab import RunResult, run  # noqa: E402
 # The kernel complains, in whatever way.
 COMPLAINT = re.compile(
     r"WARNING: |\bBUG: |Oops|general protection fault|kernel NULL pointer|[Rr]CU.*(stall|detected)|soft lockup"
-    r"|hung_task|blocked for more than|Kernel panic|scheduling while atomic|suspicious RCU")
+    r"|hung_task|blocked for more than|Kernel panic|scheduling while atomic|suspicious RCU"
+)
 # The kernel ended the scheduler by itself.
-EJECTED = re.compile(r'sched_ext: BPF scheduler "[^"]*" disabled \((?!unregistered from user space\))(.*)\)')
+EJECTED = re.compile(
+    r'sched_ext: BPF scheduler "[^"]*" disabled \((?!unregistered from user space\))(.*)\)'
+)
 # Wall seconds for one job; machines are shared, and emulation is slow.
 LIMIT = float(os.environ.get("APLOMB_LAB_JOB_LIMIT", "900"))
 # More than 1: that many timing guests run side by side from the first test on (their time is virtual, so they do not
@@ -50,14 +54,16 @@ def build_programs() -> None:
 class JobTest(unittest.TestCase):
     """Base of the tests: a subclass names its job and its machine."""
 
-    job = ""              # tests/lab/guest/JOB.sh
+    job = ""  # tests/lab/guest/JOB.sh
     machine = "timing"
     kernel = "7.3"
     memory = 2048
     env: dict[str, str] = {}
-    append = ""           # more kernel parameters
-    inputs: list[tuple[Path, str]] = []  # more files of the repository that the job needs, and their names there
-    may_end = ""          # pattern of the reasons for which the kernel may end the scheduler in this job
+    append = ""  # more kernel parameters
+    inputs: list[
+        tuple[Path, str]
+    ] = []  # more files of the repository that the job needs, and their names there
+    may_end = ""  # pattern of the reasons for which the kernel may end the scheduler in this job
     result: RunResult
 
     @classmethod
@@ -68,7 +74,9 @@ class JobTest(unittest.TestCase):
         build_programs()
         if SIDE_BY_SIDE > 1 and not _early:
             pool = ThreadPoolExecutor(SIDE_BY_SIDE)
-            _early.update((c, pool.submit(c.boot)) for c in JobTest.__subclasses__() if c.machine == "timing")
+            _early.update(
+                (c, pool.submit(c.boot)) for c in JobTest.__subclasses__() if c.machine == "timing"
+            )
         if cls in _early:
             cls.result = _early[cls].result()
         else:
@@ -78,21 +86,41 @@ class JobTest(unittest.TestCase):
 
     @classmethod
     def boot(cls) -> RunResult:
-        return run(["bash", f"guest/{cls.job}.sh"], out=RESULTS / cls.__name__, machine=cls.machine, kernel=cls.kernel,
-                   memory=cls.memory, limit=LIMIT, env=cls.env, append=cls.append,
-                   inputs=[(binary(), "aplomb"), (PROGRAMS, "guest-programs"), (HERE / "guest", "guest"), *cls.inputs])
+        return run(
+            ["bash", f"guest/{cls.job}.sh"],
+            out=RESULTS / cls.__name__,
+            machine=cls.machine,
+            kernel=cls.kernel,
+            memory=cls.memory,
+            limit=LIMIT,
+            env=cls.env,
+            append=cls.append,
+            inputs=[
+                (binary(), "aplomb"),
+                (PROGRAMS, "guest-programs"),
+                (HERE / "guest", "guest"),
+                *cls.inputs,
+            ],
+        )
 
     def test_checks(self) -> None:
         if not self.job:
             return
-        text = (self.result.out / "checks").read_text(errors="replace") if (self.result.out / "checks").exists() else ""
+        text = (
+            (self.result.out / "checks").read_text(errors="replace")
+            if (self.result.out / "checks").exists()
+            else ""
+        )
         lines = text.splitlines()
         for line in lines:
             word, name, verdict, *details = line.split(" ", 3)
             with self.subTest(name):
                 self.assertEqual((word, verdict), ("CHECK", "ok"), f"{name}: {' '.join(details)}")
-        self.assertIn("CHECK finish ok", text, f"the job did not run to its end: {self.result.status}\n"
-                                               f"{self.result.stdout[-2000:]}")
+        self.assertIn(
+            "CHECK finish ok",
+            text,
+            f"the job did not run to its end: {self.result.status}\n{self.result.stdout[-2000:]}",
+        )
 
     def test_kernel_is_content(self) -> None:
         if not self.job:
@@ -100,7 +128,9 @@ class JobTest(unittest.TestCase):
         log = (self.result.out / "dmesg").read_text(errors="replace")
         self.assertEqual([line for line in log.splitlines() if COMPLAINT.search(line)], [])
         ends = [match.group(1) for match in EJECTED.finditer(log)]
-        self.assertEqual([end for end in ends if not (self.may_end and re.search(self.may_end, end))], [])
+        self.assertEqual(
+            [end for end in ends if not (self.may_end and re.search(self.may_end, end))], []
+        )
 
 
 _early: dict[type[JobTest], Future[RunResult]] = {}

@@ -1,4 +1,5 @@
 """The daemon killed in a bomb, starts that must be refused, what users may ask (issue 2, section 6)."""
+
 from . import harness
 
 

@@ -1,4 +1,5 @@
 """Load, admission, revocation, reactivation; nobody starves (issue 2, sections 3 and 6)."""
+
 from . import harness
 
 

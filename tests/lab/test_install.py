@@ -1,4 +1,5 @@
 """`make run` on a machine with sched_ext, and what `make install` leaves, as a user meets them (issue 2, section 1)."""
+
 from . import harness
 
 

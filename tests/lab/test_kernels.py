@@ -1,4 +1,5 @@
 """The kernels that aplomb supports, and one that it must refuse (issue 2, section 2)."""
+
 from . import harness
 
 

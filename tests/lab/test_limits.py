@@ -1,4 +1,5 @@
 """More interactive tasks, and more specs, than there is room for (issue 2, section 6)."""
+
 from . import harness
 
 

@@ -1,4 +1,5 @@
 """Which tasks become interactive, and by whose right (issue 2, section 3)."""
+
 from . import harness
 
 

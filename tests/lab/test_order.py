@@ -5,6 +5,7 @@ which one of the scenario's tasks had the CPU; other tasks, which only the kerne
 same in the same order, without exception. Each piece must begin at the same time but for TOLERANCE_US; a few may begin a
 tick apart: the kernel looks at slices at ticks, and one that began some us after a tick has as much left at the next.
 """
+
 from __future__ import annotations
 
 import subprocess
@@ -39,12 +40,16 @@ def reduced(switches: list[Piece], names: set[str]) -> list[Piece]:
 
 def differences(kernel: list[Piece], simulated: list[Piece]) -> list[str]:
     """Where the two disagree, in words."""
+
     def apart(k: Piece, s: Piece, allowed: float) -> bool:
         return k[1] != s[1] or abs(k[0] - s[0]) > allowed
 
     pairs = list(zip(kernel, simulated))
-    found = [f"{k[0]:.0f} us: {k[1]} in the kernel; {s[0]:.0f} us: {s[1]} simulated"
-             for k, s in pairs if apart(k, s, TICK_US + TOLERANCE_US)]
+    found = [
+        f"{k[0]:.0f} us: {k[1]} in the kernel; {s[0]:.0f} us: {s[1]} simulated"
+        for k, s in pairs
+        if apart(k, s, TICK_US + TOLERANCE_US)
+    ]
     late = sum(apart(k, s, TOLERANCE_US) for k, s in pairs)
     if late > A_TICK_APART * len(pairs):
         found.append(f"{late} of {len(pairs)} pieces begin more than {TOLERANCE_US} us apart")
@@ -74,7 +79,19 @@ class Order(harness.JobTest):
 
     @staticmethod
     def simulated() -> list[Piece]:
-        play = ["cargo", "run", "-q", "-p", "aplomb-sim", "--example", "switches", "--", str(SCENARIO)]
-        lines = subprocess.run(play, cwd=harness.REPOSITORY, check=True, capture_output=True, text=True).stdout
+        play = [
+            "cargo",
+            "run",
+            "-q",
+            "-p",
+            "aplomb-sim",
+            "--example",
+            "switches",
+            "--",
+            str(SCENARIO),
+        ]
+        lines = subprocess.run(
+            play, cwd=harness.REPOSITORY, check=True, capture_output=True, text=True
+        ).stdout
         words = (line.split(" ", 2) for line in lines.splitlines())
         return [(int(at) / 1000, name) for at, _, name in words]

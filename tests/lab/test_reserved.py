@@ -1,4 +1,5 @@
 """Budgets and deadlines on one CPU, in exact time (issue 2, section 3)."""
+
 from . import harness
 
 

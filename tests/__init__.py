@@ -1,0 +1,1 @@
+"""Tests of the whole: what the units and the experiments do not see."""
