@@ -20,7 +20,7 @@
 #include "task/reserve.bpf.h"
 #include "tree/domain_set.bpf.h"
 #include "tree/rescue_tick.bpf.h"
-#include "park/passing.bpf.h"
+#include "tree/passing.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 

@@ -83,7 +83,7 @@ struct task_ctx {
 	/* tree/ and park/ */
 	u32 domain;     /* slot of the domain it belongs to; 0: the root */
 	u32 queued;     /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
-	u32 parked;     /* enum parked (tree/limit.bpf.h) */
+	u32 landing;    /* enum landing_state (park/landing.bpf.h) */
 	u32 refused;    /* told to make way, as its cpu.max was used up; not asked about since */
 	u32 weight;     /* by its nice value, when it was queued last */
 	u32 lane;       /* in which it waited last, if it may not run everywhere */
@@ -213,7 +213,7 @@ struct {
 	__type(value, struct timer_slot);
 } rescue_timer SEC(".maps");
 
-/* Goes off when a domain is throttled in which tasks wait (park/passing.bpf.h). */
+/* Goes off when a domain is throttled in which tasks wait (tree/passing.bpf.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);

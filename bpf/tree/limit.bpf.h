@@ -1,46 +1,56 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/limit.bpf.h - cpu.max: no more than a quota in each period, for a domain and all below it.
+ * tree/limit.bpf.h - cpu.max: a domain and all below it get no more than a quota of CPU time in
+ * each period.
  *
- * Source: Documentation/scheduler/sched-bwc.rst (what cpu.max promises); policy/quota.h. sched_ext tells the limits to
- * its scheduler and enforces none of them.
+ * Source: Documentation/scheduler/sched-bwc.rst (what cpu.max promises); policy/quota.h. sched_ext
+ * passes the limits on to its scheduler and enforces none of them. Before 6.17 it does not pass
+ * them on.
  *
- * 1. Model. A CPU that takes a task of a limited domain claims time of it and of each limited one above, at most a
- *    slice, and a timer of the CPU ends it (state/timer.bpf.h). What was not used is given back. So all CPUs together
- *    never have more than there is; what a late timer ran too much is a debt.
+ * 1. Model. A CPU that takes a task of a limited domain claims time from the quota of that domain
+ *    and of each limited one above it, at most a slice. A timer of the CPU ends the task when that
+ *    time is over (state/timer.bpf.h). Unused time is given back. So all CPUs together never have
+ *    more than the quota; what a task ran on because of a late timer is a debt.
  *
- * 2. Control. Who has nothing left is throttled: it leaves its parent's heap, so nobody comes to it or to what is below
- *    it, and a timer brings it back at the next period.
+ * 2. Control. A domain whose quota is used up is throttled: it is removed from its parent's heap,
+ *    so dispatch cannot reach it or any domain below it. A timer inserts it again when the next
+ *    period starts.
  *
- *        in the heap --- nothing is left ---> [throttled] --- period begins, or time is given back ---> in the heap
+ *        in the heap --- quota used up ---> [throttled] --- period starts, or time is given back ---> in the heap
  *
- *    Tasks that run without a choice of the tree's claim when they begin: those that may run on some CPUs only, and those
- *    that a higher class of the kernel's had interrupted. If nothing is left they make way at once. What a reserved
- *    task runs by right is no claim: it is a debt.
+ *    Two kinds of task start to run without a decision by the tree: pinned tasks, and tasks that
+ *    resume after a higher scheduling class preempted them. They claim quota in ops.running. If
+ *    none is left, they give up the CPU at once. Time that a reserved task runs by right is not
+ *    claimed; it is a debt of its domain.
  *
- * 3. Where a task may be stopped. One that was preempted in the kernel may hold a lock there that others need, so it
- *    has to go on, at its domain's expense, until it returns to user mode. There a task work parks it: only
- *    parked tasks wait in a throttled domain's queue. The others wait in that of a domain of their own, SLOT_PASSING (who was
- *    queued before: park/passing.bpf.h), which has the weight of one plain domain below the root. Kernels without task work for BPF (before 7.0)
- *    stop tasks where they are, as their own cpu.max did until then. Before 6.17 nobody tells us limits at all.
+ * 3. Where a task may be stopped. A task that was preempted in the kernel may hold a lock there
+ *    that others need. So it has to go on, at its domain's expense, until it has landed
+ *    (park/landing.bpf.h). Only landed tasks wait in a throttled domain's queue. The others wait in
+ *    the queue of a pseudo-domain, SLOT_PASSING, which has the weight of one plain domain below the
+ *    root. (Tasks that were queued before their domain was throttled: tree/passing.bpf.h.)
  */
 #ifndef APLOMB_LIMIT_BPF_H
 #define APLOMB_LIMIT_BPF_H
 
+#include "park/landing.bpf.h"
 #include "state/timer.bpf.h"
 #include "tree/tree.bpf.h"
 
 /*
- * A turn of one of those ends after so long at most, ns, and it is asked for its park anew: the last time may have been in vain
- * (a task work of the same id was not over yet), and it would compute on at its domain's expense.
+ * Longest turn of a SLOT_PASSING task, ns. After it the task is asked to land again, in case the
+ * first request failed because a task work of the same thread id was not over. Longer: it computes
+ * on at its domain's expense.
  */
 #define PASSING_TURN_NS NSEC_PER_MSEC
-/* With less than this left, ns, a domain that was throttled stays so until its next period. */
+/*
+ * A throttled domain to which less than this is given back, ns, stays throttled until its next
+ * period.
+ */
 #define LEAST_GRANT_NS (20 * NSEC_PER_USEC)
 
 struct domain {
 	struct domain_info info; /* first: this is what user space reads, after domain_refresh */
-	struct bpf_timer timer;  /* end of its throttling */
+	struct bpf_timer timer;  /* ends its throttling */
 };
 
 struct {
@@ -50,70 +60,9 @@ struct {
 	__type(value, struct domain);
 } domains SEC(".maps");
 
-/* Task works under way, by thread id: of two with the same rest the later one is parked at its next turn. */
-#define PARKS 4096
-
-struct park {
-	struct bpf_task_work work;
-	s32 pid; /* whose work it is, or was last */
-};
-
-/* In task_ctx.parked: is the task known to be at its return to user mode, where cpu.max may keep it off the CPU? */
-enum parked {
-	PARK_NONE = 0,
-	PARK_HERE = 1,   /* in park_here() */
-	PARK_LEAVES = 2, /* it was; there still if its task work is not over */
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, PARKS);
-	__type(key, u32);
-	__type(value, struct park);
-} parks SEC(".maps");
-
 /*
- * The current task, at its return to user mode: it holds no lock, and gives up the CPU. It does so here, at the end of
- * bpf_preempt_enable(): a moment later it may be in its next system call. So for the whole park it is in a BPF
- * callback: what BPF frees may wait for it (rcu_tasks_trace; others' RCU does not), and it may not migrate.
+ * Is domain @slot, or one above it, throttled? Read without tree_lock: the answer may be outdated.
  */
-static int park_here(struct bpf_map *map, void *key, void *value)
-{
-	struct task_ctx *t = task_ctx(bpf_get_current_task_btf());
-
-	if (!t)
-		return 0;
-	t->parked = PARK_HERE;
-	bpf_preempt_disable(); /* the kick takes effect for this task, and where it is to */
-	scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
-	bpf_preempt_enable();
-	t->parked = PARK_LEAVES;
-	return 0;
-}
-
-/*
- * Have @p parked when it returns to user mode. False: it is to stop where it is. This kernel cannot, or @p never returns there, or
- * is there: it got time, was preempted again before its last task work was over (the kernel puts it and sets it anew as it may
- * migrate again, and another CPU takes the rest of its time meanwhile), and cannot have another one yet.
- */
-static __noinline bool park_later(struct task_struct *p, struct task_ctx *t)
-{
-	u32 i = p->pid & (PARKS - 1);
-	struct park *park = bpf_map_lookup_elem(&parks, &i);
-	int err;
-
-	if (!park || (p->flags & (PF_KTHREAD | PF_EXITING)) || !task_work_exists())
-		return false;
-	err = task_work_resume(p, &park->work, &parks, park_here);
-	if (!err) {
-		park->pid = p->pid;
-		t->parked = PARK_NONE;
-	}
-	/* any other failure is tried again at its next turn */
-	return err != -EBUSY || park->pid != p->pid || t->parked != PARK_LEAVES;
-}
-
-/* Is domain @slot, or one above it, throttled? Without the lock: a guess, for who will ask again. */
 VERIFIED_ONCE int path_throttled(u32 slot)
 {
 	u32 k, at = slot, found = 0;
@@ -127,8 +76,10 @@ VERIFIED_ONCE int path_throttled(u32 slot)
 	return found;
 }
 
-/* Domain @slot has no time left: out of its parent's heap. With tree_lock held; then limit_timer_start(). Inline: see
- * tree_dispatch. */
+/*
+ * Domain @slot has no time left: it is removed from its parent's heap. Called with tree_lock held;
+ * the caller then calls limit_timer_start(). Inline: see tree_dispatch.
+ */
 static __always_inline void throttle(u32 slot, u64 now)
 {
 	struct branch *b = branch(slot);
@@ -145,8 +96,8 @@ static __always_inline void throttle(u32 slot, u64 now)
 }
 
 /*
- * Claim up to @want ns for a task of domain @slot. 0: the domain *@blocked has none, and is throttled now. Called
- * with tree_lock held.
+ * Claims up to @want ns for a task of domain @slot. Returns 0 if the domain *@blocked has none
+ * left, which is throttled now. Called with tree_lock held.
  */
 static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
 {
@@ -178,8 +129,9 @@ static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
 }
 
 /*
- * Domain @slot has time again. With tree_lock held. It keeps its place for a slice (sfq_go_on): else it might get its time
- * so late that a part of it falls into the next period.
+ * Domain @slot has time again. Called with tree_lock held. The domain keeps its place for a slice
+ * (sfq_go_on): otherwise it could get its time so late that a part of it falls into the next
+ * period.
  */
 static __always_inline void unthrottle(u32 slot, u64 now)
 {
@@ -195,8 +147,9 @@ static __always_inline void unthrottle(u32 slot, u64 now)
 }
 
 /*
- * A task of domain @slot ran for @used ns of the @granted. With tree_lock held. The lowest domain on the way that has no
- * time left is throttled and returned (one: each needs its timer; those above follow at their next claim); or SLOT_NONE.
+ * A task of domain @slot ran for @used ns of the @granted. Called with tree_lock held. Of the
+ * domains on the way up that have no time left, the lowest is throttled and returned, or SLOT_NONE.
+ * Only one, because the caller starts its timer; those above are throttled at their next claim.
  */
 static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 {
@@ -223,7 +176,7 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 	return blocked;
 }
 
-/* Does anybody wait in a lane of @cpu? */
+/* Does a task wait in a lane of @cpu? */
 VERIFIED_ONCE int pinned_waiting(u32 cpu)
 {
 	u32 k;
@@ -235,8 +188,8 @@ VERIFIED_ONCE int pinned_waiting(u32 cpu)
 	return false;
 }
 
-/* Does anybody in a lane of any CPU? */
-VERIFIED_ONCE int tied_wait(void)
+/* Does a task wait in a lane of any CPU? */
+VERIFIED_ONCE int any_pinned_waiting(void)
 {
 	u32 i;
 
@@ -248,8 +201,8 @@ VERIFIED_ONCE int tied_wait(void)
 }
 
 /*
- * Domains have time again: wake idle CPUs, one for each task that waits for any CPU, if there are; or all, if some wait in
- * lanes: which CPUs may take those is not known here.
+ * Domains have time again: wakes one idle CPU for each task that waits. If tasks wait in lanes, it
+ * wakes all idle CPUs, because it does not know here which of them may take those tasks.
  */
 VERIFIED_ONCE int wake_idle(void)
 {
@@ -257,10 +210,10 @@ VERIFIED_ONCE int wake_idle(void)
 	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
 	u32 i;
 
-	tree_released = 0; /* first: who is released from now on is not seen here */
+	tree_released = 0; /* first: a domain that is released from now on is not seen below */
 	c->tree.to_wake =
 		tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR) + scx_bpf_dsq_nr_queued(DSQ_RESCUE);
-	if (nr_cpus > 1 && tied_wait())
+	if (nr_cpus > 1 && any_pinned_waiting())
 		c->tree.to_wake = nr_cpus;
 	bpf_for(i, 0, nr_cpus) {
 		s32 idle;
@@ -270,7 +223,7 @@ VERIFIED_ONCE int wake_idle(void)
 		idle = scx_bpf_pick_idle_cpu(online, 0);
 		if (idle < 0)
 			break;
-		if (!cpu_ctx(idle)->online) /* about to go, it counts as idle still */
+		if (!cpu_ctx(idle)->online) /* about to go off line, it still counts as idle */
 			continue;
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 		c->tree.to_wake--;
@@ -279,7 +232,7 @@ VERIFIED_ONCE int wake_idle(void)
 	return 0;
 }
 
-/* The next period of a throttled domain begins, or it is no more limited. */
+/* The next period of a throttled domain begins, or its limit was removed. */
 static int limit_timer(void *map, u32 *slot, struct domain *d)
 {
 	struct branch *b = branch(*slot);
@@ -301,7 +254,10 @@ static int limit_timer(void *map, u32 *slot, struct domain *d)
 	return 0;
 }
 
-/* Domain @slot is throttled: its timer goes off when it need not be; and those that wait in it are looked at (park/passing.bpf.h). */
+/*
+ * Domain @slot is throttled: starts its timer for the next period, and the look at its waiting
+ * tasks (tree/passing.bpf.h).
+ */
 static __noinline void limit_timer_start(u32 slot)
 {
 	struct domain *d = bpf_map_lookup_elem(&domains, &slot);

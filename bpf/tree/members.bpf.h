@@ -83,8 +83,8 @@ static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
 {
 	u32 slot = t->domain & (DOMAIN_SLOTS - 1);
 
-	if (branch(slot)->limited && t->parked != PARK_HERE && path_throttled(slot) &&
-	    park_later(p, t))
+	if (branch(slot)->limited && t->landing != LANDING_LANDED && path_throttled(slot) &&
+	    land(p, t))
 		return SLOT_PASSING;
 	return slot;
 }

@@ -1,34 +1,39 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * park/passing.bpf.h - those who wait in a domain's queue when it is throttled, and may hold a lock.
+ * tree/passing.bpf.h - tasks that wait in a domain's queue when it is throttled, and may hold a
+ * lock.
  *
- * Source: ours; theory in tree/limit.bpf.h 3. Who is throttled as it runs goes to SLOT_PASSING by itself, since it is asked anew
- * where to wait (leaf_for). Who was preempted earlier, and waits its turn when another of its domain uses up the quota,
- * is not asked: with three that write to one file at 2ms/100ms, a writer outside waited for 250 ms. So a timer that goes
- * off at once looks at all that wait in throttled domains. (Not in the callback that throttles: none of those may move
- * a task between queues.)
+ * Source: ours; theory in tree/limit.bpf.h 3. A task that runs when its domain is throttled goes to
+ * SLOT_PASSING at its next enqueue (leaf_for). A task that was preempted earlier, and waits when
+ * another task of its domain uses up the quota, has no next enqueue: with three tasks that write to
+ * one file at 2ms/100ms, a writer outside waited for 250 ms. So a timer that fires at once looks at
+ * all tasks that wait in throttled domains. (The callback that throttles may not move them between
+ * queues.)
  */
 #ifndef APLOMB_PASSING_BPF_H
 #define APLOMB_PASSING_BPF_H
 
 #include "tree/domain.bpf.h"
 
-/* Tasks of one domain that one look moves. What is left waits for the next period, as all did before kernel 7.0. */
+/*
+ * Tasks of one domain that one look moves. The rest waits for the next period, as all tasks do
+ * before kernel 7.0.
+ */
 #define MAX_PASSING 4096
 
-/* park_later() for one of whom the verifier wants to see that he does not go away meanwhile. */
-static __noinline bool park_pid(s32 pid, struct task_ctx *t)
+/* land() by thread id: the verifier wants a reference to the task. */
+static __noinline bool land_pid(s32 pid, struct task_ctx *t)
 {
 	TAKES_STACK(32);
 	struct task_struct *p = bpf_task_from_pid(pid);
-	bool parks = p && park_later(p, t);
+	bool lands = p && land(p, t);
 
 	if (p)
 		bpf_task_release(p);
-	return parks;
+	return lands;
 }
 
-/* All in the queue of domain @slot that are not known to be at their return to user mode. */
+/* Moves all tasks in the queue of domain @slot that have not landed to SLOT_PASSING. */
 VERIFIED_ONCE int pass_from(u32 slot)
 {
 	struct bpf_iter_scx_dsq it;
@@ -44,7 +49,7 @@ VERIFIED_ONCE int pass_from(u32 slot)
 			if (!p)
 				break;
 			t = task_ctx(p);
-			if (!t || t->parked == PARK_HERE || !park_pid(p->pid, t))
+			if (!t || t->landing == LANDING_LANDED || !land_pid(p->pid, t))
 				continue;
 			if (!tree_leave(t)) /* another CPU is taking it */
 				continue;
@@ -61,7 +66,7 @@ VERIFIED_ONCE int pass_from(u32 slot)
 	return 0;
 }
 
-/* Some domain is throttled in which tasks wait. */
+/* A domain is throttled in which tasks wait. */
 static int pass_tick(void *map, u32 *key, struct timer_slot *timer)
 {
 	u32 i;
