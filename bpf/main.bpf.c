@@ -18,7 +18,9 @@
 #include "reserved/budget.bpf.h"
 #include "layers/hotplug.bpf.h"
 #include "task/reserve.bpf.h"
-#include "tree/domain_set.bpf.h"
+#include "tree/cgroups.bpf.h"
+#include "tree/fair.bpf.h"
+#include "layers/domain_server.bpf.h"
 #include "tree/rescue_tick.bpf.h"
 #include "tree/passing.bpf.h"
 

@@ -11,6 +11,7 @@
 #define APLOMB_STATE_BPF_H
 
 #include "kernel/kernel.bpf.h"
+#include "state/machine.bpf.h"
 #include "intf.h"
 #include "policy/background.h"
 #include "policy/edf.h"
@@ -191,9 +192,7 @@ struct cpu_ctx {
 
 struct cpu_ctx cpus[MAX_CPUS];
 
-u32 nr_cpus;   /* possible CPUs */
-u32 nr_online; /* of them */
-u64 fair_now;  /* virtual time of the machine's queue */
+u64 fair_now; /* virtual time of the machine's queue */
 
 /*
  * 0: no task is interactive, and every path skips the reserved layer. Set with the first server; cleared once the last
@@ -204,22 +203,6 @@ u32 reserved_on;
 struct timer_slot {
 	struct bpf_timer timer;
 };
-
-/* Once a second while tasks wait in the fair layer's queues (tree/rescue.bpf.h). */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct timer_slot);
-} rescue_timer SEC(".maps");
-
-/* Goes off when a domain is throttled in which tasks wait (tree/passing.bpf.h). */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct timer_slot);
-} pass_timer SEC(".maps");
 
 static __always_inline struct cpu_ctx *cpu_ctx(u32 cpu)
 {

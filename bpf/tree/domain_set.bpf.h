@@ -6,10 +6,11 @@
  * The daemon runs the two programs (BPF_PROG_RUN); answers are in the arguments, and in the map `domains`. A change
  * that is refused changes nothing.
  */
-#ifndef APLOMB_DOMAIN_SET_BPF_H
-#define APLOMB_DOMAIN_SET_BPF_H
+#ifndef APLOMB_TREE_DOMAIN_SET_BPF_H
+#define APLOMB_TREE_DOMAIN_SET_BPF_H
 
-#include "tree/domain.bpf.h"
+#include "tree/limit.bpf.h"
+#include "tree/queue.bpf.h"
 
 /* Tasks that one change of a policy puts in its order; more keep the places they had. */
 #define MAX_REQUEUED (1 << 16)
@@ -122,76 +123,6 @@ static __always_inline s32 set_fraction(u32 slot, u64 id, u32 ppm, u32 told[2])
 	return err;
 }
 
-/* Reserve @ppm of the machine for domain @slot, and if @interval is not 0 as @runtime in each @interval of a CPU. */
-static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 interval,
-					   u32 told[2])
-{
-	u32 before = member(MEMBER_OF(slot))->reserved_ppm, unused[2] = {};
-	struct branch *b = branch(slot);
-	u64 id = b->cgid;
-	s32 err = set_fraction(slot, id, ppm, told);
-
-	if (err)
-		return err;
-	if (b->server)
-		domain_unserve(slot);
-	if (interval)
-		err = domain_serve(slot, runtime, interval);
-	if (err) { /* all as it was: there was room for that */
-		set_fraction(slot, id, before, unused);
-		if (b->interval_ns)
-			domain_serve(slot, b->runtime_ns, b->interval_ns);
-	}
-	if (b->cgid != id) { /* its cgroup went meanwhile (aplomb_cgroup_exit) */
-		domain_unserve(slot);
-		return -ENOENT;
-	}
-	if (err)
-		return err;
-	b->runtime_ns = interval ? runtime : 0;
-	b->interval_ns = interval;
-	return 0;
-}
-
-SEC("syscall")
-int domain_set(struct domain_args *args)
-{
-	/* field by field: before 6.19 a context may only be read at fixed offsets, not through a pointer */
-	u64 id = args->cgid, runtime = args->runtime_ns, interval = args->interval_ns;
-	u32 change = args->change, policy = args->policy, ppm = args->reserved_ppm;
-	u32 *found = bpf_map_lookup_elem(&domain_of, &id), slot, told[2] = {};
-	u32 cpus = nr_online ? nr_online : 1;
-	s32 result = -EINVAL;
-
-	args->result = -ENOENT;
-	if (!found)
-		return 0;
-	slot = *found;
-	if (branch(slot)->cgid != id)
-		return 0;
-	if (change != SET_RESERVATION)
-		interval = 0;
-	else if (!interval && !runtime)
-		ppm = 0;
-	else if (runtime && runtime <= interval && interval <= 10 * NSEC_PER_SEC)
-		ppm = runtime * PPM / interval / cpus;
-	else
-		ppm = ~0U;
-	if (change == SET_POLICY && policy < NR_DOMAIN_POLICIES) {
-		set_policy(slot, policy);
-		requeue(slot);
-		result = 0;
-	} else if (change != SET_POLICY && slot && ppm <= PPM) {
-		result = set_reservation(slot, ppm, runtime, interval, told);
-	}
-	args->result = result;
-	args->taken_ppm = told[0];
-	args->limit_ppm = told[1];
-	if (!result)
-		emit_plain(EV_DOMAIN, id, change, change == SET_POLICY ? policy : ppm);
-	return 0;
-}
-
 /* Bring what user space sees of all domains (map `domains`) up to date. */
 SEC("syscall")
 int domain_refresh(void *unused)
@@ -244,4 +175,4 @@ int domain_refresh(void *unused)
 	return 0;
 }
 
-#endif /* APLOMB_DOMAIN_SET_BPF_H */
+#endif /* APLOMB_TREE_DOMAIN_SET_BPF_H */

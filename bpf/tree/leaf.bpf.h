@@ -13,10 +13,11 @@
  *    charged in leaf_charge, both under tree_lock. Under MTR-LS one that wakes up before who runs takes the CPU at
  *    once; the others' turns end with a slice.
  */
-#ifndef APLOMB_LEAF_BPF_H
-#define APLOMB_LEAF_BPF_H
+#ifndef APLOMB_TREE_LEAF_BPF_H
+#define APLOMB_TREE_LEAF_BPF_H
 
-#include "tree/tree.bpf.h"
+#include "state/state.bpf.h"
+#include "tree/node.bpf.h"
 
 /* Are @b's own tasks ordered as members are? Else by virtual time, or by arrival. */
 static __always_inline bool leaf_has_members(const struct branch *b)
@@ -136,4 +137,4 @@ static __always_inline void leaf_run(struct branch *b, const struct task_ctx *t)
 		sfq_run(&t->leaf.sfq, &b->own_sfq);
 }
 
-#endif /* APLOMB_LEAF_BPF_H */
+#endif /* APLOMB_TREE_LEAF_BPF_H */

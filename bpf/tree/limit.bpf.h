@@ -29,12 +29,13 @@
  *    the queue of a pseudo-domain, SLOT_PASSING, which has the weight of one plain domain below the
  *    root. (Tasks that were queued before their domain was throttled: tree/passing.bpf.h.)
  */
-#ifndef APLOMB_LIMIT_BPF_H
-#define APLOMB_LIMIT_BPF_H
+#ifndef APLOMB_TREE_LIMIT_BPF_H
+#define APLOMB_TREE_LIMIT_BPF_H
 
 #include "park/landing.bpf.h"
 #include "state/timer.bpf.h"
 #include "tree/tree.bpf.h"
+#include "tree/waiting.bpf.h"
 
 /*
  * Longest turn of a SLOT_PASSING task, ns. After it the task is asked to land again, in case the
@@ -60,21 +61,13 @@ struct {
 	__type(value, struct domain);
 } domains SEC(".maps");
 
-/*
- * Is domain @slot, or one above it, throttled? Read without tree_lock: the answer may be outdated.
- */
-VERIFIED_ONCE int path_throttled(u32 slot)
-{
-	u32 k, at = slot, found = 0;
-
-	bpf_for(k, 0, MAX_DEPTH + 1) {
-		found = branch(at)->throttled;
-		if (found || !at)
-			break;
-		at = branch(at)->parent;
-	}
-	return found;
-}
+/* Goes off when a domain is throttled in which tasks wait (tree/passing.bpf.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} pass_timer SEC(".maps");
 
 /*
  * Domain @slot has no time left: it is removed from its parent's heap. Called with tree_lock held;
@@ -176,62 +169,6 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 	return blocked;
 }
 
-/* Does a task wait in a lane of @cpu? */
-VERIFIED_ONCE int pinned_waiting(u32 cpu)
-{
-	u32 k;
-
-	bpf_for(k, 0, cpu_ctx(cpu)->tree.nr_lanes) {
-		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
-			return true;
-	}
-	return false;
-}
-
-/* Does a task wait in a lane of any CPU? */
-VERIFIED_ONCE int any_pinned_waiting(void)
-{
-	u32 i;
-
-	bpf_for(i, 0, nr_cpus) {
-		if (pinned_waiting(i))
-			return true;
-	}
-	return false;
-}
-
-/*
- * Domains have time again: wakes one idle CPU for each task that waits. If tasks wait in lanes, it
- * wakes all idle CPUs, because it does not know here which of them may take those tasks.
- */
-VERIFIED_ONCE int wake_idle(void)
-{
-	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
-	u32 i;
-
-	tree_released = 0; /* first: a domain that is released from now on is not seen below */
-	c->tree.to_wake =
-		tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR) + scx_bpf_dsq_nr_queued(DSQ_RESCUE);
-	if (nr_cpus > 1 && any_pinned_waiting())
-		c->tree.to_wake = nr_cpus;
-	bpf_for(i, 0, nr_cpus) {
-		s32 idle;
-
-		if (!c->tree.to_wake)
-			break;
-		idle = scx_bpf_pick_idle_cpu(online, 0);
-		if (idle < 0)
-			break;
-		if (!cpu_ctx(idle)->online) /* about to go off line, it still counts as idle */
-			continue;
-		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-		c->tree.to_wake--;
-	}
-	scx_bpf_put_cpumask(online);
-	return 0;
-}
-
 /* The next period of a throttled domain begins, or its limit was removed. */
 static int limit_timer(void *map, u32 *slot, struct domain *d)
 {
@@ -273,4 +210,49 @@ static __noinline void limit_timer_start(u32 slot)
 		bpf_timer_start(&pass->timer, 0, 0);
 }
 
-#endif /* APLOMB_LIMIT_BPF_H */
+/* Time that was claimed for domain @slot is not needed. */
+VERIFIED_ONCE int tree_return(u32 slot, u64 granted)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	bpf_spin_lock(&tree_lock);
+	return_time(slot, now, granted, 0);
+	bpf_spin_unlock(&tree_lock);
+	if (tree_released)
+		wake_idle();
+	return 0;
+}
+
+/*
+ * A task of domain @slot, which has a cpu.max, goes on without having been chosen: a higher class of the kernel's had
+ * interrupted it, or it comes from a CPU's own queue. It claims its time now. 0: there is none.
+ */
+VERIFIED_ONCE u64 tree_resume(u32 slot)
+{
+	u64 now = bpf_ktime_get_ns(), granted;
+	u32 blocked = SLOT_NONE;
+
+	bpf_spin_lock(&tree_lock);
+	granted = claim_time(slot, now, FAIR_SLICE_NS, &blocked);
+	bpf_spin_unlock(&tree_lock);
+	if (blocked != SLOT_NONE)
+		limit_timer_start(blocked);
+	return granted;
+}
+
+/*
+ * What the tree chose for @c's CPU begins to run there. It has @granted ns by its domain's cpu.max, 0: it has none; and
+ * its turn may end before its slice. For either the CPU's timer is set.
+ */
+static __always_inline void grant_begin(struct cpu_ctx *c, u32 cpu, u64 granted)
+{
+	u64 ends = c->tree.turn_ns && (!granted || c->tree.turn_ns < granted) ? c->tree.turn_ns
+									      : granted;
+
+	c->tree.granted = granted;
+	c->tree.limited = ends != 0;
+	if (ends)
+		cpu_timer_start(cpu, bpf_ktime_get_ns(), ends);
+}
+
+#endif /* APLOMB_TREE_LIMIT_BPF_H */

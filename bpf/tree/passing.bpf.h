@@ -13,7 +13,8 @@
 #ifndef APLOMB_PASSING_BPF_H
 #define APLOMB_PASSING_BPF_H
 
-#include "tree/domain.bpf.h"
+#include "tree/limit.bpf.h"
+#include "tree/queue.bpf.h"
 
 /*
  * Tasks of one domain that one look moves. The rest waits for the next period, as all tasks do

@@ -10,14 +10,11 @@
  * that may run on some CPUs only, so that whoever comes to a domain's queue may take what is first there. There is one for
  * each domain that has such tasks there, a lane, and a CPU's choice is among its lanes and the tree (tree/tree.bpf.h 7).
  */
-#ifndef APLOMB_PLACE_BPF_H
-#define APLOMB_PLACE_BPF_H
+#ifndef APLOMB_TREE_PLACE_BPF_H
+#define APLOMB_TREE_PLACE_BPF_H
 
-#include "kernel/migration.bpf.h"
-#include "state/idle.bpf.h"
-#include "tree/limit.bpf.h"
-#include "tree/leaf.bpf.h"
-#include "tree/rescue.bpf.h"
+#include "state/state.bpf.h"
+#include "tree/node.bpf.h"
 
 /* Tied to one CPU of several? Or with domains, to some? (With one CPU the machine's queue is that CPU's.) */
 static __always_inline bool pinned(const struct task_struct *p)
@@ -72,11 +69,15 @@ static __always_inline u64 *fair_clock(struct task_struct *p, struct cpu_ctx *c)
 	return tree_on ? &branch(domain_of_task(p))->now : &fair_now;
 }
 
-static __always_inline bool fair_waiting(u32 cpu)
+/* @p begins to run: the queue's virtual time follows. */
+static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *c)
 {
-	if (tree_on ? branches[0].heap != 0 : scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0)
-		return true;
-	return nr_cpus > 1 && pinned_waiting(cpu);
+	u64 *now = fair_clock(p, c);
+
+	if (time_before(*now, p->scx.dsq_vtime))
+		*now = p->scx.dsq_vtime;
+	c->tree.vtime = p->scx.dsq_vtime;
+	c->tree.pinned = pinned(p);
 }
 
 /*
@@ -106,15 +107,6 @@ static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
 			v = latest;
 	}
 	return v;
-}
-
-/*
- * Is an idle CPU to be asked to help with a task of domain @leaf that waits for @c's? Not if select_cpu has @looked for one.
- * But for a limited domain it leaves the one that it found to the choice: if that is busy now, it has gone off line.
- */
-static __always_inline bool needs_help(const struct cpu_ctx *c, u32 leaf, bool looked)
-{
-	return !looked || (branch(leaf)->limited && c->tree.leaf != SLOT_NONE);
 }
 
 /* What became of the CPU when the fair layer was asked for work. */
@@ -158,4 +150,4 @@ static __always_inline u32 fair_weight(const struct task_struct *p)
 	return (p->flags & PF_KTHREAD) && weight < KTHREAD_WEIGHT ? KTHREAD_WEIGHT : weight;
 }
 
-#endif /* APLOMB_PLACE_BPF_H */
+#endif /* APLOMB_TREE_PLACE_BPF_H */

@@ -14,8 +14,8 @@
  *
  * 3. What it costs the others: 200 us in 10 s for each task that nobody would serve, 2 % of a CPU for a thousand.
  */
-#ifndef APLOMB_RESCUE_BPF_H
-#define APLOMB_RESCUE_BPF_H
+#ifndef APLOMB_TREE_RESCUE_BPF_H
+#define APLOMB_TREE_RESCUE_BPF_H
 
 #include "state/timer.bpf.h"
 
@@ -24,6 +24,14 @@
 /* Enough for progress, and for a task that is to exit. */
 #define RESCUE_SLICE_NS (200 * NSEC_PER_USEC)
 #define RESCUE_EVERY_NS NSEC_PER_SEC
+
+/* Once a second while tasks wait in the fair layer's queues (tree/rescue.bpf.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} rescue_timer SEC(".maps");
 
 u32 rescue_armed; /* the look once a second is on */
 u32 rescues;      /* somebody may be in DSQ_RESCUE */
@@ -53,4 +61,4 @@ static __always_inline void rescue_begin(u32 cpu, struct cpu_ctx *c)
 	cpu_timer_start(cpu, bpf_ktime_get_ns(), RESCUE_SLICE_NS);
 }
 
-#endif /* APLOMB_RESCUE_BPF_H */
+#endif /* APLOMB_TREE_RESCUE_BPF_H */

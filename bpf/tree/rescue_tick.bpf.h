@@ -7,10 +7,13 @@
  * if a round at the pace of the last second takes too long. Where others are far heavier it is whoever is last: the last ones
  * are looked at each time.
  */
-#ifndef APLOMB_RESCUE_TICK_BPF_H
-#define APLOMB_RESCUE_TICK_BPF_H
+#ifndef APLOMB_TREE_RESCUE_TICK_BPF_H
+#define APLOMB_TREE_RESCUE_TICK_BPF_H
 
 #include "tree/domain.bpf.h"
+#include "tree/queue.bpf.h"
+#include "tree/rescue.bpf.h"
+#include "tree/waiting.bpf.h"
 
 /* Tasks of one queue that one look from its first on takes out; the rest a second later. */
 #define MAX_RESCUES 4096
@@ -136,4 +139,4 @@ static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 	return 0;
 }
 
-#endif /* APLOMB_RESCUE_TICK_BPF_H */
+#endif /* APLOMB_TREE_RESCUE_TICK_BPF_H */

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * tree/queue.bpf.h - a task in its domain's queue: how it comes to wait there, and how it leaves.
+ *
+ * Theory: tree/tree.bpf.h, claims in 5.
+ */
+#ifndef APLOMB_TREE_QUEUE_BPF_H
+#define APLOMB_TREE_QUEUE_BPF_H
+
+#include "park/landing.bpf.h"
+#include "tree/leaf.bpf.h"
+#include "tree/place.bpf.h"
+#include "tree/tree.bpf.h"
+
+/*
+ * The domain + 1 in whose queue @t's thread waited, 0: none any more. Whoever gets it answers for its place in the count
+ * of those who wait there, nobody else: two CPUs may see the same thread at the head of a queue.
+ */
+static __always_inline u32 unqueue(struct task_ctx *t)
+{
+	return __sync_lock_test_and_set(&t->queued, 0);
+}
+
+/* @p waits, or waited, in a domain's queue: it does no more. False: another CPU is taking it. */
+VERIFIED_ONCE int tree_leave(struct task_ctx *t __arg_nonnull)
+{
+	u32 queued;
+
+	bpf_spin_lock(&tree_lock);
+	queued = unqueue(t);
+	if (queued)
+		leave(queued - 1);
+	leaf_leave(t);
+	bpf_spin_unlock(&tree_lock);
+	return queued != 0;
+}
+
+/* @t's thread waits in the queue of domain @leaf. With tree_lock held. */
+static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, u32 running)
+{
+	u32 queued = unqueue(t);
+
+	if (leaf_has_members(branch(leaf)))
+		leaf_enter(t, leaf & (DOMAIN_SLOTS - 1), wake);
+	if (!wake &&
+	    queued ==
+		    leaf + 1) { /* it was not chosen, and goes on waiting: its domain has not come anew */
+		t->queued = queued;
+		return;
+	}
+	if (queued)
+		leave(queued - 1);
+	enter(leaf, wake ? WAKES_UP : GOES_ON, running);
+	t->queued = leaf + 1;
+}
+
+/* The same. @running: the domain of what runs there. True: it goes before that. */
+VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wake, u32 running)
+{
+	bool before = false;
+
+	bpf_spin_lock(&tree_lock);
+	enter_task(t, leaf, wake, running);
+	if (wake && running < DOMAIN_SLOTS)
+		before = goes_before(leaf, running, true);
+	bpf_spin_unlock(&tree_lock);
+	return before;
+}
+
+/* @p belongs to domain @slot from now on: its virtual time is that of a newcomer. */
+static __always_inline void domain_join(struct task_struct *p, struct task_ctx *t, u32 slot)
+{
+	if (t->domain == slot)
+		return;
+	t->domain = slot;
+	t->fair_vtime = branch_start(branch(slot));
+	if (!t->by_right)
+		p->scx.dsq_vtime = t->fair_vtime;
+}
+
+/* In which domain's queue @p waits: its own, or SLOT_PASSING while it may not be stopped (tree/limit.bpf.h 3). */
+static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
+{
+	u32 slot = t->domain & (DOMAIN_SLOTS - 1);
+
+	if (branch(slot)->limited && t->landing != LANDING_LANDED && path_throttled(slot) &&
+	    land(p, t))
+		return SLOT_PASSING;
+	return slot;
+}
+
+/* The virtual time with which @p joins the queue of domain @leaf. */
+static __always_inline u64 leaf_vtime(struct task_struct *p, const struct task_ctx *t, u32 leaf,
+				      bool wake)
+{
+	struct branch *b = branch(leaf);
+
+	if (leaf_has_members(b))
+		return leaf_key(b, t);
+	if (b->policy != DOMAIN_FIFO)
+		return fair_vtime(p, DSQ_DOMAIN(leaf), b->now);
+	return wake ? branch_start(b) : p->scx.dsq_vtime;
+}
+
+#endif /* APLOMB_TREE_QUEUE_BPF_H */

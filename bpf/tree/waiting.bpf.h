@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * tree/waiting.bpf.h - which tasks of the fair layer wait for a CPU, and the idle CPUs that are woken for them.
+ */
+#ifndef APLOMB_TREE_WAITING_BPF_H
+#define APLOMB_TREE_WAITING_BPF_H
+
+#include "state/state.bpf.h"
+#include "tree/node.bpf.h"
+
+/* Does a task wait in a lane of @cpu? */
+VERIFIED_ONCE int pinned_waiting(u32 cpu)
+{
+	u32 k;
+
+	bpf_for(k, 0, cpu_ctx(cpu)->tree.nr_lanes) {
+		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
+			return true;
+	}
+	return false;
+}
+
+/* Does a task wait in a lane of any CPU? */
+VERIFIED_ONCE int any_pinned_waiting(void)
+{
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus) {
+		if (pinned_waiting(i))
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool fair_waiting(u32 cpu)
+{
+	if (tree_on ? branches[0].heap != 0 : scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0)
+		return true;
+	return nr_cpus > 1 && pinned_waiting(cpu);
+}
+
+/*
+ * Domains have time again: wakes one idle CPU for each task that waits. If tasks wait in lanes, it
+ * wakes all idle CPUs, because it does not know here which of them may take those tasks.
+ */
+VERIFIED_ONCE int wake_idle(void)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
+	u32 i;
+
+	tree_released = 0; /* first: a domain that is released from now on is not seen below */
+	c->tree.to_wake =
+		tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR) + scx_bpf_dsq_nr_queued(DSQ_RESCUE);
+	if (nr_cpus > 1 && any_pinned_waiting())
+		c->tree.to_wake = nr_cpus;
+	bpf_for(i, 0, nr_cpus) {
+		s32 idle;
+
+		if (!c->tree.to_wake)
+			break;
+		idle = scx_bpf_pick_idle_cpu(online, 0);
+		if (idle < 0)
+			break;
+		if (!cpu_ctx(idle)->online) /* about to go off line, it still counts as idle */
+			continue;
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+		c->tree.to_wake--;
+	}
+	scx_bpf_put_cpumask(online);
+	return 0;
+}
+
+#endif /* APLOMB_TREE_WAITING_BPF_H */
