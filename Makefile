@@ -23,10 +23,11 @@ run: setup
 test: setup
 	@scripts/test $(ARGS)
 
-## build: the static binary
+## build: the static binaries: aplomb (daemon and command line) and aplomb-sim (the simulator)
 build:
-	@cargo build --release --config .cargo/static.toml --target $(TARGET) -p aplomb
+	@cargo build --release --config .cargo/static.toml --target $(TARGET) -p aplomb -p aplomb-sim
 	@ln -sfn $(TARGET)/release/aplomb target/aplomb
+	@ln -sfn $(TARGET)/release/aplomb-sim target/aplomb-sim
 
 ## demo: the movie through a fork bomb in the lab, under the stock scheduler and under aplomb
 demo: setup

@@ -92,7 +92,7 @@ class Study:
     title: str
     figure: str
     about: str
-    command: Callable[[bool], Sequence[str]]  # (quick): words for aplomb-study, without --json
+    command: Callable[[bool], Sequence[str]]  # (quick): words for aplomb-sim, without --json
     read: Callable[[Any], Samples]  # what it printed, as samples
     judge: Callable[[Samples], Sequence[Mark]]
     table: Callable[[Samples], Table]

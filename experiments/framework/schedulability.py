@@ -136,7 +136,7 @@ def draw(samples: Samples, heading: str) -> Figure:
 
 
 def read(printed: Any) -> Samples:
-    """samples[column][workload in %], of what `aplomb-study schedulability` prints for one
+    """samples[column][workload in %], of what `aplomb-sim schedulability` prints for one
     range."""
     samples: dict[str, dict[str, Any]] = {}
     for point in printed["points"]:

@@ -127,7 +127,7 @@ def draw(samples: Samples, counts: Sequence[int], rate: float, heading: str) -> 
 
 
 def read(printed: Any) -> Samples:
-    """samples[policy][number of movies], of what `aplomb-study movies` prints; policies that are
+    """samples[policy][number of movies], of what `aplomb-sim movies` prints; policies that are
     not POLICIES' left out."""
     keys = ("admitted", "worst", "mean", "deviation", "late", "dropped", "migrations")
     samples: dict[str, dict[str, Any]] = {policy: {} for policy in POLICIES}

@@ -1,4 +1,4 @@
-"""Runs a study: `aplomb-study`, the simulator on this machine, which needs neither a guest nor
+"""Runs a study: `aplomb-sim`, the simulator on this machine, which needs neither a guest nor
 root."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .schedulers import ROOT
 def build() -> Path:
     """The program, made of the present source: a study judges that, not what was built some time
     ago."""
-    words = ["cargo", "build", "--quiet", "--release", "-p", "aplomb-sim", "--bin", "aplomb-study"]
+    words = ["cargo", "build", "--quiet", "--release", "-p", "aplomb-sim", "--bin", "aplomb-sim"]
     try:
         done = subprocess.run(words, cwd=ROOT, check=False)
     except FileNotFoundError:
@@ -29,7 +29,7 @@ def build() -> Path:
         ) from None
     if done.returncode:
         raise ExperimentError(f"the simulator does not build: {' '.join(words)}")
-    return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "release" / "aplomb-study"
+    return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "release" / "aplomb-sim"
 
 
 def ask(study: Study, quick: bool) -> Any:
@@ -38,7 +38,7 @@ def ask(study: Study, quick: bool) -> Any:
     done = subprocess.run(
         [build(), *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
     )
-    said = f"{study.name}: aplomb-study {' '.join(words)}"
+    said = f"{study.name}: aplomb-sim {' '.join(words)}"
     if done.returncode:
         raise ExperimentError(f"{said} ended with status {done.returncode}")
     try:
@@ -82,7 +82,7 @@ def run(study: Study, quick: bool, out: Path, command: str) -> dict[str, Any]:
         },
         "settings": {
             **study.settings,
-            "command": " ".join(["aplomb-study", *study.command(quick)]),
+            "command": " ".join(["aplomb-sim", *study.command(quick)]),
         },
         "skipped": {},
         "samples": samples,

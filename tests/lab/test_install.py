@@ -5,4 +5,5 @@ from . import harness
 
 class Install(harness.JobTest):
     job = "install"
-    inputs = [(harness.REPOSITORY / part, f"tree/{part}") for part in ("scripts", "specs", "dist")]
+    inputs = [(harness.REPOSITORY / part, f"tree/{part}") for part in ("scripts", "specs", "dist")] + [
+        ((harness.REPOSITORY / "target/aplomb-sim").resolve(), "aplomb-sim")]

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use aplomb_kernel::ServerPolicy;
-use aplomb_sim::machine::Scheduler;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
@@ -65,11 +64,12 @@ pub enum Command {
         after_help = "Examples:\n  aplomb doctor\n  aplomb doctor --json | jq .\n\nNeeds neither the daemon nor root. Exits with 3 if aplomb cannot run here."
     )]
     Doctor(JsonArgs),
-    /// Play a scenario with the scheduler's own source, in virtual time; needs neither root nor the kernel side
-    #[command(
-        after_help = "Examples:\n  aplomb sim scenarios/bomb.toml                    a table of what each task got\n  aplomb sim scenarios/bomb.toml --svg bomb.svg     and who ran when, as a picture\n  aplomb sim scenarios/bomb.toml --cpus 4 --json\n  aplomb sim scenarios/movies.toml --scheduler eevdf  the same under a model of another scheduler\n  aplomb sim scenarios/movies.toml --runs 20          with 20 seeds, on all cores"
-    )]
-    Sim(SimArgs),
+    /// Until 0.2: names `aplomb-sim`, which plays scenarios now
+    #[command(hide = true, disable_help_flag = true)]
+    Sim {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Read the specs again (root); a daemon that watches them does it by itself
     #[command(after_help = "Example:\n  sudo aplomb reload")]
     Reload,
@@ -90,43 +90,6 @@ pub enum Command {
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
     },
-}
-
-#[derive(Debug, Args)]
-pub struct SimArgs {
-    /// The scenario (TOML): cpus, length, and a [[task]] for each kind of task
-    #[arg(value_name = "SCENARIO", required_unless_present = "worker")]
-    pub file: Option<PathBuf>,
-    /// Who schedules: aplomb, or a model: global-edf-hard, global-edf-soft, global-edf-fcbs, partitioned-ff,
-    /// partitioned-wf (both also with -hard), eevdf, wrr
-    #[arg(long, value_name = "NAME", default_value = "aplomb")]
-    pub scheduler: Scheduler,
-    /// What becomes of a reserved task that has used up its budget: redline, cbs-hard, cbs-soft, fcbs [default:
-    /// fcbs]
-    #[arg(long, value_name = "POLICY", value_parser = parse_server)]
-    pub server: Option<Scheduler>,
-    /// For what is random, instead of the scenario's
-    #[arg(long, value_name = "N")]
-    pub seed: Option<u64>,
-    /// Play it so many times, with the seeds that follow, on all cores
-    #[arg(long, value_name = "N", conflicts_with = "svg", value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    pub runs: Option<u64>,
-    /// CPUs, instead of the scenario's
-    #[arg(long, value_name = "N")]
-    pub cpus: Option<usize>,
-    /// Draw who ran when
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Answer jobs from standard input (what --runs starts)
-    #[arg(long, hide = true)]
-    pub worker: bool,
-}
-
-fn parse_server(text: &str) -> Result<Scheduler, String> {
-    Scheduler::ours_with(text).ok_or_else(|| "redline, cbs-hard, cbs-soft or fcbs".into())
 }
 
 #[derive(Debug, Args)]
@@ -433,13 +396,26 @@ mod tests {
     }
 
     #[test]
+    fn the_old_name_of_the_simulator_takes_any_arguments() {
+        for args in [
+            &["sim"] as &[&str],
+            &["sim", "--help"],
+            &["sim", "a.toml", "--runs", "3"],
+        ] {
+            let cli = Cli::try_parse_from(["aplomb"].iter().chain(args)).unwrap();
+            assert!(matches!(cli.command, Command::Sim { args: given } if given == args[1..]));
+        }
+    }
+
+    #[test]
     fn every_command_has_help() {
         helps(&command());
     }
 
     /// All below `group` say what they do and show how.
     fn helps(group: &clap::Command) {
-        for sub in group.get_subcommands().filter(|s| s.get_name() != "help") {
+        let shown = |s: &&clap::Command| s.get_name() != "help" && !s.is_hide_set();
+        for sub in group.get_subcommands().filter(shown) {
             let name = format!("{} {}", group.get_name(), sub.get_name());
             assert!(sub.get_about().is_some(), "{name}");
             let help = sub.get_after_help().map(ToString::to_string);

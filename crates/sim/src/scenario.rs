@@ -1,4 +1,4 @@
-//! A scenario file: machine and tasks in TOML, for `aplomb sim`.
+//! A scenario file: machine and tasks in TOML, for `aplomb-sim play`.
 //!
 //! ```toml
 //! cpus = 1

@@ -4,7 +4,7 @@
 clean=$(nr_bpf)
 cp -r /job/tree /tmp/tree
 mkdir /tmp/tree/target
-cp /job/aplomb /tmp/tree/target/aplomb
+cp /job/aplomb /job/aplomb-sim /tmp/tree/target/
 as_before() { # NAME: the machine is as it was
 	check "$1-stock" "" until_true 5 stock
 	check "$1-no-bpf" "was $clean" until_true 10 bpf_is "$clean"
@@ -34,6 +34,7 @@ while read -r file; do
 	[ -s "$file" ] || missing="$missing $file"
 done < $out/installed
 check nothing-missing "$missing" none "$missing"
+check installed-simulator "" eval '/usr/bin/aplomb-sim --version > $out/simulator'
 check installed-starts "" begin /usr/bin/aplomb daemon
 check installed-attaches "" attached
 shipped=$(aplomb spec list --json | grep -c '"name"')

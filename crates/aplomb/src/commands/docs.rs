@@ -27,7 +27,7 @@ pub fn man(dir: Option<&Path>) -> Result<Exit> {
         Some(dir) => {
             std::fs::write(dir.join("aplomb.8"), page()?)
                 .with_context(|| dir.display().to_string())?;
-            for sub in command().get_subcommands() {
+            for sub in command().get_subcommands().filter(|s| !s.is_hide_set()) {
                 let name = format!("aplomb-{}", sub.get_name());
                 let mut text = Vec::new();
                 let named = sub
@@ -76,6 +76,7 @@ fn page() -> Result<Vec<u8>> {
     roff.control("SH", ["SEE ALSO"]);
     let see: Vec<String> = command()
         .get_subcommands()
+        .filter(|s| !s.is_hide_set())
         .map(|s| format!("aplomb-{}(8)", s.get_name()))
         .collect();
     roff.text([roman(see.join(", "))]);
@@ -128,6 +129,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         man(Some(dir.path())).unwrap();
         let pages = std::fs::read_dir(dir.path()).unwrap().count();
-        assert_eq!(pages, command().get_subcommands().count() + 1);
+        let command = command();
+        let shown = command.get_subcommands().filter(|s| !s.is_hide_set());
+        assert_eq!(pages, shown.count() + 1);
     }
 }

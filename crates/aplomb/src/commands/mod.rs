@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::cli::{Cli, Command, DaemonArgs, SpecCommand};
 use crate::client::Client;
 use crate::daemon::{self, Options, Sources};
-use crate::exit::Exit;
+use crate::exit::{Exit, Failure};
 use crate::protocol::{Answer, Ask};
 
 mod docs;
@@ -18,7 +18,6 @@ mod doctor;
 mod domain;
 mod log;
 mod run;
-mod sim;
 mod spec;
 mod status;
 mod table;
@@ -42,7 +41,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Domain(command) => domain::domain(socket, &command),
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),
-        Command::Sim(args) => sim::sim(&args),
+        Command::Sim { args } => Err(moved(&args).into()),
         Command::Reload => reload(socket),
         Command::Stop => tell(socket, Ask::Stop {}),
         Command::Completions { shell } => docs::completions(shell),
@@ -69,6 +68,16 @@ fn start_daemon(socket: &std::path::Path, args: &DaemonArgs) -> Result<Exit> {
     let load = |settings: &_| Scheduler::load(settings).map(|s| Box::new(s) as Box<dyn Kernel>);
     daemon::run(&options, Box::new(load))?;
     Ok(Exit::Ok)
+}
+
+/// `aplomb sim ARGS` of 0.1 is `aplomb-sim play ARGS` now. This message stays for one release.
+fn moved(args: &[String]) -> Failure {
+    let command = ["aplomb-sim play", &args.join(" ")].join(" ");
+    let message = format!(
+        "the simulator is a program of its own now: {}",
+        command.trim_end()
+    );
+    Failure::new(Exit::Usage, message)
 }
 
 /// Ask the daemon for something that has no answer but a sentence.
@@ -119,4 +128,21 @@ fn unexpected() -> anyhow::Error {
     anyhow::anyhow!(
         "the daemon gave an answer to another question; are it and this command of one version?"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_old_name_of_the_simulator_leads_to_the_new_program() {
+        let failure = moved(&["bomb.toml".into(), "--json".into()]);
+        assert_eq!(failure.exit, Exit::Usage);
+        assert!(
+            failure
+                .message
+                .ends_with("aplomb-sim play bomb.toml --json"),
+            "{failure}"
+        );
+    }
 }

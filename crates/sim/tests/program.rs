@@ -1,9 +1,9 @@
-//! `aplomb-study` as it is run: the same numbers on any number of cores, and a worker's end is told.
+//! `aplomb-sim` as it is run: the same numbers on any number of cores, and a worker's end is told.
 
 use std::process::{Command, Output};
 
 fn study(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_aplomb-study"))
+    Command::new(env!("CARGO_BIN_EXE_aplomb-sim"))
         .args(args)
         .output()
         .unwrap()
