@@ -394,7 +394,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 		cpu_ctx(cpu)->reserved.deadline = TIME_NEVER;
 		cpu_ctx(cpu)->timer_due = TIME_NEVER;
 		cpu_ctx(cpu)->tree.leaf = SLOT_NONE;
-		cpu_ctx(cpu)->tree.next_leaf = SLOT_NONE;
+		cpu_ctx(cpu)->tree.next.leaf = SLOT_NONE;
 		cpu_ctx(cpu)->tree.nr_lanes = 1;
 		cpu_ctx(cpu)->online = bpf_cpumask_test_cpu(cpu, online);
 		nr_online += cpu_ctx(cpu)->online;

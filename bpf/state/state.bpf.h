@@ -117,8 +117,12 @@ struct lane {
 	u32 turns;  /* since tree/rescue.bpf.h looked */
 };
 
-/* Claims of one dispatch that find no task: each is an enqueue on another CPU that has counted and not inserted yet. */
-#define TREE_TRIES 8
+/* What the tree chose for a CPU, with the time that it claimed for it (tree/dispatch.bpf.h) */
+struct pick {
+	u32 leaf;    /* the domain whose task it is; SLOT_NONE: none */
+	u64 granted; /* by its cpu.max, ns; 0: it has none */
+	u64 turn_ns; /* the turn ends after this, ns; 0: with the slice */
+};
 
 /* The tree's part of a CPU */
 struct tree_cpu {
@@ -129,20 +133,16 @@ struct tree_cpu {
 	u64 leaf_key; /* its key, in a domain under MTR-LS (tree/leaf.bpf.h) */
 	u32 passing;  /* it waited in the queue of SLOT_PASSING */
 	/* of the last task that the fair layer chose */
-	u64 vtime;  /* its virtual time when it began to run */
-	u32 pinned; /* it may not run everywhere: those have a virtual time of their own */
-	/* of what dispatch has just sent */
-	u32 next_leaf;
-	u64 next_granted;
-	u64 claimed;            /* by the last choice of the tree */
-	u64 turn_ns;            /* which ends after so long, ns; 0: with the slice */
-	u32 to_wake;            /* idle CPUs, in wake_idle() */
-	u32 failed[TREE_TRIES]; /* domains in which a dispatch has found nothing */
-	u32 nr_failed;
+	u64 vtime;        /* its virtual time when it began to run */
+	u32 pinned;       /* it may not run everywhere: those have a virtual time of their own */
+	struct pick next; /* for the task that dispatch has sent; ops.running takes it */
 	struct lane lanes[MAX_LANES];
-	u32 nr_lanes;         /* that have been in use; lane 0 always */
-	u32 heads[MAX_LANES]; /* in a choice: the domain of the first task in each, or SLOT_NONE */
-	u32 has_heads;        /* of any */
+	u32 nr_lanes; /* that have been in use; lane 0 always */
+	/*
+	 * Scratch of one dispatch: the domain of the first task in each lane, or SLOT_NONE. Here,
+	 * since 128 bytes are too much for the stack that dispatch shares with all that it calls.
+	 */
+	u32 heads[MAX_LANES];
 };
 
 /*

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/dispatch.bpf.h - the choice for a CPU among the tasks of all domains: a claim by the tree, and whom it takes.
- * Theory: tree/tree.bpf.h, claims there in 5.
+ * tree/dispatch.bpf.h - the fair layer's part of ops.dispatch: the next task for a CPU.
+ *
+ * Theory: policy/fair.h without domains, tree/tree.bpf.h with them (claims: 5, lanes: 7).
+ *
+ * With domains, one dispatch makes up to TREE_TRIES claims:
+ *
+ *        claim a domain (tree_claim) ---> take a task of it (tree_take) ---> sent
+ *             ^                                |
+ *             +---- no task there yet ---------+        at the end: tree_restore() puts the claims
+ *                                                       that found no task back
  */
 #ifndef APLOMB_TREE_DISPATCH_BPF_H
 #define APLOMB_TREE_DISPATCH_BPF_H
@@ -13,22 +21,145 @@
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
 
-/* Tasks at the head of a queue that other CPUs are taking, and that one passes over. One more, and it looks again. */
+/*
+ * Claims of one dispatch. A claim finds no task if another CPU has counted one and not inserted it
+ * yet, or if the domain was throttled. With all of them in vain the CPU gets no task of the tree;
+ * the CPU that inserts the task asks an idle one.
+ */
+#define TREE_TRIES 8
+/* Tasks at the head of a queue that other CPUs are taking. With more, the claim is put back. */
 #define MAX_TAKEN 8
 
+/* One dispatch with domains */
+struct choice {
+	u32 cpu;
+	u32 mine;         /* the domain in which the running task waits meanwhile, or SLOT_NONE */
+	u32 lanes;        /* tasks wait in lanes of this CPU: tree_cpu.heads is valid */
+	u32 lane;         /* the lane that was chosen */
+	struct pick pick; /* the domain that was claimed */
+	u32 nr_failed;
+	u32 failed[TREE_TRIES]; /* domains whose claim found no task */
+};
+
+/* What a claim comes to */
+enum claim {
+	CLAIM_NONE = 0, /* no task waits */
+	CLAIM_TASK = 1, /* a task of domain choice.pick.leaf is claimed */
+	CLAIM_LANE = 2, /* lane choice.lane goes first; nothing is claimed */
+	CLAIM_VAIN = 3  /* the domain has used up its cpu.max */
+};
+
 /*
- * Take the first task of domain @leaf, which this CPU has claimed. 1: it is sent to @cpu. 0: there is none yet, and the
- * claim is to be put back. -1: it may not run on this CPU after all and waits for its own now, or the kernel took it out:
- * the claim was its.
+ * Claims the domain whose task is next on @ch->cpu. @comes: context of the task that runs there and
+ * waits from now on in domain @ch->mine, or NULL. It is counted under the same lock as the claim:
+ * if it were counted before, another CPU that chooses at the same time (as CPUs do whose ticks
+ * coincide) could claim it and find no task.
  */
-static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
+VERIFIED_ONCE int tree_claim(struct choice *ch __arg_nonnull, struct task_ctx *comes)
+{
+	struct cpu_ctx *c = cpu_ctx(ch->cpu);
+	bool again = ch->nr_failed != 0, lanes = ch->lanes, limited = false;
+	u64 now = bpf_ktime_get_ns(), claimed = FAIR_SLICE_NS, turn = FAIR_SLICE_NS;
+	u32 leaf, mine = ch->mine, blocked = SLOT_NONE, k = MAX_LANES;
+
+	bpf_spin_lock(&tree_lock);
+	if (comes)
+		enter_task(comes, mine, false, mine);
+	leaf = choose(&turn, again || lanes);
+	if (leaf == SLOT_PASSING && turn > PASSING_TURN_NS)
+		turn = PASSING_TURN_NS;
+	if (lanes) {
+		k = first_lane(c, leaf);
+		if (k < MAX_LANES)
+			leaf = c->tree.heads[k & (MAX_LANES - 1)];
+		if (leaf < DOMAIN_SLOTS && !again)
+			chosen(leaf, false);
+	}
+	if (leaf < DOMAIN_SLOTS && k >= MAX_LANES) {
+		limited = branch(leaf)->limited;
+		if (limited)
+			claimed = claim_time(leaf, now, FAIR_SLICE_NS, &blocked);
+		if (claimed) {
+			leave(leaf);
+			branch(leaf)->turns++;
+		}
+	}
+	bpf_spin_unlock(&tree_lock);
+	if (blocked != SLOT_NONE)
+		limit_timer_start(blocked);
+	ch->lane = k;
+	ch->pick.leaf = leaf;
+	ch->pick.granted = limited ? claimed : 0;
+	ch->pick.turn_ns = turn < FAIR_SLICE_NS ? turn : 0;
+	if (k < MAX_LANES)
+		return CLAIM_LANE;
+	if (leaf >= DOMAIN_SLOTS)
+		return CLAIM_NONE;
+	return claimed ? CLAIM_TASK : CLAIM_VAIN;
+}
+
+/*
+ * Puts claims that found no task back: after the last try, so that other domains were looked at in
+ * between.
+ */
+VERIFIED_ONCE int tree_restore(const struct choice *ch __arg_nonnull)
+{
+	u32 k, n = ch->nr_failed;
+
+	bpf_spin_lock(&tree_lock);
+	bpf_for(k, 0, n)
+		enter(ch->failed[k & (TREE_TRIES - 1)] & (DOMAIN_SLOTS - 1), IS_PUT_BACK,
+		      SLOT_NONE);
+	bpf_spin_unlock(&tree_lock);
+	return 0;
+}
+
+/* The claim on domain @leaf found no task. */
+static __always_inline void put_back(struct choice *ch, u32 leaf)
+{
+	ch->failed[ch->nr_failed & (TREE_TRIES - 1)] = leaf;
+	ch->nr_failed++;
+}
+
+/* What a claimed domain's queue held */
+enum take {
+	TAKE_NONE = 0, /* no task: the claim is to be put back */
+	TAKE_SENT = 1, /* a task, which was sent to this CPU */
+	TAKE_GONE =
+		2 /* a task that cannot run here, or that the kernel took out; the claim was its */
+};
+
+/*
+ * @p, at @it, may not run on this CPU after all: moves it to its lane of CPU @home. Returns whether
+ * it was still in the queue.
+ */
+static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+				      struct task_ctx *t, s32 home)
+{
+	u32 k = lane_of(home, t->domain);
+	bool moved;
+
+	t->lane = k;
+	scx_bpf_dsq_move_set_vtime(it, fair_place(p->scx.dsq_vtime, lane(cpu_ctx(home), k)->now));
+	if (cpu_ctx(home)->online)
+		moved = scx_bpf_dsq_move_vtime(it, p, DSQ_PINNED(home, k), 0);
+	else /* from a local queue the kernel moves it to another CPU */
+		moved = scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(home), 0);
+	if (moved) {
+		scx_bpf_kick_cpu(home, SCX_KICK_IDLE);
+		ask_idle(p);
+	}
+	return moved;
+}
+
+/* Sends the first task of domain @leaf, which @cpu has claimed, to @cpu. */
+static __noinline u32 tree_take(u32 leaf, u32 cpu)
 {
 	TAKES_STACK(96);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
 	struct task_ctx *t = NULL;
 	bool moved = false, here = false, found = false;
-	s32 home = 0;
 	u32 i;
 
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(leaf), 0)) {
@@ -37,97 +168,44 @@ static __noinline s32 tree_take(u32 leaf, u32 cpu, u64 slice)
 			if (!p)
 				break;
 			t = task_ctx(p);
-			found = t &&
-				unqueue(t); /* before the move: it may run and be queued again the moment it is made */
+			/* before the move: after it the task may run and be queued again at once */
+			found = t && unqueue(t);
 			if (found)
 				break;
 		}
 	}
 	if (found && p && t) {
-		home = task_cpu(p);
-		here = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (home == (s32)cpu || !stays(p));
-		scx_bpf_dsq_move_set_slice(&it, slice);
-		if (here) {
-			moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
-		} else {
-			u32 k = lane_of(home, t->domain);
+		s32 home = task_cpu(p);
 
-			t->lane = k;
-			scx_bpf_dsq_move_set_vtime(
-				&it, fair_place(p->scx.dsq_vtime, lane(cpu_ctx(home), k)->now));
-			if (cpu_ctx(home)->online)
-				moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_PINNED(home, k), 0);
-			else /* from its local queue the kernel takes it elsewhere */
-				moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(home), 0);
-			if (moved) {
-				scx_bpf_kick_cpu(home, SCX_KICK_IDLE);
-				ask_idle(p);
-			}
-		}
+		here = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (home == (s32)cpu || !stays(p));
+		scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
+		if (here)
+			moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
+		else
+			moved = move_home(&it, p, t, home);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	if (!found)
-		return 0;
-	return moved && here ? 1 : -1;
+		return TAKE_NONE;
+	return moved && here ? TAKE_SENT : TAKE_GONE;
 }
 
 /*
- * One choice for @cpu, and its time: cpu_ctx.claimed. SLOT_NONE: nothing waits; above: LANE_CHOSEN and a lane of that CPU,
- * nothing is claimed. 0 ns claimed: it was in vain, go on.
- * @t, or NULL: what runs there waits like all others from now on, in domain @mine. Not before: another CPU that chooses at
- * the same time, as they do where ticks come together, would claim it and find nobody, and this one choose another.
+ * Lane @k of @cpu goes first: sends its first task, or lets @prev go on, which runs there (NULL: it
+ * cannot).
  */
-#define LANE_CHOSEN (DOMAIN_SLOTS + 1)
-
-VERIFIED_ONCE int tree_claim(u32 cpu, struct task_ctx *t, u32 mine)
-{
-	u32 leaf, blocked = SLOT_NONE, k = MAX_LANES;
-	bool again = cpu_ctx(cpu)->tree.nr_failed != 0, lanes = cpu_ctx(cpu)->tree.has_heads;
-	u64 now = bpf_ktime_get_ns(), claimed = FAIR_SLICE_NS, turn = FAIR_SLICE_NS;
-
-	bpf_spin_lock(&tree_lock);
-	if (t)
-		enter_task(t, mine, false, mine);
-	leaf = choose(&turn, again || lanes);
-	if (leaf == SLOT_PASSING && turn > PASSING_TURN_NS)
-		turn = PASSING_TURN_NS;
-	if (lanes) {
-		k = first_lane(cpu_ctx(cpu), leaf);
-		if (k < MAX_LANES)
-			leaf = cpu_ctx(cpu)->tree.heads[k & (MAX_LANES - 1)];
-		if (leaf < DOMAIN_SLOTS && !again)
-			chosen(leaf, false);
-	}
-	if (leaf < DOMAIN_SLOTS && k >= MAX_LANES) {
-		if (branch(leaf)->limited)
-			claimed = claim_time(leaf, now, FAIR_SLICE_NS, &blocked);
-		if (claimed) {
-			leave(leaf);
-			branch(leaf)->turns++;
-		}
-	}
-	bpf_spin_unlock(&tree_lock);
-	cpu_ctx(cpu)->tree.claimed = claimed;
-	cpu_ctx(cpu)->tree.turn_ns = turn < FAIR_SLICE_NS ? turn : 0;
-	if (blocked != SLOT_NONE)
-		limit_timer_start(blocked);
-	return k < MAX_LANES ? LANE_CHOSEN + k : leaf;
-}
-
-/* What one try of tree_dispatch comes to, beside enum fair_choice: nothing, but another may. */
-#define TRY_AGAIN 4
-
-/* Lane @k of @cpu is chosen; @prev runs there still and could go on, or is NULL. */
 static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
 {
 	TAKES_STACK(32);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 queue;
+	u32 head;
 
 	k &= MAX_LANES - 1;
 	queue = DSQ_PINNED(cpu, k);
-	if (prev && pinned(prev) && domain_of_task(prev) == c->tree.heads[k] &&
-	    !path_throttled(c->tree.heads[k]) && still_first(prev, queue)) {
+	head = c->tree.heads[k];
+	if (prev && pinned(prev) && domain_of_task(prev) == head && !path_throttled(head) &&
+	    still_first(prev, queue)) {
 		prev->scx.slice = FAIR_SLICE_NS;
 		return FAIR_KEPT;
 	}
@@ -135,94 +213,80 @@ static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
 		lane(c, k)->turns++;
 		return FAIR_TAKEN;
 	}
-	c->tree.heads[k] = SLOT_NONE; /* another CPU, which was idle, has taken it */
-	return TRY_AGAIN;
+	c->tree.heads[k] = SLOT_NONE; /* another CPU, which was idle, has taken the task */
+	return FAIR_AGAIN;
 }
 
-/* A claim on domain @leaf that found nothing: see tree_restore. */
-static __always_inline void put_back(struct cpu_ctx *c, u32 leaf)
+/* @prev, of context @t, goes on: it was in no queue, and the tree chose its domain, claimed in @ch. */
+static __always_inline void keep(struct choice *ch, struct task_struct *prev, struct task_ctx *t)
 {
-	c->tree.failed[c->tree.nr_failed & (TREE_TRIES - 1)] = leaf;
-	c->tree.nr_failed++;
+	const struct pick *pick = &ch->pick;
+	struct cpu_ctx *c = cpu_ctx(ch->cpu);
+	struct branch *b = branch(pick->leaf);
+
+	/* If another CPU has settled its claim with @prev's flag, this claim is another task's. */
+	if (!unqueue(t))
+		put_back(ch, pick->leaf);
+	leaf_run(b, t);
+	c->tree.leaf_key = leaf_key(b, t);
+	prev->scx.slice = FAIR_SLICE_NS;
+	c->tree.passing = pick->leaf == SLOT_PASSING;
+	grant_begin(c, ch->cpu, pick);
 }
 
-/* One choice by the tree. @t: of @prev, unless it is tied to CPUs; @mine: the domain in which it waits meanwhile, or
- * SLOT_NONE; @comes: @t, if from now on. */
-static __noinline u32 tree_try(u32 cpu, struct task_struct *prev, struct task_ctx *t, u32 mine,
+/*
+ * One try. @t: context of @prev if @prev is not pinned, else NULL; @comes: @t in the first try, else
+ * NULL.
+ */
+static __noinline u32 tree_try(struct choice *ch, struct task_struct *prev, struct task_ctx *t,
 			       struct task_ctx *comes)
 {
 	TAKES_STACK(64);
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 leaf = tree_claim(cpu, comes, mine);
-	u64 granted = c->tree.claimed;
-	bool limited;
-	s32 taken;
+	u32 claim = tree_claim(ch, comes), leaf = ch->pick.leaf, taken;
 
-	if (leaf >= LANE_CHOSEN)
-		return lane_take(cpu, leaf - LANE_CHOSEN, prev);
-	if (leaf >= DOMAIN_SLOTS)
+	if (claim == CLAIM_LANE)
+		return lane_take(ch->cpu, ch->lane, prev);
+	if (claim == CLAIM_NONE)
 		return FAIR_NONE;
-	if (!granted)
-		return TRY_AGAIN;
-	limited = branch(leaf)->limited;
-	if (prev && t && leaf == mine && still_first(prev, DSQ_DOMAIN(leaf))) {
-		/* else a CPU that had seen it in the queue before has taken its place in the count: this claim is another's */
-		if (!unqueue(t))
-			put_back(c, leaf);
-		leaf_run(branch(leaf), t);
-		c->tree.leaf_key = leaf_key(branch(leaf), t);
-		prev->scx.slice = FAIR_SLICE_NS;
-		c->tree.passing = leaf == SLOT_PASSING;
-		grant_begin(c, cpu, limited ? granted : 0);
+	if (claim == CLAIM_VAIN)
+		return FAIR_AGAIN;
+	if (prev && t && leaf == ch->mine && still_first(prev, DSQ_DOMAIN(leaf))) {
+		keep(ch, prev, t);
 		return FAIR_KEPT;
 	}
-	taken = tree_take(leaf, cpu, FAIR_SLICE_NS);
-	if (taken > 0) {
-		c->tree.next_leaf = leaf;
-		c->tree.next_granted = limited ? granted : 0;
+	taken = tree_take(leaf, ch->cpu);
+	if (taken == TAKE_SENT) {
+		cpu_ctx(ch->cpu)->tree.next = ch->pick;
 		return FAIR_TAKEN;
 	}
-	if (limited)
-		tree_return(leaf, granted);
-	if (!taken)
-		put_back(c, leaf);
-	return TRY_AGAIN;
+	if (ch->pick.granted)
+		tree_return(leaf, ch->pick.granted);
+	if (taken == TAKE_NONE)
+		put_back(ch, leaf);
+	return FAIR_AGAIN;
 }
 
-/* Claims that found nothing are put back: only now, so that others were looked at in between. */
-VERIFIED_ONCE int tree_restore(u32 cpu)
+/*
+ * Chooses by the tree. @prev still runs on @ch->cpu and could go on, or is NULL. Inline: before 7.0
+ * calls may be 8 deep, and this is the deepest place.
+ */
+static __always_inline u32 tree_dispatch(struct choice *ch, struct task_struct *prev,
+					 bool prev_pinned)
 {
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 k, n = c->tree.nr_failed;
-
-	c->tree.nr_failed = 0;
-	bpf_spin_lock(&tree_lock);
-	bpf_for(k, 0, n)
-		enter(c->tree.failed[k & (TREE_TRIES - 1)] & (DOMAIN_SLOTS - 1), IS_PUT_BACK,
-		      SLOT_NONE);
-	bpf_spin_unlock(&tree_lock);
-	return 0;
-}
-
-/* Choose the next task for @cpu by the tree; @prev runs still, and could go on, or is NULL. (Inline: before 7.0 calls
- * may be 8 deep, and this is the deepest place.) */
-static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task_struct *prev,
-					 bool tied)
-{
-	struct task_ctx *t = prev && !tied ? task_ctx(prev) : NULL;
-	u32 k, choice = FAIR_NONE, mine = SLOT_NONE;
+	struct task_ctx *t = prev && !prev_pinned ? task_ctx(prev) : NULL;
+	u32 k, result = FAIR_NONE;
 
 	if (t)
-		mine = leaf_for(prev, t);
+		ch->mine = leaf_for(prev, t);
 	bpf_for(k, 0, TREE_TRIES) {
-		choice = tree_try(cpu, prev, t, mine, k ? NULL : t);
-		if (choice != TRY_AGAIN)
+		result = tree_try(ch, prev, t, k ? NULL : t);
+		if (result != FAIR_AGAIN)
 			break;
 	}
-	if (c->tree.nr_failed)
-		tree_restore(cpu);
-	if (choice == FAIR_TAKEN || choice == FAIR_KEPT)
-		return choice;
+	if (ch->nr_failed)
+		tree_restore(ch);
+	if (result == FAIR_TAKEN || result == FAIR_KEPT)
+		return result;
 	if (!t)
 		return FAIR_NONE;
 	if (path_throttled(t->domain))
@@ -234,34 +298,35 @@ static __always_inline u32 tree_dispatch(u32 cpu, struct cpu_ctx *c, struct task
 /* fair_dispatch() with domains. */
 VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trusted __arg_nullable)
 {
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	bool tied = prev && pinned(prev);
-	u32 choice, running = SLOT_NONE;
+	struct choice ch = { .cpu = cpu, .mine = SLOT_NONE };
+	bool prev_pinned = prev && pinned(prev);
+	u32 result, running = SLOT_NONE;
 
 	if (tree_legacy) {
 		if (dsq_move_to_local(DSQ_FAIR))
 			return FAIR_TAKEN;
 		tree_legacy = scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0;
 	}
-	c->tree.has_heads = 0;
-	if (nr_cpus > 1 && (tied || pinned_waiting(cpu))) {
-		if (tied && !path_throttled(domain_of_task(prev)))
+	if (nr_cpus > 1 && (prev_pinned || pinned_waiting(cpu))) {
+		if (prev_pinned && !path_throttled(domain_of_task(prev)))
 			running = domain_of_task(prev);
-		c->tree.has_heads = look_at_lanes(cpu, running);
+		ch.lanes = look_at_lanes(cpu, running);
 	}
-	choice = tree_dispatch(cpu, c, prev, tied);
-	if (nr_cpus == 1 || choice == FAIR_TAKEN || choice == FAIR_KEPT)
-		return choice;
-	if (tied && path_throttled(domain_of_task(prev)))
-		choice = FAIR_HELD;
-	/* this CPU is idle soon if what runs there may not go on */
-	if (lanes_take(cpu) || ((!prev || choice == FAIR_HELD) && pinned_steal(cpu)))
+	result = tree_dispatch(&ch, prev, prev_pinned);
+	if (nr_cpus == 1 || result == FAIR_TAKEN || result == FAIR_KEPT)
+		return result;
+	if (prev_pinned && path_throttled(domain_of_task(prev)))
+		result = FAIR_HELD;
+	/* this CPU is idle soon if @prev may not go on: then it helps others */
+	if (lanes_take(cpu) || ((!prev || result == FAIR_HELD) && pinned_steal(cpu)))
 		return FAIR_TAKEN;
-	return choice;
+	return result;
 }
 
-/* Does @prev go on? Not one with a server, whose accounts are settled when it stops; nor between the two queues,
- * where fair_pair decides. */
+/*
+ * Does @prev go on, without domains? Not if it has a server, whose accounts are settled when it
+ * stops; nor if tasks wait in the other queue, where fair_pair decides.
+ */
 static __always_inline bool fair_keeps(struct task_struct *prev, u32 cpu)
 {
 	if (nr_cpus > 1 && scx_bpf_dsq_nr_queued(pinned(prev) ? DSQ_FAIR : DSQ_PINNED(cpu, 0)))
@@ -269,7 +334,7 @@ static __always_inline bool fair_keeps(struct task_struct *prev, u32 cpu)
 	return still_first(prev, pinned(prev) ? DSQ_PINNED(cpu, 0) : DSQ_FAIR);
 }
 
-/* Choose the next task for @cpu; @prev runs still, and could go on, or is NULL. */
+/* Chooses the next task for @cpu. @prev still runs there and could go on, or is NULL. */
 static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c,
 						      struct task_struct *prev)
 {
@@ -278,11 +343,11 @@ static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c
 		return FAIR_TAKEN;
 	}
 	if (tree_on) {
-		u32 choice = domains_dispatch(cpu, prev);
+		u32 result = domains_dispatch(cpu, prev);
 
-		if (choice == FAIR_KEPT && prev)
+		if (result == FAIR_KEPT && prev)
 			fair_running(prev, c);
-		return choice;
+		return result;
 	}
 	if (prev && fair_keeps(prev, cpu)) {
 		prev->scx.slice = FAIR_SLICE_NS;

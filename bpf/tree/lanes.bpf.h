@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/lanes.bpf.h - a CPU's lanes: the choice among them and the tree, and how another CPU helps.
+ * tree/lanes.bpf.h - the lanes of a CPU in dispatch: which of them goes first, and how an idle CPU
+ * helps.
  *
- * Theory: tree/tree.bpf.h 7; tree/place.bpf.h says which tasks wait in a lane.
+ * Theory: tree/tree.bpf.h 7. Which tasks wait in a lane: tree/place.bpf.h.
+ *
+ * A choice looks at the lanes in two steps, since the queues may not be read while tree_lock is
+ * held: look_at_lanes() notes the domain of the first task in each, first_lane() compares these
+ * domains under the lock.
  */
 #ifndef APLOMB_TREE_LANES_BPF_H
 #define APLOMB_TREE_LANES_BPF_H
@@ -10,7 +15,7 @@
 #include "tree/place.bpf.h"
 #include "tree/tree.bpf.h"
 
-/* The domain of the first task in @queue, or SLOT_NONE. */
+/* Returns the domain of the first task in @queue, or SLOT_NONE. */
 static __noinline u32 head_of(u64 queue)
 {
 	TAKES_STACK(64);
@@ -27,8 +32,9 @@ static __noinline u32 head_of(u64 queue)
 }
 
 /*
- * Who is first in each lane of @cpu: cpu_ctx.heads. @running: the domain of what runs there, is tied and may go on, or
- * SLOT_NONE. False: nobody.
+ * Notes the domain of the first task in each lane of @cpu in tree_cpu.heads. @running: the domain
+ * of a pinned task that runs there and may go on, or SLOT_NONE; in its lane it counts as waiting.
+ * Returns whether there is any task.
  */
 VERIFIED_ONCE int look_at_lanes(u32 cpu, u32 running)
 {
@@ -49,7 +55,8 @@ VERIFIED_ONCE int look_at_lanes(u32 cpu, u32 running)
 }
 
 /*
- * Tasks of domain @slot wait in a lane (tree/tree.bpf.h 7): those on the way up that are in no heap keep their place, as ever.
+ * Tasks of domain @slot wait in a lane. The members on the way up that are in no heap are placed as
+ * members that go on. Called with tree_lock held.
  */
 static __noinline void wait_in_lane(u32 slot)
 {
@@ -69,8 +76,9 @@ static __noinline void wait_in_lane(u32 slot)
 }
 
 /*
- * Of the lanes of @c's CPU, as look_at_lanes() has seen them, the one whose first task goes before all and before domain
- * @leaf, the tree's choice (or SLOT_NONE); MAX_LANES: none does. With tree_lock held.
+ * Returns the lane of @c's CPU whose first task goes before those of all other lanes and before
+ * domain @leaf, the tree's choice (or SLOT_NONE); MAX_LANES: none does. Called with tree_lock held,
+ * after look_at_lanes().
  */
 static __noinline u32 first_lane(struct cpu_ctx *c, u32 leaf)
 {
@@ -92,7 +100,7 @@ static __noinline u32 first_lane(struct cpu_ctx *c, u32 leaf)
 	return best;
 }
 
-/* Any task in a lane of @cpu that may run on this one. */
+/* Sends any task in a lane of @cpu that may run on the current CPU. */
 VERIFIED_ONCE int lanes_take(u32 cpu)
 {
 	u32 k;
@@ -105,7 +113,7 @@ VERIFIED_ONCE int lanes_take(u32 cpu)
 	return false;
 }
 
-/* An idle CPU helps out: a task that may run on some CPUs only, and waits for another of them. */
+/* @cpu is idle: it takes a task that may run on several CPUs and waits for another of them. */
 VERIFIED_ONCE int pinned_steal(u32 cpu)
 {
 	u32 i;

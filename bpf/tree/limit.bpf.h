@@ -241,13 +241,13 @@ VERIFIED_ONCE u64 tree_resume(u32 slot)
 }
 
 /*
- * What the tree chose for @c's CPU begins to run there. It has @granted ns by its domain's cpu.max, 0: it has none; and
- * its turn may end before its slice. For either the CPU's timer is set.
+ * The task that the tree chose begins to run on @c's CPU, or goes on there. If its time by cpu.max
+ * or its turn is limited, the CPU's timer ends it.
  */
-static __always_inline void grant_begin(struct cpu_ctx *c, u32 cpu, u64 granted)
+static __always_inline void grant_begin(struct cpu_ctx *c, u32 cpu, const struct pick *pick)
 {
-	u64 ends = c->tree.turn_ns && (!granted || c->tree.turn_ns < granted) ? c->tree.turn_ns
-									      : granted;
+	u64 turn = pick->turn_ns, granted = pick->granted;
+	u64 ends = turn && (!granted || turn < granted) ? turn : granted;
 
 	c->tree.granted = granted;
 	c->tree.limited = ends != 0;

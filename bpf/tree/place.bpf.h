@@ -109,12 +109,13 @@ static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
 	return v;
 }
 
-/* What became of the CPU when the fair layer was asked for work. */
+/* What the fair layer found for a CPU */
 enum fair_choice {
-	FAIR_NONE = 0,
-	FAIR_TAKEN = 1, /* a task from a queue is sent */
-	FAIR_KEPT = 2,  /* the one that runs goes on */
-	FAIR_HELD = 3   /* the one that runs may not go on (cpu.max), and there is no other */
+	FAIR_NONE = 0,  /* no task */
+	FAIR_TAKEN = 1, /* a task from a queue, which was sent */
+	FAIR_KEPT = 2,  /* the running task: it goes on */
+	FAIR_HELD = 3,  /* no task, and the running task may not go on (cpu.max) */
+	FAIR_AGAIN = 4  /* within dispatch.bpf.h: nothing, but the next try may find a task */
 };
 
 /*

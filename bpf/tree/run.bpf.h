@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/run.bpf.h - a task begins to run, and stops: the time it was granted, and what it is charged.
+ * tree/run.bpf.h - the fair layer's part of ops.running and ops.stopping: a task starts on the time
+ * that was claimed for it, and is charged for what it ran.
+ *
+ * Theory: tree/tree.bpf.h, tree/limit.bpf.h.
  */
 #ifndef APLOMB_TREE_RUN_BPF_H
 #define APLOMB_TREE_RUN_BPF_H
@@ -9,7 +12,119 @@
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
 
-/* What runs on @cpu ran for @ran ns: its domain's part. @sleeps: it goes to sleep. @alone: nobody waits in that CPU's lanes. */
+/* --- a task begins to run ------------------------------------------------------------------- */
+
+/* A task of domain @slot begins to run without having waited. */
+VERIFIED_ONCE int tree_alone(u32 slot)
+{
+	bpf_spin_lock(&tree_lock);
+	chosen(slot, true);
+	bpf_spin_unlock(&tree_lock);
+	return 0;
+}
+
+/* A longer tail is none: the task ran in another scheduling class in between. */
+#define MAX_TAIL_NS FAIR_SLICE_NS
+
+/*
+ * A task that goes to sleep is charged when it leaves the run queue, but the kernel adds to its CPU
+ * time what passes until another task runs, the choice of that task included. This tail is charged
+ * with the task's next turn. (Of the CPU time of 34 services that wake up ten times a second it was
+ * an eighth: tree/containers-smp.) @ran: the task's total CPU time when that turn begins.
+ */
+static __always_inline u64 tail(struct task_ctx *t, u64 ran)
+{
+	u64 ns = ran - t->charged_to;
+
+	return t->charged_to && ns < MAX_TAIL_NS ? ns : 0;
+}
+
+/*
+ * Takes what dispatch claimed for the task that it sent. If that was for another domain than @slot,
+ * the domain of the task that runs, the time is given back. Returns whether *@got is this task's.
+ */
+static __always_inline bool take_pick(struct cpu_ctx *c, u32 slot, struct pick *got)
+{
+	*got = c->tree.next;
+	c->tree.next.leaf = SLOT_NONE;
+	c->tree.next.granted = 0;
+	if (got->leaf == slot || got->leaf == SLOT_PASSING)
+		return true;
+	if (got->leaf == SLOT_NONE)
+		tree_alone(slot);
+	else if (got->granted)
+		tree_return(got->leaf, got->granted);
+	got->granted = 0;
+	got->turn_ns = 0;
+	return false;
+}
+
+/* @p, of context @t and domain @slot, begins to run on @c's CPU. */
+static __always_inline void member_run(struct cpu_ctx *c, struct task_ctx *t, u32 slot)
+{
+	if (!t->slot) /* a budget pays for what is run by right, which the tail is not */
+		c->exec_start -= tail(t, c->exec_start);
+	t->charged_to = 0;
+	if (t->queued) /* the kernel moved it here by itself */
+		tree_leave(t);
+	leaf_run(branch(slot), t);
+	c->tree.leaf_key = leaf_key(branch(slot), t);
+}
+
+/*
+ * Length of a turn, ns, of a task that has no time by cpu.max and was told once, in vain, to give up
+ * the CPU. Enough to finish what keeps it there.
+ */
+#define REFUSED_TURN_NS (200 * NSEC_PER_USEC)
+
+/* A task of domain @slot, which has a cpu.max, begins to run without a claim: it claims now. */
+static __always_inline void claim_late(u32 cpu, struct task_ctx *t, u32 slot, struct pick *got)
+{
+	got->granted = tree_resume(slot);
+	/*
+	 * Not twice in a row: the kernel puts a task that exits back into the CPU's local queue
+	 * without ops.enqueue, and the CPU would do nothing else.
+	 */
+	t->refused = !got->granted && !t->refused;
+	if (t->refused)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	else if (!got->granted)
+		got->turn_ns = REFUSED_TURN_NS;
+}
+
+/* @p begins to run on @cpu. */
+VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	struct task_ctx *t = task_ctx(p);
+	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT;
+	struct pick got;
+	bool claimed = take_pick(c, slot, &got);
+
+	c->tree.leaf = slot;
+	c->tree.limited = 0;
+	c->tree.granted = 0;
+	c->tree.passing = got.leaf == SLOT_PASSING;
+	if (t) {
+		if (claimed)
+			t->refused = 0;
+		member_run(c, t, slot);
+	}
+	if (c->next.rescued)
+		rescue_begin(cpu, c);
+	else if (!claimed && branch(slot)->limited && t && !t->by_right)
+		claim_late(cpu, t, slot, &got);
+	if (got.granted || got.turn_ns)
+		grant_begin(c, cpu, &got);
+	return 0;
+}
+
+/* --- a task stops, or is charged while it goes on -------------------------------------------- */
+
+/*
+ * Charges the domain of the task that runs on @cpu for @ran ns. @sleeps: the task goes to sleep.
+ * @alone: no task waits in that CPU's lanes.
+ */
 VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -21,7 +136,7 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 	charge(slot, ran, sleeps, alone);
 	if (c->tree.passing) {
 		charge_member(branch(SLOT_PASSING), MEMBER_OWN(SLOT_PASSING), ran);
-		charge_member(branch(0), MEMBER_OF(SLOT_PASSING), ran);
+		charge_member(branch(SLOT_ROOT), MEMBER_OF(SLOT_PASSING), ran);
 	}
 	if (now)
 		blocked = return_time(slot, now, c->tree.granted, ran);
@@ -34,88 +149,10 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 	return 0;
 }
 
-/* A task of domain @slot begins to run without having waited. */
-VERIFIED_ONCE int tree_alone(u32 slot)
-{
-	bpf_spin_lock(&tree_lock);
-	chosen(slot, true);
-	bpf_spin_unlock(&tree_lock);
-	return 0;
-}
-
-/* A tail that is longer is none: it has run in another class meanwhile. (Or a host stopped us just then: that is lost.) */
-#define MAX_TAIL_NS FAIR_SLICE_NS
-
 /*
- * Who goes to sleep is charged when it leaves the queue, but the kernel counts as its own what passes until another task
- * runs, our choice of that one too. It is charged with its next turn: of what 34 services used that wake up ten times a
- * second it was an eighth (tree/containers-smp). @ran: its total CPU time, at the beginning of that turn.
+ * @p ran for @ran ns on @cpu. Of what its domain (without domains: the machine) got of that CPU,
+ * either the pinned tasks had this time, or the others: charges fair_pair.
  */
-static __always_inline u64 tail(struct task_ctx *t, u64 ran)
-{
-	u64 ns = ran - t->charged_to;
-
-	return t->charged_to && ns < MAX_TAIL_NS ? ns : 0;
-}
-
-/* Who has no time by cpu.max and was told to make way in vain runs for so long. Enough to get on with what keeps it. */
-#define REFUSED_TURN_NS (200 * NSEC_PER_USEC)
-
-/* @p, of some domain, begins to run on @cpu: on the time that dispatch has claimed, if it is whom dispatch meant. */
-VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
-{
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	struct task_ctx *t = task_ctx(p);
-	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : 0, meant = c->tree.next_leaf;
-	bool claimed = meant == slot || meant == SLOT_PASSING;
-	u64 granted = c->tree.next_granted;
-
-	if (meant == SLOT_NONE)
-		tree_alone(slot);
-	else if (!claimed && granted)
-		tree_return(meant, granted);
-	if (!claimed) {
-		granted = 0;
-		c->tree.turn_ns = 0;
-	}
-	c->tree.leaf = slot;
-	c->tree.limited = 0;
-	c->tree.granted = 0;
-	c->tree.next_granted = 0;
-	c->tree.next_leaf = SLOT_NONE;
-	c->tree.passing = meant == SLOT_PASSING;
-	if (t) {
-		if (!t->slot) /* budgets are of what is run by right: the tail is not */
-			c->exec_start -= tail(t, c->exec_start);
-		t->charged_to = 0;
-		if (claimed)
-			t->refused = 0;
-		if (t->queued) /* by a way of the kernel's own */
-			tree_leave(t);
-		leaf_run(branch(slot), t);
-		c->tree.leaf_key = leaf_key(branch(slot), t);
-	}
-	if (c->next.rescued)
-		rescue_begin(cpu, c);
-	if (!claimed && branch(slot)->limited && t && !t->by_right && !c->tree.limited) {
-		granted = tree_resume(slot);
-		/*
-		 * Not twice in a row: the kernel puts a task that exits back into the CPU's local queue without asking us, and
-		 * the CPU would do nothing else.
-		 */
-		t->refused = !granted && !t->refused;
-		if (t->refused)
-			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-		else if (!granted)
-			c->tree.turn_ns = REFUSED_TURN_NS;
-	}
-	if (granted || c->tree.turn_ns)
-		grant_begin(c, cpu, granted);
-	return 0;
-}
-
-/* @p ran for @ran ns on @cpu: of what its domain (or the machine) has of that CPU, those who may run nowhere else have had
- * this, or the others. */
 static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran)
 {
 	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1), waiting, others, k = 0;
@@ -133,8 +170,8 @@ static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct c
 }
 
 /*
- * @p ran for @ran ns on @cpu, by right or not: all of it counts against its share. @sleeps: it goes to sleep; @unasked: it
- * might go on, or has gone on by right, where nobody was chosen in its place.
+ * @p ran for @ran ns: charges its virtual time, and its domain. @sleeps: it goes to sleep. @unasked:
+ * it may have run on for longer than a slice without a choice of the fair layer.
  */
 static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
 					bool sleeps, bool unasked)

@@ -46,18 +46,16 @@ static __always_inline bool fair_waiting(u32 cpu)
 VERIFIED_ONCE int wake_idle(void)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
-	u32 i;
+	u32 i, tasks;
 
 	tree_released = 0; /* first: a domain that is released from now on is not seen below */
-	c->tree.to_wake =
-		tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR) + scx_bpf_dsq_nr_queued(DSQ_RESCUE);
+	tasks = tree_waiting + scx_bpf_dsq_nr_queued(DSQ_FAIR) + scx_bpf_dsq_nr_queued(DSQ_RESCUE);
 	if (nr_cpus > 1 && any_pinned_waiting())
-		c->tree.to_wake = nr_cpus;
+		tasks = nr_cpus;
 	bpf_for(i, 0, nr_cpus) {
 		s32 idle;
 
-		if (!c->tree.to_wake)
+		if (!tasks)
 			break;
 		idle = scx_bpf_pick_idle_cpu(online, 0);
 		if (idle < 0)
@@ -65,7 +63,7 @@ VERIFIED_ONCE int wake_idle(void)
 		if (!cpu_ctx(idle)->online) /* about to go off line, it still counts as idle */
 			continue;
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-		c->tree.to_wake--;
+		tasks--;
 	}
 	scx_bpf_put_cpumask(online);
 	return 0;
