@@ -80,7 +80,7 @@ void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 void OPS(aplomb_enable, struct task_struct *p)
 {
 	look_at_callback();
-	p->scx.dsq_vtime = tree_on ? branch_start(branch(domain_of_task(p))) : fair_start(fair_now);
+	task_set_vtime(p, tree_on ? branch_start(branch(domain_of_task(p))) : fair_start(fair_now));
 }
 
 /* It goes to another class of the kernel's. */
@@ -190,7 +190,7 @@ static __always_inline bool turn_dispatch(u32 cpu, struct cpu_ctx *c, struct tas
  */
 static __always_inline void go_on(struct task_struct *prev, struct cpu_ctx *c)
 {
-	prev->scx.slice = FAIR_SLICE_NS;
+	task_set_slice(prev, FAIR_SLICE_NS);
 	fair_running(prev, c);
 }
 
@@ -282,7 +282,7 @@ void OPS(aplomb_running, struct task_struct *p)
 		}
 		if (t->by_right) {
 			t->by_right = RIGHT_NONE;
-			p->scx.dsq_vtime = t->fair_vtime;
+			task_set_vtime(p, t->fair_vtime);
 			if (s && right_on(t, cpu) && reserved_running(t, cpu)) {
 				c->in_turn = 0;
 				c->next.best_effort = 0;

@@ -357,6 +357,10 @@ extern void scx_bpf_dsq_insert_vtime___v1(struct task_struct *p, u64 dsq, u64 sl
 extern bool scx_bpf_dsq_move_to_local___v2___k(u64 dsq, u64 enq_flags) __ksym __weak;
 extern bool scx_bpf_dsq_move_to_local___v1(u64 dsq) __ksym __weak;
 
+/* 6.19: until then a scheduler wrote the fields of p->scx itself; the kernel will refuse that one day. */
+extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
+extern bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) __ksym __weak;
+
 #ifndef APLOMB_HOST
 /*
  * 7.0 (6.18 has it by another name, with one argument more: it counts as lacking it). The callback's map must be of the
@@ -393,6 +397,24 @@ static __always_inline void dsq_insert_vtime(struct task_struct *p, u64 dsq, u64
 	} else {
 		scx_bpf_dsq_insert_vtime___v1(p, dsq, slice, vtime, enq_flags);
 	}
+}
+
+/* @p, which runs on this CPU or is queued here, may run for @slice more, ns. */
+static __always_inline void task_set_slice(struct task_struct *p, u64 slice)
+{
+	if (bpf_ksym_exists(scx_bpf_task_set_slice))
+		scx_bpf_task_set_slice(p, slice);
+	else
+		p->scx.slice = slice;
+}
+
+/* The key by which the next insert into a queue by virtual time orders @p. */
+static __always_inline void task_set_vtime(struct task_struct *p, u64 vtime)
+{
+	if (bpf_ksym_exists(scx_bpf_task_set_dsq_vtime))
+		scx_bpf_task_set_dsq_vtime(p, vtime);
+	else
+		p->scx.dsq_vtime = vtime;
 }
 
 static __always_inline bool dsq_move_to_local(u64 dsq)

@@ -279,7 +279,7 @@ VERIFIED_ONCE int reserved_keeps(struct task_struct *prev __arg_trusted, u32 cpu
 		if (earlier)
 			return false;
 	}
-	prev->scx.slice = s->info.edf.runtime + FAIR_SLICE_NS;
+	task_set_slice(prev, s->info.edf.runtime + FAIR_SLICE_NS);
 	return reserved_running(t, cpu);
 }
 

@@ -217,7 +217,7 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 
 	if (t->by_right) { /* it was queued by right, and taken out without running (nice, affinity) */
 		t->by_right = RIGHT_NONE;
-		p->scx.dsq_vtime = t->fair_vtime;
+		task_set_vtime(p, t->fair_vtime);
 	}
 	if (!s || s->info.state != SERVER_ADMITTED)
 		return false;

@@ -206,7 +206,7 @@ static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
 	head = c->tree.heads[k];
 	if (prev && pinned(prev) && domain_of_task(prev) == head && !path_throttled(head) &&
 	    still_first(prev, queue)) {
-		prev->scx.slice = FAIR_SLICE_NS;
+		task_set_slice(prev, FAIR_SLICE_NS);
 		return FAIR_KEPT;
 	}
 	if (dsq_move_to_local(queue)) {
@@ -229,7 +229,7 @@ static __always_inline void keep(struct choice *ch, struct task_struct *prev, st
 		put_back(ch, pick->leaf);
 	leaf_run(b, t);
 	c->tree.leaf_key = leaf_key(b, t);
-	prev->scx.slice = FAIR_SLICE_NS;
+	task_set_slice(prev, FAIR_SLICE_NS);
 	c->tree.passing = pick->leaf == SLOT_PASSING;
 	grant_begin(c, ch->cpu, pick);
 }
@@ -350,7 +350,7 @@ static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c
 		return result;
 	}
 	if (prev && fair_keeps(prev, cpu)) {
-		prev->scx.slice = FAIR_SLICE_NS;
+		task_set_slice(prev, FAIR_SLICE_NS);
 		fair_running(prev, c);
 		return FAIR_KEPT;
 	}

@@ -83,7 +83,7 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 			if (pinned(p) && !last)
 				return false;
 			if (wake)
-				p->scx.dsq_vtime = fair_place(p->scx.dsq_vtime, branch(leaf)->now);
+				task_set_vtime(p, fair_place(p->scx.dsq_vtime, branch(leaf)->now));
 			dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
 			return true;
 		}
@@ -133,7 +133,7 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 	if ((enq_flags & SCX_ENQ_WAKEUP) && (nr_cpus == 1 || pinned(p)) && !fair_waiting(cpu)) {
 		struct cpu_ctx *c = cpu_ctx(cpu);
 
-		p->scx.dsq_vtime = fair_place(p->scx.dsq_vtime, *fair_clock(p, c));
+		task_set_vtime(p, fair_place(p->scx.dsq_vtime, *fair_clock(p, c)));
 		if (is_next(p, c, domain_of_task(p))) {
 			dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
 			return;

@@ -75,7 +75,7 @@ static __always_inline void domain_join(struct task_struct *p, struct task_ctx *
 	t->domain = slot;
 	t->fair_vtime = branch_start(branch(slot));
 	if (!t->by_right)
-		p->scx.dsq_vtime = t->fair_vtime;
+		task_set_vtime(p, t->fair_vtime);
 }
 
 /* In which domain's queue @p waits: its own, or SLOT_PASSING while it may not be stopped (tree/limit.bpf.h 3). */

@@ -181,10 +181,10 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 
 	if (t) {
 		t->weight = fair_weight(p);
-		p->scx.dsq_vtime = leaf_charge(t, c->tree.leaf & (DOMAIN_SLOTS - 1), ran, sleeps,
-					       p->scx.dsq_vtime);
+		task_set_vtime(p, leaf_charge(t, c->tree.leaf & (DOMAIN_SLOTS - 1), ran, sleeps,
+					      p->scx.dsq_vtime));
 	} else {
-		p->scx.dsq_vtime += fair_cost(ran, fair_weight(p));
+		task_set_vtime(p, p->scx.dsq_vtime + fair_cost(ran, fair_weight(p)));
 	}
 	if (tree_on)
 		tree_charge(cpu, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));

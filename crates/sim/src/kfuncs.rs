@@ -317,6 +317,18 @@ extern "C" fn __scx_bpf_dsq_insert_vtime(_p: *mut TaskStruct, args: *const Inser
 }
 
 #[no_mangle]
+extern "C" fn scx_bpf_task_set_slice(p: *mut TaskStruct, slice: u64) -> bool {
+    with(|s| s.tasks[State::id(p)].kernel.scx.slice.set(slice));
+    true
+}
+
+#[no_mangle]
+extern "C" fn scx_bpf_task_set_dsq_vtime(p: *mut TaskStruct, vtime: u64) -> bool {
+    with(|s| s.tasks[State::id(p)].kernel.scx.dsq_vtime.set(vtime));
+    true
+}
+
+#[no_mangle]
 extern "C" fn scx_bpf_dsq_move_to_local___v2___k(queue: u64, _flags: u64) -> bool {
     with(|s| {
         let taken = s.take(queue, s.cpu.get());
