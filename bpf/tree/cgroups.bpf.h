@@ -1,47 +1,61 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/cgroups.bpf.h - the tree follows the cgroups: those with the CPU controller come, and change their settings.
+ * tree/cgroups.bpf.h - the tree follows the cgroups: ops.cgroup_* of those with the CPU controller.
  *
- * cpu.weight, cpu.max and cpu.idle come from the kernel, by ops.cgroup_*, as they are written. A cgroup that goes also gives
- * back its domain's server: layers/domain_server.bpf.h.
+ * The kernel calls when such a cgroup comes, when a task is moved, and when cpu.weight, cpu.max or
+ * cpu.idle is written. ops.cgroup_exit is in layers/domain_server.bpf.h, since a cgroup that goes
+ * gives back its domain's server too.
  */
 #ifndef APLOMB_TREE_CGROUPS_BPF_H
 #define APLOMB_TREE_CGROUPS_BPF_H
 
-#include "kernel/kernel.bpf.h"
 #include "state/events.bpf.h"
 #include "tree/domain.bpf.h"
 #include "tree/queue.bpf.h"
 
+/*
+ * Creates a domain for @cgrp, a child of cgroup @up_id, whose domain is @parent. Returns its slot.
+ * 0: there is none, and @cgrp is in its parent's domain. mkdir is never refused: a cgroup for which
+ * the map has no room belongs to the root.
+ */
+static __always_inline u32 cgroup_domain(struct cgroup *cgrp, u64 up_id, u32 parent, u32 weight)
+{
+	u64 id = cgrp->kn->id;
+	u32 slot = 0;
+
+	/*
+	 * Below a cgroup without a domain of its own there is none: order and depth would differ.
+	 */
+	if (!bpf_map_update_elem(&domain_of, &id, &parent, 0) && branch(parent)->cgid == up_id)
+		slot = domain_create(id, parent, weight, cgroup_is_idle(cgrp));
+	if (slot)
+		bpf_map_update_elem(&domain_of, &id, &slot, 0);
+	else
+		emit_plain(EV_LIMIT, branch(parent)->depth >= MAX_DEPTH ? MAX_DEPTH : MAX_DOMAINS,
+			   id, branch(parent)->cgid);
+	return slot;
+}
+
 s32 OPS_SLEEPABLE(aplomb_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
 	u64 id = cgrp->kn->id, up_id;
-	u32 slot = 0, parent;
+	u32 slot = SLOT_ROOT, parent;
 	struct cgroup *up;
 
 	if (!cgrp->level) {
-		branches[0].cgid = id;
+		branches[SLOT_ROOT].cgid = id;
 		bpf_map_update_elem(&domain_of, &id, &slot, 0);
 		return 0;
 	}
 	up = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
 	if (!up)
-		return 0; /* it is the root's, for want of better knowledge */
+		return 0; /* its tasks are the root's */
 	parent = slot_of(up);
 	up_id = up->kn->id;
 	bpf_cgroup_release(up);
-	/*
-	 * Below a cgroup that has no domain itself there are none either: order and depth would be another. What is not
-	 * in the map counts as the root's: mkdir is never refused.
-	 */
-	if (!bpf_map_update_elem(&domain_of, &id, &parent, 0) && branch(parent)->cgid == up_id)
-		slot = domain_create(id, parent, args->weight, cgroup_is_idle(cgrp));
-	if (!slot) {
-		emit_plain(EV_LIMIT, branch(parent)->depth >= MAX_DEPTH ? MAX_DEPTH : MAX_DOMAINS,
-			   id, branch(parent)->cgid);
+	slot = cgroup_domain(cgrp, up_id, parent, args->weight);
+	if (!slot)
 		return 0;
-	}
-	bpf_map_update_elem(&domain_of, &id, &slot, 0);
 	if (!tree_on) {
 		tree_legacy = 1;
 		tree_on = 1;
@@ -53,8 +67,8 @@ s32 OPS_SLEEPABLE(aplomb_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_ini
 }
 
 /*
- * @p is about to be moved to another cgroup: what it will need is made ready here, where there may be waiting for memory and
- * a refusal. (It stays with the task: there is nothing to undo if the move is cancelled.)
+ * @p is about to be moved to another cgroup. Its context is allocated here, where that may sleep
+ * and fail. (It stays with the task, so there is nothing to undo if the move is cancelled.)
  */
 s32 OPS_SLEEPABLE(aplomb_cgroup_prep_move, struct task_struct *p, struct cgroup *from,
 		  struct cgroup *to)
@@ -62,7 +76,7 @@ s32 OPS_SLEEPABLE(aplomb_cgroup_prep_move, struct task_struct *p, struct cgroup 
 	return bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
 }
 
-/* @p is in another cgroup, and will be enqueued there if it is runnable. */
+/* @p is in another cgroup. If it is runnable it is enqueued there next. */
 void OPS(aplomb_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
 {
 	struct task_ctx *t = task_ctx(p);

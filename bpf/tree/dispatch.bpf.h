@@ -217,7 +217,9 @@ static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
 	return FAIR_AGAIN;
 }
 
-/* @prev, of context @t, goes on: it was in no queue, and the tree chose its domain, claimed in @ch. */
+/*
+ * @prev, of context @t, goes on: it was in no queue, and the tree chose its domain, claimed in @ch.
+ */
 static __always_inline void keep(struct choice *ch, struct task_struct *prev, struct task_ctx *t)
 {
 	const struct pick *pick = &ch->pick;
@@ -235,8 +237,8 @@ static __always_inline void keep(struct choice *ch, struct task_struct *prev, st
 }
 
 /*
- * One try. @t: context of @prev if @prev is not pinned, else NULL; @comes: @t in the first try, else
- * NULL.
+ * One try. @t: context of @prev if @prev is not pinned, else NULL; @comes: @t in the first try,
+ * else NULL.
  */
 static __noinline u32 tree_try(struct choice *ch, struct task_struct *prev, struct task_ctx *t,
 			       struct task_ctx *comes)

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/domain.bpf.h - the tree follows the cgroups: those with the CPU controller come, go, and change their settings.
+ * tree/domain.bpf.h - the table of domains: a cgroup gets one, its weight and limit change, it
+ * goes.
  *
- * design.md, idea 2: a domain is a cgroup v2 directory, and nobody keeps a second tree. cpu.weight, cpu.max and
- * cpu.idle reach us from the kernel as they are written; the policy and the reservation of a domain from the daemon,
- * which reads them from the directory's extended attributes (tree/domain_set.bpf.h).
+ * A domain is a cgroup v2 directory with the CPU controller; there is no second tree beside the
+ * kernel's. tree/cgroups.bpf.h has the callbacks. The policy and the reservation of a domain come
+ * from the daemon, which reads them from the directory's extended attributes
+ * (tree/domain_set.bpf.h, layers/domain_server.bpf.h).
  *
- * Limits: beyond MAX_DOMAINS cgroups, or deeper than MAX_DEPTH, a cgroup has no domain of its own; its tasks are
- * members of the nearest ancestor's that has one (EV_LIMIT).
+ * Limits: beyond MAX_DOMAINS cgroups, or deeper than MAX_DEPTH, a cgroup has no domain of its own.
+ * Its tasks are members of the nearest ancestor's domain (EV_LIMIT).
  */
 #ifndef APLOMB_TREE_DOMAIN_BPF_H
 #define APLOMB_TREE_DOMAIN_BPF_H
 
-#include "state/events.bpf.h"
 #include "tree/limit.bpf.h"
 
 /*
- * Which domain a cgroup is: cgroup id to slot. Beyond the limits several cgroups are one; with four times as many as there
- * are slots the map is full, and the next are the root's.
+ * The domain of each cgroup: cgroup id to slot. Beyond the limits several cgroups have the same
+ * one. The map has room for four times as many cgroups as there are slots; more belong to the root.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -37,7 +38,7 @@ static __always_inline u32 slot_of(struct cgroup *cgrp)
 	u64 id = cgrp->kn->id;
 	u32 *slot = bpf_map_lookup_elem(&domain_of, &id);
 
-	return slot ? *slot : 0;
+	return slot ? *slot : SLOT_ROOT;
 }
 
 static __always_inline u32 scaled_weight(u32 weight, bool idle)
@@ -45,7 +46,7 @@ static __always_inline u32 scaled_weight(u32 weight, bool idle)
 	return idle ? WEIGHT_IDLE : weight * WEIGHT_UNIT;
 }
 
-/* Has domain @slot a cpu.max, or one above it? With tree_lock held. */
+/* Has domain @slot, or one above it, a cpu.max? Called with tree_lock held. */
 static __noinline bool is_limited(u32 slot)
 {
 	TAKES_STACK(16);
@@ -62,8 +63,8 @@ static __noinline bool is_limited(u32 slot)
 }
 
 /*
- * A cgroup's limit is another. Looks at all domains: limits change seldom. (Who is made meanwhile looks itself, under the
- * same lock: it is among those, or sees the new limit.)
+ * Sets the cpu.max of domain @slot, and `limited` of all domains: limits change seldom. (A domain
+ * that is created meanwhile is among these, or sees the new limit itself, under the same lock.)
  */
 VERIFIED_ONCE int domain_limit(u32 slot, u64 now, u64 period_us, u64 quota_us, u64 burst_us)
 {
@@ -79,7 +80,6 @@ VERIFIED_ONCE int domain_limit(u32 slot, u64 now, u64 period_us, u64 quota_us, u
 		unthrottle(slot, now);
 	used = nr_domain_slots;
 	bpf_spin_unlock(&tree_lock);
-	/* who is below it has a limit too now, or none any more */
 	bpf_for(i, 0, used) {
 		bpf_spin_lock(&tree_lock);
 		branch(i)->limited = is_limited(i);
@@ -90,22 +90,11 @@ VERIFIED_ONCE int domain_limit(u32 slot, u64 now, u64 period_us, u64 quota_us, u
 	return 0;
 }
 
-/* A slot for a new cgroup below @parent; 0: none is left. */
-VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle)
+/* Domain @slot begins as a child of @parent. Called with tree_lock held. */
+static __always_inline void branch_init(u32 slot, u64 id, u32 parent, u32 weight, bool idle)
 {
-	struct branch *b, *up = branch(parent);
-	u32 slot = 0;
+	struct branch *b = branch(slot), *up = branch(parent);
 
-	if (up->depth >= MAX_DEPTH || bpf_map_pop_elem(&free_domains, &slot))
-		return 0;
-	slot &= DOMAIN_SLOTS - 1;
-	if (scx_bpf_dsq_nr_queued(DSQ_DOMAIN(slot)) < 0 &&
-	    scx_bpf_create_dsq(DSQ_DOMAIN(slot), -1)) {
-		bpf_map_push_elem(&free_domains, &slot, 0);
-		return 0;
-	}
-	b = branch(slot);
-	bpf_spin_lock(&tree_lock);
 	__builtin_memset(b, 0, sizeof(*b));
 	__builtin_memset(member(MEMBER_OF(slot)), 0, sizeof(struct member));
 	__builtin_memset(member(MEMBER_OWN(slot)), 0, sizeof(struct member));
@@ -123,6 +112,23 @@ VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle)
 	member(MEMBER_OF(slot))->weight = scaled_weight(weight, idle);
 	up->weight_sum += scaled_weight(weight, idle);
 	up->children++;
+}
+
+/* Creates a domain for cgroup @id below @parent. Returns its slot, or 0 if none is left. */
+VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle)
+{
+	u32 slot = 0;
+
+	if (branch(parent)->depth >= MAX_DEPTH || bpf_map_pop_elem(&free_domains, &slot))
+		return 0;
+	slot &= DOMAIN_SLOTS - 1;
+	if (scx_bpf_dsq_nr_queued(DSQ_DOMAIN(slot)) < 0 &&
+	    scx_bpf_create_dsq(DSQ_DOMAIN(slot), -1)) {
+		bpf_map_push_elem(&free_domains, &slot, 0);
+		return 0;
+	}
+	bpf_spin_lock(&tree_lock);
+	branch_init(slot, id, parent, weight, idle);
 	if (nr_domain_slots <= slot)
 		nr_domain_slots = slot + 1;
 	bpf_spin_unlock(&tree_lock);
@@ -133,7 +139,7 @@ VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle)
 static __always_inline s32 domains_init(void)
 {
 	u32 i, passing = SLOT_PASSING;
-	s32 err = scx_bpf_create_dsq(DSQ_DOMAIN(0), -1);
+	s32 err = scx_bpf_create_dsq(DSQ_DOMAIN(SLOT_ROOT), -1);
 
 	if (!err)
 		err = scx_bpf_create_dsq(DSQ_DOMAIN(SLOT_PASSING), -1);
@@ -141,9 +147,9 @@ static __always_inline s32 domains_init(void)
 		err = scx_bpf_create_dsq(DSQ_RESCUE, -1);
 	if (err)
 		return err;
-	branches[0].state = DOMAIN_LIVE;
-	branches[0].cpu_weight = SHARE_WEIGHT;
-	members[1].weight = WEIGHT_OWN;
+	branches[SLOT_ROOT].state = DOMAIN_LIVE;
+	branches[SLOT_ROOT].cpu_weight = SHARE_WEIGHT;
+	members[MEMBER_OWN(SLOT_ROOT)].weight = WEIGHT_OWN;
 	nr_domain_slots = 1;
 	bpf_for(i, 0, MAX_DOMAINS + 1) {
 		u32 slot = MAX_DOMAINS - i; /* so that the lowest is taken first; 0 is the root's */
@@ -163,7 +169,7 @@ static __always_inline s32 domains_init(void)
 	return 0;
 }
 
-/* The cgroup of domain @slot has gone: the domain is none of its parent's children any more. */
+/* The cgroup of domain @slot has gone: its parent no longer counts it as a child. */
 VERIFIED_ONCE int domain_detach(u32 slot)
 {
 	struct branch *b = branch(slot), *up = branch(b->parent);
@@ -177,7 +183,7 @@ VERIFIED_ONCE int domain_detach(u32 slot)
 	return 0;
 }
 
-/* The slot of a domain whose cgroup has gone is free once none of its tasks waits any more. */
+/* Frees the slot of a domain whose cgroup has gone, once none of its tasks waits any more. */
 VERIFIED_ONCE int domain_bury(u32 slot)
 {
 	struct branch *b = branch(slot);
@@ -195,6 +201,7 @@ VERIFIED_ONCE int domain_bury(u32 slot)
 	return 0;
 }
 
+/* Sets cpu.weight and cpu.idle of domain @slot. */
 VERIFIED_ONCE int reweigh(u32 slot, u32 weight, bool idle)
 {
 	struct member *m = member(MEMBER_OF(slot));

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/domain_set.bpf.h - what the daemon asks for: a domain's policy and reservation, and a look at all domains.
+ * tree/domain_set.bpf.h - what the daemon asks of a domain: its policy, its fraction of the
+ * machine, and a look at all domains.
  *
- * They are extended attributes of the cgroup's directory, which the daemon reads; the kernel knows nothing of them.
- * The daemon runs the two programs (BPF_PROG_RUN); answers are in the arguments, and in the map `domains`. A change
- * that is refused changes nothing.
+ * Policy and reservation are extended attributes of the cgroup's directory. The daemon reads them;
+ * the kernel knows nothing of them. The program that the daemon runs to change them is domain_set
+ * (layers/domain_server.bpf.h), since a reservation may need a server too. A change that is refused
+ * changes nothing.
  */
 #ifndef APLOMB_TREE_DOMAIN_SET_BPF_H
 #define APLOMB_TREE_DOMAIN_SET_BPF_H
@@ -12,10 +14,16 @@
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 
-/* Tasks that one change of a policy puts in its order; more keep the places they had. */
+/* Tasks that one change of a policy gives new places. More tasks keep the places that they had. */
 #define MAX_REQUEUED (1 << 16)
 
-/* Order the members of @slot by @policy from now on. */
+/* Is domain @i domain @slot, or a child of it? Its member of @slot: see set_policy(). */
+static __always_inline bool is_in(u32 i, u32 slot)
+{
+	return i == slot || (i && branch(i)->parent == slot);
+}
+
+/* Has @policy order the members of domain @slot from now on. */
 VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 {
 	struct branch *b = branch(slot);
@@ -25,9 +33,9 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 	bpf_for(i, 0, used) {
 		u32 m = i == slot ? MEMBER_OWN(slot) : MEMBER_OF(i);
 
-		if (i != slot && (branch(i)->parent != slot || !i))
+		if (!is_in(i, slot))
 			continue;
-		member(m)->mtr.token = 0; /* whoever was a member under MTR before joins anew */
+		member(m)->mtr.token = 0; /* a member under MTR-LS before joins anew */
 		if (in_heap(m)) {
 			member_remove(b, m);
 			member(m)->reordered = 1;
@@ -42,7 +50,7 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 	bpf_for(i, 0, used) {
 		u32 m = i == slot ? MEMBER_OWN(slot) : MEMBER_OF(i);
 
-		if ((i != slot && (branch(i)->parent != slot || !i)) || !member(m)->reordered)
+		if (!is_in(i, slot) || !member(m)->reordered)
 			continue;
 		member(m)->reordered = 0;
 		member_wake(b, m, WAKES_UP);
@@ -53,42 +61,50 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 }
 
 /*
- * The tasks that wait in @slot's queue get the places that its policy, which is new, gives them: what they had is in other
- * units, and who is behind by those might be so for ever.
+ * @p, at @it in the queue of domain @slot, gets the place that the domain's policy, which is new,
+ * gives it. While its `queued` flag is cleared no other CPU takes it; it stays counted.
+ */
+static __always_inline void requeue_task(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+					 u32 slot)
+{
+	struct task_ctx *t = task_ctx(p);
+	struct branch *b = branch(slot);
+	u32 queued = t ? unqueue(t) : 0;
+	u64 key;
+
+	if (!queued)
+		return;
+	bpf_spin_lock(&tree_lock);
+	leaf_enter(t, slot & (DOMAIN_SLOTS - 1), true);
+	key = leaf_has_members(b) ? leaf_key(b, t) : branch_start(b);
+	bpf_spin_unlock(&tree_lock);
+	scx_bpf_dsq_move_set_vtime(it, key);
+	if (scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(slot), 0) &&
+	    !__sync_val_compare_and_swap(&t->queued, 0, queued))
+		return;
+	/* It left the queue meanwhile. If it came back, it was counted once more. */
+	bpf_spin_lock(&tree_lock);
+	leave(queued - 1);
+	bpf_spin_unlock(&tree_lock);
+}
+
+/*
+ * The tasks that wait in domain @slot's queue get new places, after set_policy(): the virtual times
+ * that they had are in units of another order, in which a task might be behind for ever.
  */
 VERIFIED_ONCE int requeue(u32 slot)
 {
-	struct branch *b = branch(slot);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	u32 i;
 
-	bpf_rcu_read_lock(); /* a sleepable program has it not */
+	bpf_rcu_read_lock(); /* a sleepable program does not hold it */
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0)) {
 		bpf_for(i, 0, MAX_REQUEUED) {
-			struct task_ctx *t;
-			u32 queued;
-			u64 key;
-
 			p = bpf_iter_scx_dsq_next(&it);
 			if (!p)
 				break;
-			t = task_ctx(p);
-			queued = t ? unqueue(t)
-				   : 0; /* nobody takes it meanwhile; it stays counted */
-			if (!queued)
-				continue;
-			bpf_spin_lock(&tree_lock);
-			leaf_enter(t, slot & (DOMAIN_SLOTS - 1), true);
-			key = leaf_has_members(b) ? leaf_key(b, t) : branch_start(b);
-			bpf_spin_unlock(&tree_lock);
-			scx_bpf_dsq_move_set_vtime(&it, key);
-			if (scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(slot), 0) &&
-			    !__sync_val_compare_and_swap(&t->queued, 0, queued))
-				continue;
-			bpf_spin_lock(&tree_lock); /* it left, and came back counted if it did */
-			leave(queued - 1);
-			bpf_spin_unlock(&tree_lock);
+			requeue_task(&it, p, slot);
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
@@ -96,7 +112,11 @@ VERIFIED_ONCE int requeue(u32 slot)
 	return 0;
 }
 
-/* @told: what others have reserved beside it, and the most that may be, ppm. */
+/*
+ * Reserves @ppm of the machine for domain @slot, of cgroup @id. Returns 0; -ENOENT: the cgroup has
+ * just gone; -ENOSPC: there is no room; -EINVAL: the domains below it have reserved more. @told:
+ * what others have reserved beside it, and the most that may be reserved there, ppm.
+ */
 static __always_inline s32 set_fraction(u32 slot, u64 id, u32 ppm, u32 told[2])
 {
 	struct member *m = member(MEMBER_OF(slot));
@@ -107,11 +127,11 @@ static __always_inline s32 set_fraction(u32 slot, u64 id, u32 ppm, u32 told[2])
 	bpf_spin_lock(&tree_lock);
 	taken = up->reserved_sum - m->reserved_ppm;
 	limit = b->depth == 1 ? SHARE_LIMIT_PPM : member(MEMBER_OF(b->parent))->reserved_ppm;
-	if (b->cgid != id) { /* it has just gone */
+	if (b->cgid != id) {
 		err = -ENOENT;
 	} else if (ppm && !share_fits(taken, ppm, limit)) {
 		err = -ENOSPC;
-	} else if (ppm < b->reserved_sum) { /* what is below it has been promised more */
+	} else if (ppm < b->reserved_sum) {
 		err = -EINVAL;
 	} else {
 		up->reserved_sum = taken + ppm;
@@ -123,17 +143,40 @@ static __always_inline s32 set_fraction(u32 slot, u64 id, u32 ppm, u32 told[2])
 	return err;
 }
 
-/* Bring what user space sees of all domains (map `domains`) up to date. */
+/*
+ * The fraction of the machine that is due to domain @slot while all others want theirs too, ppm.
+ * (Own tasks of a domain with children count as a member only while there are any.)
+ */
+static __always_inline u64 domain_share(u32 slot)
+{
+	u64 share = PPM;
+	u32 k, at = slot;
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		const struct member *m = member(MEMBER_OF(at));
+		struct branch *up = branch(branch(at)->parent);
+
+		if (!at)
+			break;
+		share = share *
+			share_ppm(m->reserved_ppm, up->reserved_sum, branch_ppm(up), m->weight,
+				  up->weight_sum) /
+			PPM;
+		at = branch(at)->parent;
+	}
+	return share;
+}
+
+/* Brings what user space sees of all domains (map `domains`) up to date. */
 SEC("syscall")
 int domain_refresh(void *unused)
 {
 	u32 i, used = nr_domain_slots;
 
 	bpf_for(i, 0, used) {
-		u32 slot = i, k, at = i;
+		u32 slot = i;
 		struct domain *d = bpf_map_lookup_elem(&domains, &slot);
 		struct branch *b = branch(slot);
-		u64 share = PPM;
 
 		if (!d)
 			break;
@@ -157,20 +200,7 @@ int domain_refresh(void *unused)
 		d->info.children = b->children;
 		d->info.waiting = (s32)b->waiting > 0 ? b->waiting : 0;
 		d->info.is_throttled = b->throttled;
-		bpf_for(k, 0, MAX_DEPTH + 1) {
-			struct branch *up = branch(branch(at)->parent);
-
-			if (!at)
-				break;
-			/* own tasks of a domain with children count as a member once there are any */
-			share = share *
-				share_ppm(member(MEMBER_OF(at))->reserved_ppm, up->reserved_sum,
-					  branch_ppm(up), member(MEMBER_OF(at))->weight,
-					  up->weight_sum) /
-				PPM;
-			at = branch(at)->parent;
-		}
-		d->info.share_ppm = share;
+		d->info.share_ppm = domain_share(slot);
 	}
 	return 0;
 }

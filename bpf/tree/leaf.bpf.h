@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/leaf.bpf.h - a domain's own tasks in the order of its policy, where that is SFQ, MTR-LS or WRR.
+ * tree/leaf.bpf.h - the order of a domain's own tasks under SFQ, MTR-LS and WRR.
  *
- * Source: QLinux, section 2.1 (a leaf has a scheduler of its own, as any node has); Eclipse, section 4, whose members
- * are processes. The policies are the same as among domains: policy/sfq.h, mtr.h, wrr.h.
+ * Source: QLinux, section 2.1 (a leaf has a scheduler of its own, as any node has); Eclipse,
+ * section 4, whose members are processes. The policies are the same as among domains:
+ * policy/sfq.h, mtr.h, wrr.h.
  *
- * 1. Model. A task of such a domain is a member of its own-tasks node as a domain is one of its parent: its part is its
- *    weight (nice) among those that are awake. A queue of sched_ext holds numbers, so the member's key is the
- *    task's virtual time: a start tag, the stamp of its first token, or its turn.
+ * 1. Model. Under these policies each task is a member of its domain's own tasks, as a domain is a
+ *    member of its parent. Its part is its weight (nice) among the own tasks that are awake. A
+ *    queue of sched_ext orders by a number, so the member's key is the task's virtual time: a start
+ *    tag, the stamp of its first token, or its turn. Under the other policies the virtual time is
+ *    that of policy/fair.h or fifo.h, and a task needs no state here.
  *
- * 2. Control. A task joins when it first waits under this policy (`leaf_epoch` tells), wakes up in tree_enter and is
- *    charged in leaf_charge, both under tree_lock. Under MTR-LS one that wakes up before who runs takes the CPU at
- *    once; the others' turns end with a slice.
+ * 2. Control. A task joins when it first waits under this policy (`leaf_epoch` tells). It wakes up
+ *    in tree_enter() and is charged in leaf_charge(), both under tree_lock. Under MTR-LS a task
+ *    that wakes up preempts the running task of its domain if its key is less. Under the others a
+ *    turn ends with its slice.
  */
 #ifndef APLOMB_TREE_LEAF_BPF_H
 #define APLOMB_TREE_LEAF_BPF_H
@@ -19,13 +23,13 @@
 #include "state/state.bpf.h"
 #include "tree/node.bpf.h"
 
-/* Are @b's own tasks ordered as members are? Else by virtual time, or by arrival. */
+/* Are @b's own tasks members, with an order of this file? */
 static __always_inline bool leaf_has_members(const struct branch *b)
 {
 	return b->policy == DOMAIN_SFQ || b->policy == DOMAIN_MTR || b->policy == DOMAIN_WRR;
 }
 
-/* What @t's thread is due of @b's own tasks' time beside those that are awake, ppm. */
+/* The part of @b's own tasks' time that is due to @t's thread beside those awake, ppm. */
 static __always_inline u64 leaf_ppm(const struct branch *b, const struct task_ctx *t)
 {
 	u64 sum = b->own_sum + (t->own_weight ? 0 : t->weight);
@@ -46,7 +50,7 @@ static __always_inline u64 leaf_key(const struct branch *b, const struct task_ct
 	}
 }
 
-/* @t's thread sleeps, or is not one of that domain's any more. With tree_lock held, like all below. */
+/* @t's thread goes to sleep, or leaves the domain. Called with tree_lock held. */
 static __always_inline void leaf_leave(struct task_ctx *t)
 {
 	struct branch *b = branch(t->leaf_slot);
@@ -56,7 +60,10 @@ static __always_inline void leaf_leave(struct task_ctx *t)
 	t->own_weight = 0;
 }
 
-/* @t's thread is to wait among the own tasks of domain @slot, or runs without having waited. */
+/*
+ * @t's thread is to wait among the own tasks of domain @slot, or runs without having waited. @wake:
+ * it slept. Called with tree_lock held.
+ */
 static __always_inline void leaf_enter(struct task_ctx *t, u32 slot, bool wake)
 {
 	struct branch *b = branch(slot);
@@ -90,13 +97,16 @@ static __always_inline void leaf_enter(struct task_ctx *t, u32 slot, bool wake)
 	t->own_weight = t->weight;
 }
 
-/* What @ns move a task of @b's own, which has virtual time @key under an order without members. */
+/* The virtual time of a task of @b without members after @ns, if it was @key before. */
 static __always_inline u64 leaf_cost(const struct branch *b, u64 key, u64 ns, u32 weight)
 {
 	return b->policy == DOMAIN_FIFO ? fifo_charge(key, ns) : key + fair_cost(ns, weight);
 }
 
-/* @t's thread, one of domain @slot's with virtual time @key, ran for @ns. Returns its new one. */
+/*
+ * @t's thread, one of domain @slot's with virtual time @key, ran for @ns. @sleeps: it goes to
+ * sleep. Returns its new virtual time.
+ */
 VERIFIED_ONCE u64 leaf_charge(struct task_ctx *t __arg_nonnull, u32 slot, u64 ns, bool sleeps,
 			      u64 key)
 {
@@ -104,7 +114,7 @@ VERIFIED_ONCE u64 leaf_charge(struct task_ctx *t __arg_nonnull, u32 slot, u64 ns
 	bool new = t->leaf_slot != slot || t->leaf_epoch != b->leaf_epoch;
 
 	bpf_spin_lock(&tree_lock);
-	if (new) /* it never waited here, or the policy is new: its key is another's */
+	if (new) /* it never waited here, or the policy is new: @key is of another order */
 		leaf_enter(t, slot, true);
 	switch (b->policy) {
 	case DOMAIN_MTR:

@@ -224,8 +224,9 @@ VERIFIED_ONCE int tree_return(u32 slot, u64 granted)
 }
 
 /*
- * A task of domain @slot, which has a cpu.max, goes on without having been chosen: a higher class of the kernel's had
- * interrupted it, or it comes from a CPU's own queue. It claims its time now. 0: there is none.
+ * A task of domain @slot, which has a cpu.max, goes on without having been chosen: a higher class
+ * of the kernel's had interrupted it, or it comes from a CPU's own queue. It claims its time now.
+ * 0: there is none.
  */
 VERIFIED_ONCE u64 tree_resume(u32 slot)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/node.bpf.h - a domain as a node of the tree: its state, its members, and what its policy does with them.
+ * tree/node.bpf.h - a domain as a node of the tree: its state, its members, and what its policy
+ * does with them.
  *
- * Theory: tree/tree.bpf.h. A member is a child domain, or the domain's own tasks. The functions here look at one node;
- * tree/tree.bpf.h has those that walk the tree.
+ * Theory: tree/tree.bpf.h. A member of a node is a child domain, or the domain's own tasks. The
+ * functions here concern one node; tree/tree.bpf.h has those that walk the tree.
  */
 #ifndef APLOMB_TREE_NODE_BPF_H
 #define APLOMB_TREE_NODE_BPF_H
@@ -20,19 +21,29 @@
 #include "policy/wrr.h"
 #include "state/machine.bpf.h"
 
-/* Weights are cpu.weight times this, so that cpu.idle's part can be said: a quarter of the least, the kernel's is 0.3. */
+/*
+ * Weights are cpu.weight (1 to 10,000) times WEIGHT_UNIT, so that the weight of cpu.idle is a whole
+ * number too: a quarter of the least cpu.weight. (The kernel's is 0.3 of it.)
+ */
 #define WEIGHT_UNIT 4
 #define WEIGHT_IDLE 1
 #define WEIGHT_OWN (SHARE_WEIGHT * WEIGHT_UNIT)
 /*
- * Who goes on is behind by this much of its own running at most: what it runs until the others have been charged once, a
- * slice that ends with the second tick at HZ=250, and one more for those that end late.
+ * A member that goes on is placed behind the node's virtual time by this much of its own running at
+ * most: what it may run until the others have been charged once. That is a slice that ends with the
+ * second tick at HZ=250, and another one for slices that end late.
  */
 #define GOES_ON_NS (3 * FAIR_SLICE_NS)
-/* Own tasks beside child domains count as one member of SHARE_WEIGHT each (as under EEVDF), up to so many. */
+/*
+ * Beside child domains, each own task counts as one member of SHARE_WEIGHT (as under EEVDF). More
+ * tasks than this weigh no more.
+ */
 #define MAX_OWN 1000
 
-/* Members: 2 * slot is a domain in its parent, 2 * slot + 1 its own tasks in itself. 0, the root in none, is none. */
+/*
+ * Indices of `members`: a domain as a member of its parent, and its own tasks as a member of
+ * itself. 0 would be the root in its parent, and means none.
+ */
 #define MEMBER_OF(slot) (2 * (slot))
 #define MEMBER_OWN(slot) (2 * (slot) + 1)
 _Static_assert(HEAP_SIZE == 2 * DOMAIN_SLOTS, "two members for each domain");
@@ -41,35 +52,35 @@ struct member {
 	struct sfq_member sfq;
 	struct wrr_member wrr;
 	struct mtr_member mtr;
-	u32 weight;       /* cpu.weight, in WEIGHT_UNIT */
-	u32 waits_with;   /* what it added to its branch's awake_sum when it began to wait */
+	u32 weight;       /* in WEIGHT_UNIT */
+	u32 waits_with;   /* what it added to its node's awake_sum when it was inserted */
 	u32 reserved_ppm; /* of the machine */
-	u32 released;     /* its cpu.max held it back until now */
+	u32 released;     /* its throttling ends just now (unthrottle()) */
 	u32 reordered;    /* set_policy() took it out of the heap and inserts it again */
 };
 
-/* A domain as a node. */
+/* A domain as a node */
 struct branch {
-	u64 cgid;
+	u64 cgid;       /* id of its cgroup; 0: that has gone */
 	u64 now;        /* virtual time of its own tasks' queue (policy/fair.h) */
 	u64 weight_sum; /* of its child domains */
-	u64 awake_sum;  /* of those members that wait */
-	u64 ran_ns;     /* of all in it and below */
+	u64 awake_sum;  /* of the members in its heap */
+	u64 ran_ns;     /* by all tasks in it and below */
 	u64 throttled_ns, throttled_since, throttled_times;
 	u64 runtime_ns, interval_ns; /* reserved as C every T of one CPU; 0: not so */
 	struct sfq_node sfq;
 	struct wrr_node wrr;
 	struct mtr_node mtr;
 	struct quota quota;
-	u32 heap; /* its first member; 0: nothing waits in it or below */
+	u32 heap; /* its first member; 0: no task waits in it or below */
 	u32 slot;
-	u32 parent;
+	u32 parent; /* slot */
 	u32 depth;
 	u32 state;      /* enum domain_state */
 	u32 policy;     /* enum domain_policy */
-	u32 waiting;    /* its own tasks in its queue */
-	u32 leaf_epoch; /* of its own tasks' order: another with each policy (tree/leaf.bpf.h) */
-	u32 reordered;  /* it has had another policy than the default */
+	u32 waiting;    /* own tasks in its queue; may be below 0 (tree.bpf.h 5) */
+	u32 leaf_epoch; /* number of its own tasks' order; another with each policy */
+	u32 reordered;  /* its policy was changed once */
 	u64 own_sum;    /* weights of its own tasks that are awake */
 	struct fifo_node own_fifo;
 	union {
@@ -77,36 +88,36 @@ struct branch {
 		struct mtr_node own_mtr;
 		struct wrr_node own_wrr;
 	};
-	u32 turns; /* of its own tasks, since tree/rescue.bpf.h looked */
+	u32 turns; /* of its own tasks since the last look of rescue_tick.bpf.h */
 	u32 children;
-	u32 throttled; /* has used up cpu.max: in no heap */
-	u32 limited;   /* it or one above has a cpu.max */
+	u32 throttled; /* has used up cpu.max: it is in no heap */
+	u32 limited;   /* it, or a domain above it, has a cpu.max */
 	u32 idle;      /* cpu.idle */
 	u32 cpu_weight;
 	u32 reserved_sum; /* of its child domains, ppm of the machine */
 	u32 server;       /* slot of its server (layers/domain_server.bpf.h), 0: none */
-	u32 draws_on;     /* the same, or that of the nearest above that has one */
+	u32 draws_on;     /* its server, or that of the nearest domain above that has one */
 };
 
+/* Protects all of the tree: nodes, members, heaps, and the fields of a task_ctx that name it. */
 struct bpf_spin_lock tree_lock SEC(".data.tree") __hidden __attribute__((aligned(8)));
 struct heap_node tree_nodes[HEAP_SIZE] SEC(".bss.nodes") __hidden;
 struct member members[HEAP_SIZE] SEC(".bss.members") __hidden;
 struct branch branches[DOMAIN_SLOTS] SEC(".bss.branches") __hidden;
 
-/* Indices of `branches` that are no cgroup's but the root's */
+/* Indices of `branches` with a meaning of their own */
 #define SLOT_ROOT 0
-#define SLOT_PASSING                                                                               \
-	(DOMAIN_SLOTS -                                                                            \
-	 1) /* tasks of throttled domains on their way to user mode (tree/limit.bpf.h 3) */
-#define SLOT_NONE DOMAIN_SLOTS /* beyond the array: no domain */
+/* tasks of throttled domains on their way to user mode (tree/limit.bpf.h 3); never a cgroup's */
+#define SLOT_PASSING (DOMAIN_SLOTS - 1)
+#define SLOT_NONE DOMAIN_SLOTS /* no domain: beyond the array */
 
-/* 0: there is no domain but the root, and every path skips the tree. It stays 1 until the scheduler goes. */
+/* 0: the root is the only domain, and every path skips the tree. Once 1 it stays so. */
 u32 tree_on;
-u32 tree_legacy;  /* tasks may be in DSQ_FAIR, from the time before */
-u32 tree_waiting; /* tasks in all domains' queues */
-u32 tree_released; /* a domain has time again, and idle CPUs have not been woken for it yet (tree/limit.bpf.h) */
-u32 leaf_epochs; /* orders of own tasks so far; never 0 in a branch that has one (tree/leaf.bpf.h) */
-u32 nr_domain_slots; /* highest slot ever used + 1 */
+u32 tree_legacy;     /* tasks may be in DSQ_FAIR, from the time before tree_on */
+u32 tree_waiting;    /* tasks in all domains' queues */
+u32 tree_released;   /* a throttling has ended, and no idle CPU was woken for it yet */
+u32 leaf_epochs;     /* orders of own tasks so far */
+u32 nr_domain_slots; /* highest slot ever used + 1, without SLOT_PASSING */
 
 static __always_inline struct branch *branch(u32 slot)
 {
@@ -139,14 +150,15 @@ VERIFIED_ONCE int path_throttled(u32 slot)
 	return found;
 }
 
-/* The virtual time with which a task begins in @b's queue. */
+/* Returns the virtual time with which a new task begins in @b's queue. */
 static __always_inline u64 branch_start(struct branch *b)
 {
 	return b->policy == DOMAIN_FIFO ? fifo_arrive(&b->own_fifo, b->now) : fair_start(b->now);
 }
 
-/* --- what a member is due --- */
+/* --- what a member is due ------------------------------------------------------------------- */
 
+/* The weight of member @i of @b by cpu.weight; own tasks beside child domains weigh by number. */
 static __always_inline u32 own_weight(const struct branch *b, u32 i)
 {
 	s32 waiting = b->waiting;
@@ -157,23 +169,24 @@ static __always_inline u32 own_weight(const struct branch *b, u32 i)
 	return (n < MAX_OWN ? n : MAX_OWN) * WEIGHT_OWN;
 }
 
-/* What domain @b has reserved itself, ppm of the machine; 0: the root. */
+/* What is reserved for domain @b itself, ppm of the machine; 0: it is the root. */
 static __always_inline u32 branch_ppm(const struct branch *b)
 {
 	return b->depth ? member(MEMBER_OF(b->slot))->reserved_ppm : 0;
 }
 
 /*
- * What nobody reserved is split among those who want it, so @i's part is that of the weights that wait, and of its own.
- * (One who runs elsewhere while nobody of his waits is not counted: on several CPUs the reserved get a little less of the
- * rest than this says, never less than is reserved.)
+ * The sum of weights among which member @i of @b shares what is not reserved: those of the members
+ * in the heap, and its own. (A member that runs while none of its tasks waits is not counted. So on
+ * several CPUs a member with a reservation gets a little less of the rest than this says, but never
+ * less than is reserved.)
  */
 static __always_inline u64 awake_sum(const struct branch *b, u32 i)
 {
 	return b->awake_sum + (in_heap(i) ? 0 : own_weight(b, i));
 }
 
-/* The weight of member @i of @b, with what is reserved there (policy/share.h). */
+/* The weight of member @i of @b under SFQ, with what is reserved there (policy/share.h). */
 static __always_inline u32 member_weight(const struct branch *b, u32 i)
 {
 	return share_weight(member(i)->reserved_ppm, b->reserved_sum, branch_ppm(b),
@@ -181,8 +194,9 @@ static __always_inline u32 member_weight(const struct branch *b, u32 i)
 }
 
 /*
- * Its share of @b for MTR-LS and WRR: among all members, awake or not. A share that grew whenever another slept would
- * break MTR-LS's bounds (mtr.h 5, its end): beside 20 that sleep for 5 ms now and then a sleeper waited for 250 ms.
+ * The share of member @i of @b under MTR-LS and WRR: among all members, awake or not. A share that
+ * grew whenever another member slept would break MTR-LS's bounds (mtr.h 5): beside 20 members that
+ * slept for 5 ms now and then, one member waited for 250 ms.
  */
 static __always_inline u32 member_ppm(const struct branch *b, u32 i)
 {
@@ -190,8 +204,9 @@ static __always_inline u32 member_ppm(const struct branch *b, u32 i)
 			 b->weight_sum);
 }
 
-/* --- the policies, side by side; called with tree_lock held --- */
+/* --- the policies, side by side; called with tree_lock held --------------------------------- */
 
+/* The key of member @i in @b's heap: the least is next. */
 static __always_inline u64 member_key(const struct branch *b, u32 i)
 {
 	const struct member *m = member(i);
@@ -206,14 +221,14 @@ static __always_inline u64 member_key(const struct branch *b, u32 i)
 	}
 }
 
-/* How something comes to wait. */
+/* How a member comes to have a task waiting */
 enum coming {
-	GOES_ON = 0,    /* it ran, or may have */
-	WAKES_UP = 1,   /* it slept */
-	IS_PUT_BACK = 2 /* it has waited all along: a claim on it was in vain (5) */
+	GOES_ON = 0,    /* it ran, or could have: it keeps its place */
+	WAKES_UP = 1,   /* it slept: no task of it waited or ran */
+	IS_PUT_BACK = 2 /* it has waited all along: a claim on it found no task (tree.bpf.h 5) */
 };
 
-/* Member @i of @b has something waiting again. WAKES_UP: it had nothing at all, not even running. */
+/* Member @i of @b has a task waiting again: places it. */
 static __always_inline void member_wake(struct branch *b, u32 i, enum coming how)
 {
 	bool slept = how == WAKES_UP;
@@ -237,25 +252,22 @@ static __always_inline void member_wake(struct branch *b, u32 i, enum coming how
 			sfq_go_on(&m->sfq, &b->sfq, GOES_ON_NS, member_weight(b, i));
 		else if (how == WAKES_UP)
 			sfq_wake(&m->sfq, &b->sfq);
-		/* IS_PUT_BACK: others may have been chosen before it in between; it loses nothing by that */
+		/* IS_PUT_BACK: choices in between are not to cost it its place */
 	}
 }
 
+/* Member @i of @b ran for @ns. */
 static __always_inline void member_charge(struct branch *b, u32 i, u64 ns)
 {
 	struct member *m = member(i);
 
 	switch (b->policy) {
 	case DOMAIN_MTR:
-		if (m->mtr.token) {
-			mtr_resize(
-				&m->mtr,
-				nr_cpus *
-					member_ppm(
-						b,
-						i)); /* what it is due changes with its siblings */
-			mtr_charge(&m->mtr, &b->mtr, ns);
-		}
+		if (!m->mtr.token)
+			break;
+		/* its share changes with its siblings' */
+		mtr_resize(&m->mtr, nr_cpus * member_ppm(b, i));
+		mtr_charge(&m->mtr, &b->mtr, ns);
 		break;
 	case DOMAIN_WRR:
 		wrr_charge(&m->wrr, &b->wrr, ns, wrr_quantum(member_ppm(b, i)));

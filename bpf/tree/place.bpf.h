@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/place.bpf.h - the fair layer's queues: in which of them a task waits, and where in it. Theory: policy/fair.h.
+ * tree/place.bpf.h - the fair layer's queues: in which of them a task waits, and where in it.
  *
- * One queue for the machine, by virtual time, so that no CPU idles while a task waits and shares hold for
- * the machine; and one per CPU for tasks that may run nowhere else. A task's virtual time is its
- * scx.dsq_vtime, so best-effort tasks need no context of ours.
+ * Theory: policy/fair.h.
  *
- * With domains (tree/tree.bpf.h) the machine's queue is one for each of them. Then the queues per CPU are also for tasks
- * that may run on some CPUs only, so that whoever comes to a domain's queue may take what is first there. There is one for
- * each domain that has such tasks there, a lane, and a CPU's choice is among its lanes and the tree (tree/tree.bpf.h 7).
+ * 1. Without domains there is one queue for the machine, by virtual time. So no CPU is idle while a
+ *    task waits, and shares hold for the machine. Each CPU has another one for tasks that may run
+ *    nowhere else. A task's virtual time is its scx.dsq_vtime, so a best-effort task needs no
+ *    context of ours.
+ *
+ * 2. With domains (tree/tree.bpf.h) each domain has such a queue. Then all pinned tasks, also those
+ *    that may run on several CPUs, wait in queues of one CPU, so that any CPU may take the first
+ *    task of a domain's queue. A CPU has one such queue, a lane, for each domain that has pinned
+ *    tasks there. Its choice is among its lanes and the tree (tree/tree.bpf.h 7).
  */
 #ifndef APLOMB_TREE_PLACE_BPF_H
 #define APLOMB_TREE_PLACE_BPF_H
@@ -16,18 +20,21 @@
 #include "state/state.bpf.h"
 #include "tree/node.bpf.h"
 
-/* Tied to one CPU of several? Or with domains, to some? (With one CPU the machine's queue is that CPU's.) */
+/*
+ * Does @p wait in a queue of one CPU? Without domains if it may run on one CPU only, with domains
+ * if it may not run on all. With one CPU the machine's queue is that CPU's.
+ */
 static __always_inline bool pinned(const struct task_struct *p)
 {
 	return nr_cpus > 1 && (u32)p->nr_cpus_allowed < (tree_on ? nr_online : 2);
 }
 
-/* The domain whose time @p uses; 0: the root's. */
+/* The domain that @p's time is charged to. */
 static __always_inline u32 domain_of_task(struct task_struct *p)
 {
 	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
 
-	return t ? t->domain & (DOMAIN_SLOTS - 1) : 0;
+	return t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT;
 }
 
 static __always_inline struct lane *lane(struct cpu_ctx *c, u32 k)
@@ -36,8 +43,10 @@ static __always_inline struct lane *lane(struct cpu_ctx *c, u32 k)
 }
 
 /*
- * The lane of @cpu for tasks of @domain; a free one becomes theirs. (Two that look for one at the same time may get the
- * same. So a choice looks at whose task is first in a lane, not at whose lane it is.)
+ * Returns the lane of @cpu for tasks of @domain. If the domain has none, a lane without tasks
+ * becomes its lane; if there is none either, it shares lane 0 with the root. (Two domains that look
+ * for a lane at the same time may get the same one. So a choice looks at the first task of a lane,
+ * not at the lane's domain.)
  */
 VERIFIED_ONCE u32 lane_of(u32 cpu, u32 domain)
 {
@@ -69,7 +78,7 @@ static __always_inline u64 *fair_clock(struct task_struct *p, struct cpu_ctx *c)
 	return tree_on ? &branch(domain_of_task(p))->now : &fair_now;
 }
 
-/* @p begins to run: the queue's virtual time follows. */
+/* @p begins to run: the virtual time of its queue follows. */
 static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *c)
 {
 	u64 *now = fair_clock(p, c);
@@ -81,10 +90,12 @@ static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *
 }
 
 /*
- * @p, of @domain, wakes up and nobody waits: is it next after what runs on @c's CPU, in whatever queue it would wait? Not
- * if it is ahead of that, however short its sleep; nor if that is of another domain or waits elsewhere (in a lane, or in
- * none): then it is the tree that says, or fair_pair.
- * (By less than a slice it may be ahead: of two that wake up each other one always is.)
+ * @p, of @domain, wakes up while no task waits: is it next after the task that runs on @c's CPU, in
+ * whatever queue it would wait?
+ *
+ * Not if its virtual time is more than a slice later. (Less does not count: of two tasks that wake
+ * up each other, one is always a little later.) Nor if the running task is of another domain or
+ * waits in another kind of queue: then the tree, or fair_pair, decides.
  */
 static __always_inline bool is_next(struct task_struct *p, struct cpu_ctx *c, u32 domain)
 {
@@ -94,19 +105,16 @@ static __always_inline bool is_next(struct task_struct *p, struct cpu_ctx *c, u3
 	return !time_before(c->tree.vtime + FAIR_SLICE_NS, p->scx.dsq_vtime);
 }
 
-/* Where @p joins @dsq, whose virtual time is @now. */
+/* Returns the virtual time with which @p joins @dsq, whose virtual time is @now. */
 static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
 {
-	u64 v = fair_place(p->scx.dsq_vtime, now);
+	u64 v = fair_place(p->scx.dsq_vtime, now), latest;
 
-	if (time_before(now + FAIR_SLICE_NS,
-			v)) { /* in debt; how far that may go depends on the queue */
-		u64 latest = now + fair_debt(scx_bpf_dsq_nr_queued(dsq));
-
-		if (time_before(latest, v))
-			v = latest;
-	}
-	return v;
+	if (!time_before(now + FAIR_SLICE_NS, v))
+		return v;
+	/* in debt, which is bounded by the length of the queue */
+	latest = now + fair_debt(scx_bpf_dsq_nr_queued(dsq));
+	return time_before(latest, v) ? latest : v;
 }
 
 /* What the fair layer found for a CPU */
@@ -119,8 +127,8 @@ enum fair_choice {
 };
 
 /*
- * @prev used up its slice and is in no queue while dispatch chooses. Is it still before the first of @dsq?
- * Otherwise two tasks would take turns whatever their weights are.
+ * @prev used up its slice and is in no queue while dispatch chooses: does it go before the first
+ * task of @dsq? Without this question two tasks would take turns whatever their weights are.
  */
 static __noinline bool still_first(struct task_struct *prev, u64 dsq)
 {
@@ -137,10 +145,11 @@ static __noinline bool still_first(struct task_struct *prev, u64 dsq)
 }
 
 /*
- * A kernel thread's nice value says how little it matters by itself. But it may hold locks of those that matter
- * (khugepaged, at nice 19, the mmap_lock of a player), and is preempted in the middle of that. As nice 0 it then waited for
- * a slice of each of 50 hogs, and a movie stood still for 300 ms; at ten times that weight for a tenth of them. Trade: one
- * that really has much to do takes as much as ten tasks.
+ * The least weight of a kernel thread. Its nice value says how little it matters by itself, but it
+ * may hold a lock that others need (khugepaged, at nice 19, the mmap_lock of a player) and be
+ * preempted in the middle of that. With the weight of nice 0 it then waited for a slice of each of
+ * 50 hogs, and a movie stood still for 300 ms. With ten times that weight it waits for a tenth of
+ * them. Trade: a kernel thread that has much to do takes as much as ten tasks.
  */
 #define KTHREAD_WEIGHT (10 * FAIR_WEIGHT)
 

@@ -13,15 +13,19 @@
 #include "tree/tree.bpf.h"
 
 /*
- * The domain + 1 in whose queue @t's thread waited, 0: none any more. Whoever gets it answers for its place in the count
- * of those who wait there, nobody else: two CPUs may see the same thread at the head of a queue.
+ * Clears the `queued` flag of @t's thread. Returns the domain + 1 in whose queue it waited, or 0 if
+ * another CPU has cleared the flag before: two CPUs may see the same task at the head of a queue.
+ * The caller that gets the domain settles one count of waiting tasks there.
  */
 static __always_inline u32 unqueue(struct task_ctx *t)
 {
 	return __sync_lock_test_and_set(&t->queued, 0);
 }
 
-/* @p waits, or waited, in a domain's queue: it does no more. False: another CPU is taking it. */
+/*
+ * @t's thread does not wait in a domain's queue any more. Returns false if it did not, or if
+ * another CPU is taking it.
+ */
 VERIFIED_ONCE int tree_leave(struct task_ctx *t __arg_nonnull)
 {
 	u32 queued;
@@ -35,16 +39,17 @@ VERIFIED_ONCE int tree_leave(struct task_ctx *t __arg_nonnull)
 	return queued != 0;
 }
 
-/* @t's thread waits in the queue of domain @leaf. With tree_lock held. */
+/*
+ * @t's thread waits in the queue of domain @leaf from now on. @wake: it slept. @running: see
+ * climb(). Called with tree_lock held.
+ */
 static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, u32 running)
 {
 	u32 queued = unqueue(t);
 
 	if (leaf_has_members(branch(leaf)))
 		leaf_enter(t, leaf & (DOMAIN_SLOTS - 1), wake);
-	if (!wake &&
-	    queued ==
-		    leaf + 1) { /* it was not chosen, and goes on waiting: its domain has not come anew */
+	if (!wake && queued == leaf + 1) { /* it was not chosen, and its domain waits all along */
 		t->queued = queued;
 		return;
 	}
@@ -54,7 +59,7 @@ static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, 
 	t->queued = leaf + 1;
 }
 
-/* The same. @running: the domain of what runs there. True: it goes before that. */
+/* The same, with the lock. Returns whether @t's thread preempts the running task of @running. */
 VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wake, u32 running)
 {
 	bool before = false;
@@ -67,7 +72,7 @@ VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wa
 	return before;
 }
 
-/* @p belongs to domain @slot from now on: its virtual time is that of a newcomer. */
+/* @p belongs to domain @slot from now on: its virtual time is that of a new task there. */
 static __always_inline void domain_join(struct task_struct *p, struct task_ctx *t, u32 slot)
 {
 	if (t->domain == slot)
@@ -78,7 +83,10 @@ static __always_inline void domain_join(struct task_struct *p, struct task_ctx *
 		task_set_vtime(p, t->fair_vtime);
 }
 
-/* In which domain's queue @p waits: its own, or SLOT_PASSING while it may not be stopped (tree/limit.bpf.h 3). */
+/*
+ * Returns the domain in whose queue @p waits: its own, or SLOT_PASSING while its domain is
+ * throttled and @p has not landed (tree/limit.bpf.h 3).
+ */
 static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
 {
 	u32 slot = t->domain & (DOMAIN_SLOTS - 1);
@@ -89,7 +97,7 @@ static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
 	return slot;
 }
 
-/* The virtual time with which @p joins the queue of domain @leaf. */
+/* Returns the virtual time with which @p joins the queue of domain @leaf. */
 static __always_inline u64 leaf_vtime(struct task_struct *p, const struct task_ctx *t, u32 leaf,
 				      bool wake)
 {

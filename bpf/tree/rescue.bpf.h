@@ -1,31 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/rescue.bpf.h - nobody waits for ever in a queue of the fair layer, whatever its weight, its domain's, or its cpu.max.
+ * tree/rescue.bpf.h - no task waits for ever in a queue of the fair layer, whatever its weight, its
+ * domain's weight, or its domain's cpu.max.
  *
- * Source: ours. 1. Why. A domain may be due a ten-thousandth of a CPU, by its weight or its limit, and hold a thousand
- * tasks that want to run; a task of nice 19 beside four of nice -20 is due a 20,000th. By shares each would wait for
- * minutes or hours. But a task that is not run for 30 s makes the kernel end the scheduler (its watchdog), for everybody.
+ * Source: ours.
  *
- * 2. Control. Once a second, while anybody waits, the queues are looked at (tree/rescue_tick.bpf.h). Who has waited for
- * RESCUE_AFTER_NS goes to a queue that is served before all others of the fair layer, and runs for RESCUE_SLICE_NS; it
- * is charged as always, throttled or not, but no virtual time follows it: it was nowhere near its turn.
+ * 1. Why. A domain may be due a ten-thousandth of a CPU, by its weight or its limit, and have a
+ *    thousand runnable tasks. A task of nice 19 beside four of nice -20 is due a 20,000th. By
+ *    shares each would wait for minutes or hours. But if a task waits for 30 s, the kernel's
+ *    watchdog ends the scheduler, for all tasks.
  *
- *        [its queue] --- 10 s ---> [DSQ_RESCUE] --- at the next choice ---> runs 0.2 ms ---> [its queue]
+ * 2. Control. Once a second while any task waits, a timer looks at the queues
+ *    (tree/rescue_tick.bpf.h). A task that has waited for RESCUE_AFTER_NS is rescued: it moves to a
+ *    queue that is served before all others of the fair layer, and runs for RESCUE_SLICE_NS. That
+ *    time is charged as always, whether the domain is throttled or not. But no virtual time follows
+ *    it, because the task was far from its turn.
  *
- * 3. What it costs the others: 200 us in 10 s for each task that nobody would serve, 2 % of a CPU for a thousand.
+ *        [its queue] --- 10 s ---> [DSQ_RESCUE] --- next choice ---> runs 0.2 ms ---> [its queue]
+ *
+ * 3. What it costs the others: 200 us in 10 s for each task that gets no turn by its share, which
+ *    is 2 % of a CPU for a thousand tasks.
  */
 #ifndef APLOMB_TREE_RESCUE_BPF_H
 #define APLOMB_TREE_RESCUE_BPF_H
 
 #include "state/timer.bpf.h"
 
-/* A third of the kernel's patience: another 10 s for the queue of those who are rescued. */
+/* A third of the watchdog's timeout: it leaves another 10 s for the queue of rescued tasks. */
 #define RESCUE_AFTER_NS (10 * NSEC_PER_SEC)
-/* Enough for progress, and for a task that is to exit. */
+/* Enough for some progress, and for a task that is to exit. */
 #define RESCUE_SLICE_NS (200 * NSEC_PER_USEC)
 #define RESCUE_EVERY_NS NSEC_PER_SEC
 
-/* Once a second while tasks wait in the fair layer's queues (tree/rescue.bpf.h). */
+/* Fires once a second while tasks wait in the fair layer's queues. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -33,16 +40,16 @@ struct {
 	__type(value, struct timer_slot);
 } rescue_timer SEC(".maps");
 
-u32 rescue_armed; /* the look once a second is on */
-u32 rescues;      /* somebody may be in DSQ_RESCUE */
+u32 rescue_armed; /* rescue_timer is started */
+u32 rescues;      /* tasks may be in DSQ_RESCUE */
 
-/* For how long @p, which waits, has done so, ns, to a tick. */
+/* For how long @p has waited, ns, to a tick. */
 static __always_inline u64 waits_ns(const struct task_struct *p)
 {
 	return (bpf_jiffies64() - p->scx.runnable_at) * tick_ns;
 }
 
-/* Tasks wait: look after them. */
+/* A task waits: starts the timer. */
 static __noinline void rescue_arm(void)
 {
 	struct timer_slot *timer;
@@ -54,7 +61,7 @@ static __noinline void rescue_arm(void)
 		bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0);
 }
 
-/* What dispatch has sent from DSQ_RESCUE begins to run on @cpu. */
+/* A task that dispatch sent from DSQ_RESCUE begins to run on @cpu. */
 static __always_inline void rescue_begin(u32 cpu, struct cpu_ctx *c)
 {
 	c->tree.limited = 1;

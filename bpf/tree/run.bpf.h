@@ -72,8 +72,8 @@ static __always_inline void member_run(struct cpu_ctx *c, struct task_ctx *t, u3
 }
 
 /*
- * Length of a turn, ns, of a task that has no time by cpu.max and was told once, in vain, to give up
- * the CPU. Enough to finish what keeps it there.
+ * Length of a turn, ns, of a task that has no time by cpu.max and was told once, in vain, to give
+ * up the CPU. Enough to finish what keeps it there.
  */
 #define REFUSED_TURN_NS (200 * NSEC_PER_USEC)
 
@@ -170,8 +170,8 @@ static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct c
 }
 
 /*
- * @p ran for @ran ns: charges its virtual time, and its domain. @sleeps: it goes to sleep. @unasked:
- * it may have run on for longer than a slice without a choice of the fair layer.
+ * @p ran for @ran ns: charges its virtual time, and its domain. @sleeps: it goes to sleep.
+ * @unasked: it may have run on for longer than a slice without a choice of the fair layer.
  */
 static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
 					bool sleeps, bool unasked)

@@ -1,54 +1,73 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/tree.bpf.h - the domain tree: who of all that wait is next, by the policy of each node on the way down.
+ * tree/tree.bpf.h - the domain tree: selects the domain whose task is next, by the policy of each
+ * node on the way down from the root.
  *
- * Source: QLinux (Sundaram et al. 2000), sections 2.1, 2.2 and 3.2 (H-SFQ: a tree of schedulers, each free in its
- * policy); Eclipse (Bruno et al. 1998), section 4. The policies are in policy/sfq.h, mtr.h, wrr.h.
+ * Source: QLinux (Sundaram et al. 2000), sections 2.1, 2.2 and 3.2 (H-SFQ: a tree of schedulers,
+ * each free in its policy); Eclipse (Bruno et al. 1998), section 4. The policies are in
+ * policy/sfq.h, mtr.h and wrr.h.
  *
- * 1. Why. What nobody has reserved belongs to users, slices and services, not to tasks: who starts a thousand threads is
- *    to have no more of the machine than who starts one. The tree is the cgroup tree (tree/domain.bpf.h).
+ * 1. Why. CPU time that is not reserved belongs to users, slices and services, not to tasks. A user
+ *    with a thousand threads is to get no more of the machine than a user with one thread. The
+ *    tree is the cgroup tree (tree/cgroups.bpf.h).
  *
- * 2. Model. Each domain is a node. Its members are its child domains and, as one more, its own tasks. Those members
- *    that have a task waiting in or below them are in the domain's heap, by the key that its policy gives them:
+ * 2. Model. Each domain is a node. Its members are its child domains and, as one more, its own
+ *    tasks. Those members that have a task waiting in or below them are in the node's heap, by the
+ *    key that its policy gives them:
  *
  *        root ---- heap: [own tasks] [user.slice] [system.slice]
  *                                         |
  *                                         +---- heap: [app-1.scope] [app-2.scope]
  *                                                          |
- *                                                          +---- heap: [own tasks] ---> queue of tasks, by virtual time
+ *                                                          +---- heap: [own tasks] ---> tasks,
+ *                                                                            by virtual time
  *
- *    A choice goes down from the root, always to the least key, which is O(depth log members). What a task runs is
- *    charged to its domain and to each above.
+ *    A choice goes down from the root, always to the member with the least key, until it comes to
+ *    the own tasks of a domain: the leaf. It costs O(depth log members). What a task runs is
+ *    charged to its domain and to each domain above.
  *
- * 3. What waits and what runs. The last member of a heap may run while nothing of it waits; then it is in no heap, and
- *    comes back when its task stops. Its place is kept: only who wakes up after a sleep is placed anew.
+ * 3. Waiting and running. When the last waiting task of a member starts to run, the member leaves
+ *    the heap. It comes back when that task stops. Its place is kept: only a member that wakes up
+ *    after a sleep is placed anew.
  *
- * 4. Several CPUs take from one tree, so shares hold for the machine. A weight that cannot be used (one thread with 90 %
- *    of two CPUs) needs little care: the start tag of a member that comes back is lifted to the node's virtual
- *    time, so it gains no credit from what it could not use; but for a little (GOES_ON_NS), or it would lose its CPU now
- *    and then to those who are not charged yet for what they run elsewhere.
+ * 4. Several CPUs take tasks from one tree, so shares hold for the machine. A weight that cannot be
+ *    used (one thread with 90 % of two CPUs) needs no correction of weights: the start tag of a
+ *    member that comes back is lifted to the node's virtual time, so it gains no credit for what it
+ *    could not use. It may stay behind by GOES_ON_NS, or it would now and then lose its CPU to
+ *    members that are not charged yet for what they run on other CPUs.
  *
- * 5. Who takes a task of a domain claims it under the lock: the count of waiting tasks goes down at the choice, not
- *    when it has been moved. An enqueue counts before its task can be seen in the queue; who comes in between finds
- *    nothing, puts its claim back and looks again. A claim is for anyone of the domain; which task it was for is settled
- *    by who gets that task's `queued` (unqueue), and each claim is settled by one: else a task waits uncounted, for ever.
- *    So the count may be below 0 for a moment: one CPU has claimed what another has queued in its mind only (what runs
- *    there, and may go on), and that one takes it back first. It must not stop at 0: the claim that is put back would then be
- *    one too many, and a domain that counts one too many is never placed anew.
+ * 5. Claims. A CPU that takes a task of a domain claims it under the lock: the count of waiting
+ *    tasks goes down at the choice, not when the task has been moved. An enqueue counts before its
+ *    task can be seen in the queue. A CPU that comes in between finds no task, puts its claim back
+ *    and chooses again.
  *
- * 6. One lock, since a choice passes the root. It is held for a microsecond or so, and not taken at all while there is
- *    no domain but the root (tree_on).
+ *    A claim reserves one task of the domain, not a particular one. The CPU that clears a task's
+ *    `queued` flag (unqueue()) settles one claim with it. Each claim must be settled exactly once;
+ *    otherwise a task waits without being counted and is never dispatched.
  *
- * 7. Who may not run everywhere is in no heap, where every other CPU would have to step over it: it waits in a lane of
- *    one CPU (tree/place.bpf.h). That CPU compares the first task of each of its lanes, and the tree's choice, as if all were
- *    in the heaps: where the ways of two domains meet, the one whose member has the lesser key goes first. Their time is
- *    charged to the same tags, so a share is the same whether or not somebody is tied to a CPU. MTR-LS's bound on how
- *    long a sleeper waits is not theirs: nobody is placed anew while it waits in a lane.
+ *    `waiting` can be negative for a moment: ops.dispatch on CPU A counts its running task as
+ *    waiting, CPU B claims it, and A then takes the count back. It must not stop at 0: the claim
+ *    that B puts back would be counted once too often, and a domain that counts a task too many is
+ *    never placed anew.
+ *
+ * 6. There is one lock, since every choice starts at the root. It is held for about a microsecond,
+ *    and not taken at all while the root is the only domain (tree_on).
+ *
+ * 7. Pinned tasks are in no heap, where each other CPU would have to skip them: such a task waits
+ *    in a lane of one CPU (tree/place.bpf.h). That CPU compares the first task of each of its lanes
+ *    with the tree's choice as if all were in the heaps: at the node where the ways of two domains
+ *    meet, the member with the lesser key goes first. Their time is charged to the same tags, so a
+ *    share does not depend on whether its tasks are pinned. MTR-LS's bound on how long a sleeper
+ *    waits does not hold for them, because no member is placed anew while its task waits in a lane.
  */
 #ifndef APLOMB_TREE_BPF_H
 #define APLOMB_TREE_BPF_H
 
 #include "tree/node.bpf.h"
+
+/* All functions below are called with tree_lock held. */
+
+/* --- the heaps ------------------------------------------------------------------------------ */
 
 static __noinline void member_insert(struct branch *b, u32 i)
 {
@@ -69,7 +88,7 @@ static __noinline void member_remove(struct branch *b, u32 i)
 	heap_remove(tree_nodes, &b->heap, i);
 }
 
-/* Is domain @slot, or one below it, what runs on this CPU? */
+/* Is @leaf domain @slot, or below it? */
 static __always_inline bool runs_below(u32 slot, u32 leaf)
 {
 	u32 k, at = leaf;
@@ -82,7 +101,10 @@ static __always_inline bool runs_below(u32 slot, u32 leaf)
 	return at == slot;
 }
 
-/* Something waits in domain @slot or below: so it does in those above. @running: leaf of what runs here, or none. */
+/*
+ * A task waits in domain @slot or below: inserts that domain and those above it into their parents'
+ * heaps. @running: the domain of the task that runs on this CPU, or SLOT_NONE.
+ */
 static __noinline void climb(u32 slot, enum coming how, u32 running)
 {
 	TAKES_STACK(80);
@@ -95,6 +117,7 @@ static __noinline void climb(u32 slot, enum coming how, u32 running)
 		if (!at || b->throttled || in_heap(MEMBER_OF(at)))
 			return;
 		up = branch(b->parent);
+		/* under WRR a member with a task on this CPU has not slept */
 		runs = how == WAKES_UP && up->policy == DOMAIN_WRR && runs_below(at, running);
 		member_wake(up, MEMBER_OF(at), runs ? GOES_ON : how);
 		member_insert(up, MEMBER_OF(at));
@@ -102,7 +125,10 @@ static __noinline void climb(u32 slot, enum coming how, u32 running)
 	}
 }
 
-/* Nothing waits in domain @slot or below any more, if its heap is empty; and so on up. */
+/*
+ * If the heap of domain @slot is empty, no task waits in it or below: removes that domain from its
+ * parent's heap, and so on up.
+ */
 static __noinline void sink(u32 slot)
 {
 	TAKES_STACK(16);
@@ -118,7 +144,9 @@ static __noinline void sink(u32 slot)
 	}
 }
 
-/* A task of domain @slot waits. @running: the leaf of what runs there, or none. */
+/* --- waiting tasks -------------------------------------------------------------------------- */
+
+/* One more task waits in domain @slot. @running: the domain of the task that runs there. */
 static __always_inline void enter(u32 slot, enum coming how, u32 running)
 {
 	struct branch *b = branch(slot);
@@ -131,7 +159,7 @@ static __always_inline void enter(u32 slot, enum coming how, u32 running)
 	climb(slot, how, running);
 }
 
-/* One that waited there does no more. */
+/* One task less waits in domain @slot. */
 static __always_inline void leave(u32 slot)
 {
 	struct branch *b = branch(slot);
@@ -143,10 +171,13 @@ static __always_inline void leave(u32 slot)
 	sink(slot);
 }
 
+/* --- the choice, and the virtual times ------------------------------------------------------ */
+
 /*
- * The domain whose task is next, or SLOT_NONE. *@turn: ns after which it is to choose again, if before the slice ends.
- * @again: claims of this choice were in vain, and whoever is before the rest may be out for the moment: the virtual time
- * stays, or he would lose his place to it.
+ * Returns the domain whose task is next, or SLOT_NONE. *@turn: ns after which the CPU is to choose
+ * again, if that is before the slice ends. @again: earlier claims of this dispatch found no task.
+ * Then members with lesser keys may be out of the heaps for a moment, so the nodes' virtual times
+ * stay as they are: otherwise these members would lose their places.
  */
 static __noinline u32 choose(u64 *turn, bool again)
 {
@@ -169,7 +200,7 @@ static __noinline u32 choose(u64 *turn, bool again)
 	return SLOT_NONE;
 }
 
-/* Member @i of @b ran for @ns: its place is another. */
+/* Member @i of @b ran for @ns: it is charged and gets another place in the heap. */
 static __noinline void charge_member(struct branch *b, u32 i, u64 ns)
 {
 	TAKES_STACK(48);
@@ -183,10 +214,15 @@ static __noinline void charge_member(struct branch *b, u32 i, u64 ns)
 }
 
 /*
- * A task of domain @slot ran for @ns: each domain on the way up is charged. @sleeps: it does not wait now. With several
- * CPUs others may run of whom nobody waits, so that it cannot be said when all sleep. Who goes on where nobody waits is as
- * good as chosen: by right it may go on without a choice, for seconds, and is not to owe them to who comes. @alone: nor
- * does anybody wait in a lane, as who was tied to this CPU and has just lost it to another will.
+ * A task of domain @slot ran for @ns: charges that domain and each domain above. @sleeps: the task
+ * goes to sleep. @alone: no task waits in a lane of this CPU, nor will this one.
+ *
+ * A node's busy period ends when all its members sleep. With several CPUs that cannot be said:
+ * members of which no task waits may run on other CPUs.
+ *
+ * If the task goes on and no task waits in a node, the node's virtual time follows as if the task
+ * had been chosen. Otherwise a task that goes on without a choice, for seconds if it runs by right,
+ * would owe that time to members that come later.
  */
 static __noinline void charge(u32 slot, u64 ns, bool sleeps, bool alone)
 {
@@ -209,8 +245,9 @@ static __noinline void charge(u32 slot, u64 ns, bool sleeps, bool alone)
 }
 
 /*
- * A task of domain @slot is chosen otherwise than by choose(): the virtual times on its way go with it. @alone: it runs
- * without having waited, since a CPU was idle. That counts as chosen only where nobody waits.
+ * A task of domain @slot was chosen, but not by choose(): the virtual times of the nodes on its way
+ * follow. @alone: it runs without having waited, since a CPU was idle. That counts as a choice only
+ * at nodes where no task waits.
  */
 static __noinline void chosen(u32 slot, bool alone)
 {
@@ -230,8 +267,8 @@ static __noinline void chosen(u32 slot, bool alone)
 }
 
 /*
- * Where the ways of leaves @a and @b meet, who is first there? True: @a is. @at_once: by a policy under which it takes
- * the CPU from @b (mtr.h 5).
+ * Does domain @a go before domain @b, at the node where their ways to the root meet? @at_once: only
+ * if that node's policy has @a's task preempt the running task of @b (MTR-LS, mtr.h 5).
  */
 static __noinline bool goes_before(u32 a, u32 b, bool at_once)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/waiting.bpf.h - which tasks of the fair layer wait for a CPU, and the idle CPUs that are woken for them.
+ * tree/waiting.bpf.h - do tasks of the fair layer wait for a CPU, and which idle CPUs are woken for
+ * them?
  */
 #ifndef APLOMB_TREE_WAITING_BPF_H
 #define APLOMB_TREE_WAITING_BPF_H
@@ -32,9 +33,12 @@ VERIFIED_ONCE int any_pinned_waiting(void)
 	return false;
 }
 
+/*
+ * Does a task of the fair layer wait that @cpu may take? (A pinned one in DSQ_FAIR: perhaps not.)
+ */
 static __always_inline bool fair_waiting(u32 cpu)
 {
-	if (tree_on ? branches[0].heap != 0 : scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0)
+	if (tree_on ? branches[SLOT_ROOT].heap != 0 : scx_bpf_dsq_nr_queued(DSQ_FAIR) != 0)
 		return true;
 	return nr_cpus > 1 && pinned_waiting(cpu);
 }
