@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * fair.h - virtual time with nice weights: how the time that nobody reserved is shared.
+ * fair.h - virtual time with nice weights: how the time that is not reserved is shared.
+ *
+ * Source: start-time fair queueing (see sfq.h); Redline 6.2 keeps interactive tasks in CFS as well,
+ * for spare bandwidth.
  *
  * 1. Why. Best-effort work, and interactive tasks beyond their reservation, should progress in
  *    proportion to their weights. So each task has a virtual time that advances by what it ran over
- *    its weight, and the one furthest behind runs next (start-time fair queueing; Redline 6.2 keeps
- *    interactive tasks in CFS as well, for spare bandwidth).
+ *    its weight, and the task that is furthest behind runs next.
  *
- * 2. Control. A sleeper must not save up credit, and nobody may run up a debt that would starve it
- *    later, so a task's virtual time is held within a window around the queue's:
+ * 2. Control. A sleeper must not save up credit, and no task may run up a debt that would starve it
+ *    later. So a task's virtual time is held within a window around the queue's:
  *
  *        now - FAIR_CREDIT ........ now ........ now + FAIR_DEBT
  *
  *    A new task starts one slice ahead of the queue. Otherwise a stream of short-lived children (a
- *    fork bomb) would always be served before tasks that already ran, and time would stand still.
+ *    fork bomb) would always be served before tasks that already ran, and virtual time would stand
+ *    still.
  */
 #ifndef APLOMB_POLICY_FAIR_H
 #define APLOMB_POLICY_FAIR_H
@@ -22,19 +25,21 @@
 
 #define FAIR_WEIGHT 100 /* of nice 0; sched_ext maps nice -20..19 to 8876..1.5 */
 #define FAIR_SLICE_NS (4 * NSEC_PER_MSEC)
-/* One slice: enough that a waker is served soon, too little to hurt a queue by waking often. */
+/* One slice: a task that wakes up is served soon, and cannot hurt the queue by waking up often. */
 #define FAIR_CREDIT_NS FAIR_SLICE_NS
-/* A task that used far more than its share by right of a reservation and lost it waits at most this
- * much virtual time, that is, for 25 slices of each other task. */
+/*
+ * A task that used far more than its share by right of a reservation, and lost it, waits for this
+ * much virtual time at most: for 25 slices of each other task.
+ */
 #define FAIR_DEBT_NS (100 * NSEC_PER_MSEC)
 
-/* Virtual time that @ran_ns of CPU cost a task of @weight. */
+/* The virtual time that @ran_ns of CPU time cost a task of @weight. */
 static inline u64 fair_cost(u64 ran_ns, u32 weight)
 {
 	return weight == FAIR_WEIGHT ? ran_ns : ran_ns * FAIR_WEIGHT / (weight ? weight : 1);
 }
 
-/* Where a task with virtual time @v joins a queue that is at @now. */
+/* The virtual time with which a task of virtual time @v joins a queue that is at @now. */
 static inline u64 fair_place(u64 v, u64 now)
 {
 	if (time_before(v, now - FAIR_CREDIT_NS))
@@ -45,10 +50,10 @@ static inline u64 fair_place(u64 v, u64 now)
 }
 
 /*
- * The debt that is allowed in a queue with @waiting tasks. All of them must advance by it before the
- * debtor's turn, so with many the whole of FAIR_DEBT_NS would starve it (and have the kernel end the
- * scheduler after 30 s): for its debt it waits 5 s at most, and for two slices of each, which a tick
- * may end a slice too late.
+ * The debt that is allowed in a queue with @waiting tasks. All of them must advance by it before
+ * the debtor's turn, so with many the whole of FAIR_DEBT_NS would starve it (and the kernel's
+ * watchdog would end the scheduler after 30 s). With this bound it waits for its debt 5 s at most,
+ * and for two slices of each other task, which a tick may end a slice too late.
  */
 static inline u64 fair_debt(u64 waiting)
 {
@@ -57,21 +62,23 @@ static inline u64 fair_debt(u64 waiting)
 	return each < FAIR_DEBT_NS ? each : FAIR_DEBT_NS;
 }
 
-/* Virtual time of a task that is new in a queue at @now. */
+/* The virtual time of a task that is new in a queue at @now. */
 static inline u64 fair_start(u64 now)
 {
 	return now + FAIR_SLICE_NS;
 }
 
 /*
- * One CPU between the machine's queue (member 0) and the tasks pinned to this CPU (member 1).
+ * The choice of one CPU between the machine's queue (member 0) and the tasks pinned to this CPU
+ * (member 1). (With domains: between the two kinds of tasks of one domain.)
  *
- * Pinned tasks cannot wait in a queue that all CPUs serve: every other CPU would have to step over
- * them. Their own queue and the machine's are the two members of a start-time fair queue; a member's
- * weight is the number of tasks it has waiting for this CPU, so that a pinned task and a free one get
- * the same. What a member runs while the other has nothing waiting is charged to it, but may have been
- * hours: so its lead counts only up to what a contended turn can cost, a slice that a late tick ended.
- * (With domains: between the two kinds of tasks of one domain.)
+ * Pinned tasks cannot wait in a queue that all CPUs serve: every other CPU would have to skip them.
+ * Their own queue and the machine's are the two members of a start-time fair queue. A member's
+ * weight is the number of tasks that it has waiting for this CPU, so that a pinned task and another
+ * one get the same.
+ *
+ * What a member runs while the other has no task is charged to it, but that may be hours. So its
+ * lead counts only up to the cost of one contended turn: a slice that a late tick ended.
  */
 #define FAIR_PAIR_LEAD_NS (4 * FAIR_SLICE_NS)
 
@@ -80,14 +87,14 @@ struct fair_pair {
 	u64 now;    /* tag of the member served last */
 };
 
-/* Which of two members that both have tasks waiting is next? */
+/* Which of the two members is next, while both have tasks waiting? */
 static inline u32 fair_pair_pick(struct fair_pair *f)
 {
 	u32 i, m;
 
 	for (i = 0; i < 2; i++) {
 		if (time_before(f->tag[i], f->now))
-			f->tag[i] = f->now; /* it had nothing to run: no credit for that */
+			f->tag[i] = f->now; /* it had no task: no credit for that */
 		if (time_before(f->now + FAIR_PAIR_LEAD_NS, f->tag[i]))
 			f->tag[i] = f->now + FAIR_PAIR_LEAD_NS; /* it ran alone: no debt either */
 	}

@@ -2,48 +2,56 @@
 /*
  * heap.h - a leftist heap: the member with the least key, out of thousands.
  *
- * Source: Crane, "Linear lists and priority queues as balanced binary trees" (1972); Knuth, The Art of Computer
- * Programming 3, 5.2.3 (leftist trees). Here: to choose among the members of a node in O(log n), as Eclipse 5.2 says.
+ * Source: Crane, "Linear lists and priority queues as balanced binary trees" (1972); Knuth, The Art
+ * of Computer Programming 3, 5.2.3 (leftist trees). Here: to choose among the members of a node in
+ * O(log n), as Eclipse 5.2 says.
  *
- * 1. Why. A system slice has hundreds of services, and each choice among them must not look at all. The kernel's own
- *    trees are no help: a red-black tree of BPF has no key that changes, no peek on all kernels, and an allocation for
- *    each member. This heap is an array of 16-byte nodes that are linked by index, so it is verified as plain memory,
- *    works under one spin lock, and any number of heaps share one array: each is its root.
+ * 1. Why. A system slice has hundreds of services, and a choice must not look at all of them. The
+ *    kernel's own trees are no help: a red-black tree of BPF has no key that changes, no peek on
+ *    all kernels, and one allocation for each member. This heap is an array of 16-byte nodes that
+ *    are linked by index. So it is verified as plain memory, works under one spin lock, and any
+ *    number of heaps share one array: a heap is the index of its root.
  *
- * 2. Model. A binary tree in which nobody's key is before its parent's. The rank of a node is the length of the way
- *    down to the nearest missing child: 1 + min(rank left, rank right); of none, 0. It is leftist: rank left >= rank
- *    right. So the way to the nearest missing child is always the right one (the right spine), and a node of rank r
- *    has all of its first r levels:
+ * 2. Model. A binary tree in which no node's key is before its parent's. The rank of a node is the
+ *    length of the way down to the nearest missing child: 1 + min(rank left, rank right); that of a
+ *    missing child is 0. The tree is leftist: rank left >= rank right. So the way to the nearest
+ *    missing child is always the one to the right (the right spine), and a node of rank r has all
+ *    of its first r levels:
  *
- *        n >= 2^r - 1,    so a right spine is log2(n + 1) nodes at most: 14 of HEAP_SIZE - 1
+ *        n >= 2^r - 1, so a right spine has log2(n + 1) nodes at most: 14 of HEAP_SIZE - 1
  *
- *    while ways to the left may be as long as n: nothing here ever walks down to the left.
+ *    Ways to the left may be as long as n, but no function walks down to the left.
  *
- * 3. Operations. Two heaps are merged along their right spines, like sorted lists, and back up with ranks mended and
- *    children exchanged where the right one has become the higher. Insert: merge with a heap of one. Remove: merge the
- *    two children into its place, and mend ranks upwards.
+ * 3. Operations. Two heaps are merged along their right spines, like sorted lists. On the way back
+ *    up ranks are corrected, and children exchanged where the right one has become the higher.
+ *    Insert: merge with a heap of one node. Remove: merge the two children into the node's place,
+ *    and correct ranks upwards.
  *
- *    That way up stops where a rank stays as it is, after 15 steps at most though the root may be thousands away: a
- *    rank changes only if the child that changed is the lower one, and is then one more than that child's (if ranks
- *    fall, now; if they rise, before). So ranks along the way grow by one each step, and 14 is the highest.
+ *    The way up of a removal stops where a rank stays as it is. That is after 15 steps at most,
+ *    though the root may be thousands of nodes away: a rank changes only if the child that changed
+ *    is the lower one, and is then that child's rank plus one (its new rank if ranks fall, its old
+ *    one if they rise). So ranks grow by one with each step, and 14 is the highest.
  *
- * No recursion and no loop without a bound; an index is masked wherever it is used, so that the verifier knows that it
- * is inside. A broken heap (it cannot be) would thus be a wrong choice, not a wrong address.
+ * There is no recursion and no loop without a bound. An index is masked wherever it is used, so
+ * that the verifier knows that it is inside the array. If a heap could be broken, the result would
+ * be a wrong choice, not a wrong address.
  */
 #ifndef APLOMB_POLICY_HEAP_H
 #define APLOMB_POLICY_HEAP_H
 
 #include "types.h"
 
-/* Nodes of the array, a power of two. Index 0 means none: it stays all zeros, and is never inserted. */
+/* Nodes of the array, a power of two. Index 0 means none: it stays zero and is never inserted. */
 #define HEAP_SIZE 16384
-/* Above the highest rank, log2(HEAP_SIZE) = 14, by one: a loop along a right spine that also sees its end. */
+/*
+ * The highest rank, log2(HEAP_SIZE) = 14, plus one: a loop along a right spine that sees its end.
+ */
 #define HEAP_RANKS 15
 
 struct heap_node {
-	u64 key;             /* compared by time_before(): all of a heap within 2^63 */
+	u64 key;             /* compared by time_before(): all keys of a heap are within 2^63 */
 	u16 left, right, up; /* indices; 0: none */
-	u8 rank;             /* see 2; of one without children, 1 */
+	u8 rank;             /* see 2; without children: 1 */
 	u8 in;               /* 1: it is in a heap */
 };
 
@@ -52,7 +60,7 @@ static inline struct heap_node *heap_at(struct heap_node *at, u32 i)
 	return &at[i & (HEAP_SIZE - 1)];
 }
 
-/* Make @n leftist again, whose children are. True: its rank has changed. */
+/* Makes @n leftist again, if its children are. Returns whether its rank has changed. */
 static inline bool heap_mend(struct heap_node *at, struct heap_node *n)
 {
 	u8 left = heap_at(at, n->left)->rank, right = heap_at(at, n->right)->rank;
@@ -69,7 +77,7 @@ static inline bool heap_mend(struct heap_node *at, struct heap_node *n)
 	return true;
 }
 
-/* The root of heap @a and heap @b in one; 0 is the empty heap. */
+/* Merges the heaps with roots @a and @b (0: an empty heap). Returns the root. */
 static inline policy_own_frame u32 heap_merge(struct heap_node *at, u32 a, u32 b)
 {
 	policy_takes_stack(32);
@@ -94,7 +102,7 @@ static inline policy_own_frame u32 heap_merge(struct heap_node *at, u32 a, u32 b
 		last = a;
 		a = n->right;
 	}
-	next = a ? a : b; /* what is left of one of them, as it is */
+	next = a ? a : b; /* the rest of one of them, as it is */
 	if (next)
 		heap_at(at, next)->up = last;
 	if (!last)
@@ -112,8 +120,9 @@ static inline policy_own_frame u32 heap_merge(struct heap_node *at, u32 a, u32 b
 }
 
 /*
- * @i, 1 to HEAP_SIZE - 1, joins the heap that begins at *@root (0: it is empty). It is in no heap before; if it is,
- * nothing happens. The least key is then at[*root].key. Equal keys: in any order.
+ * Inserts @i, 1 to HEAP_SIZE - 1, with @key into the heap with root *@root (0: it is empty). If @i
+ * is in a heap already, nothing happens. Afterwards at[*root].key is the least key. Equal keys are
+ * in any order.
  */
 static inline void heap_insert(struct heap_node *at, u32 *root, u32 i, u64 key)
 {
@@ -130,7 +139,7 @@ static inline void heap_insert(struct heap_node *at, u32 *root, u32 i, u64 key)
 	*root = heap_merge(at, *root, i);
 }
 
-/* @i leaves the heap that begins at *@root, and that it is in. If it is in none, nothing happens. */
+/* Removes @i from the heap with root *@root. If @i is in no heap, nothing happens. */
 static inline void heap_remove(struct heap_node *at, u32 *root, u32 i)
 {
 	struct heap_node *n = heap_at(at, i);

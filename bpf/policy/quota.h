@@ -1,54 +1,62 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * quota.h - cpu.max with burst, of one domain: so much CPU time in every period, and no more.
+ * quota.h - cpu.max with burst, of one domain: a quota of CPU time in each period, and no more.
  *
- * Source: the kernel's CFS bandwidth control (Documentation/scheduler/sched-bwc.rst), whose meaning of cpu.max and
- * cpu.max.burst this keeps. The kernel tells a sched_ext scheduler the numbers and enforces nothing.
+ * Source: the kernel's CFS bandwidth control (Documentation/scheduler/sched-bwc.rst), whose meaning
+ * of cpu.max and cpu.max.burst this keeps. The kernel passes the numbers on to a sched_ext
+ * scheduler and enforces nothing.
  *
- * 1. Model. A domain has a pool of run time. Each period adds the quota to it, and what nobody used may stay, as long as
- *    the pool holds no more than quota + burst. CPUs claim time in advance, run on it without asking, and return
- *    what they did not need; so the pool, and its lock, are out of the path of a switch. Nothing left: throttled.
+ * 1. Model. A domain has a pool of run time. Each period adds the quota to it. Unused time may
+ *    stay, as long as the pool holds no more than quota + burst. CPUs claim time in advance, run on
+ *    it without asking, and return what they did not need. So the pool, and its lock, are out of
+ *    the path of a switch. If nothing is left, the domain is throttled.
  *
  *        left   quota + burst ----------------------------------  no more than this
  *               quota         |\        |\    /|                  a period begins: + quota
  *               0             | \_______| \__/ | \                claims take, returns give back
- *               debt          |         |      |  \__             a timer was late: less in the next periods
+ *               debt          |         |      |  \__             a late timer: less time later
  *
- * 2. What it promises. Let f be what CPUs hold of claims at a moment (in flight), o what they ran beyond claims.
+ * 2. What it promises. Let f be the claims that CPUs hold at a moment (in flight), and o what they
+ *    ran beyond their claims.
  *
  *        in a period                    used <= quota + burst + f at its beginning + o in it
- *        in n periods, from any one on  used <= n quota + burst + f at the beginning + o not yet repaid
+ *        in n periods, from any one on  used <= n quota + burst + f at the beginning
+ *                                               + o not yet repaid
  *        wanted all the time            used  = n quota, but for f and all o: else no time is lost
  *
- *    (What was run beyond claims and is told only in the next period is a debt there, though the one before had
- *    room for it: that room is lost, unless burst keeps it.)
+ *    (Time beyond a claim that is reported only in the next period is a debt there, even if the
+ *    period before had room for it. That room is lost, unless burst keeps it.)
  *
- *    What is returned in a later period than it was claimed in is kept as if it had not been used in its own. (A window
- *    that does not begin with a period can see the end of one and the beginning of another: quota + burst more. It
- *    is so in the kernel.)
+ *    Time that is returned in a later period than it was claimed in is kept as if it had not been
+ *    used in its own. (A window that does not begin with a period can contain the end of one and
+ *    the beginning of another: quota + burst more. It is so in the kernel too.)
  *
- * 3. Hierarchy. A domain runs on the least that it and its ancestors grant: claim from the leaf upwards, what the one
- *    below was granted; then return to each what it granted beyond the last one's. Nothing is lost (crates/policy tests it).
+ * 3. Hierarchy. A domain runs on the least that it and its ancestors grant. Claim from the leaf
+ *    upwards, at each domain what the one below was granted. Then return to each domain what it
+ *    granted beyond the last one. No time is lost (crates/policy tests it).
  *
- * 4. Where we differ. A debt is forgotten beyond what QUOTA_DEBT_NS of periods repay. For a throttled task is
- *    runnable to the kernel, and one that waits for 30 s ends the scheduler.
+ * 4. Where we differ. A debt beyond what QUOTA_DEBT_NS of periods repay is forgotten. The reason: a
+ *    throttled task is runnable to the kernel, and if a task waits for 30 s, the kernel's watchdog
+ *    ends the scheduler.
  */
 #ifndef APLOMB_POLICY_QUOTA_H
 #define APLOMB_POLICY_QUOTA_H
 
 #include "types.h"
 
-/* Quotas, bursts and debts are no more than this, ns (36 years), so that sums of them fit into s64. */
+/*
+ * Quotas, bursts and debts are no more than this, ns (36 years), so that sums of them fit into s64.
+ */
 #define QUOTA_MOST (1ULL << 60)
 /* The period if there is none (the kernel's default; its bounds are 1 ms and 1 s). */
 #define QUOTA_PERIOD_NS (100 * NSEC_PER_MSEC)
-/* The longest that anybody is throttled for his debt, ns (or one period, if that is longer). */
+/* The longest time that a domain is throttled for a debt, ns (or one period, if that is longer). */
 #define QUOTA_DEBT_NS (10 * NSEC_PER_SEC)
 
 struct quota {
 	u64 period_ns;
 	u64 quota_ns; /* in each period; 0: no limit */
-	u64 burst_ns; /* of what was not used, so much may stay */
+	u64 burst_ns; /* of unused time, this much may stay */
 	s64 left;     /* what may still be claimed in this period; negative: debt */
 	u64 refill;   /* when the next period begins, ns */
 };
@@ -59,8 +67,9 @@ static inline u64 quota_least(u64 a, u64 b)
 }
 
 /*
- * The limit is @quota_ns (0: none) in each @period_ns from @now on, and of what is not used up to @burst_ns may stay. It
- * begins with a full quota. If nothing changes, nothing happens: a period goes on.
+ * Sets the limit: @quota_ns (0: none) in each @period_ns from @now on; of unused time up to
+ * @burst_ns may stay. It begins with a full quota. If the limit is the same as before, nothing
+ * happens: a period goes on.
  */
 static inline void quota_set(struct quota *q, u64 now, u64 quota_ns, u64 period_ns, u64 burst_ns)
 {
@@ -76,7 +85,7 @@ static inline void quota_set(struct quota *q, u64 now, u64 quota_ns, u64 period_
 	q->refill = now + period_ns;
 }
 
-/* Begin the periods that are due at @now, any number of them. */
+/* Begins the periods that are due at @now, any number of them. */
 static inline void quota_roll(struct quota *q, u64 now)
 {
 	u64 n, room;
@@ -92,7 +101,7 @@ static inline void quota_roll(struct quota *q, u64 now)
 		q->left += (s64)(n * q->quota_ns);
 }
 
-/* Take up to @want ns in advance. What is granted; 0: throttled. */
+/* Claims up to @want ns in advance. Returns the ns that are granted; 0: throttled. */
 static inline u64 quota_claim(struct quota *q, u64 want)
 {
 	if (!q->quota_ns)
@@ -104,7 +113,7 @@ static inline u64 quota_claim(struct quota *q, u64 want)
 	return want;
 }
 
-/* Of @granted ns, which quota_claim() took, @used were needed, or more: then the rest is a debt. */
+/* @used of the @granted ns that quota_claim() returned were needed. If more, the rest is a debt. */
 static inline void quota_return(struct quota *q, u64 granted, u64 used)
 {
 	s64 most = (s64)(q->quota_ns + q->burst_ns), least;
@@ -127,7 +136,7 @@ static inline void quota_return(struct quota *q, u64 granted, u64 used)
 		q->left = least;
 }
 
-/* Is there nothing left to claim? */
+/* Is no time left to claim? */
 static inline bool quota_throttled(const struct quota *q)
 {
 	return q->quota_ns && q->left <= 0;

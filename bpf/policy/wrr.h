@@ -2,14 +2,18 @@
 /*
  * wrr.h - weighted round-robin: the members of a node take turns, each for a quantum by its weight.
  *
- * Source: Eclipse (Bruno et al. 1998), sections 4 (Example 1) and 7: what MTR-LS (mtr.h) is compared with.
+ * Source: Eclipse (Bruno et al. 1998), sections 4 (Example 1) and 7: what MTR-LS (mtr.h) is
+ * compared with.
  *
- * Members that always have something to run share the time by weight. But whoever sleeps joins the end of the line when
- * he wakes up, and waits for a quantum of each other member every time: a task that needs 1 ms between two waits
- * for the disk gets far less than his share. There is no cumulative service guarantee.
+ * 1. Model. The members form a line.
  *
- *        wakes up, or has used up his quantum     to the end of the line, with a whole quantum
- *        is chosen                                the first in line
+ *        wakes up, or used up its quantum     goes to the end of the line, with a new quantum
+ *        is chosen                            the first in the line
+ *
+ * 2. What it promises. Members that always have something to run share the time by weight. A member
+ *    that sleeps joins the end of the line when it wakes up, and waits for a quantum of each other
+ *    member every time. So a task that needs 1 ms between two waits for the disk gets far less than
+ *    its share: there is no cumulative service guarantee.
  */
 #ifndef APLOMB_POLICY_WRR_H
 #define APLOMB_POLICY_WRR_H
@@ -17,8 +21,9 @@
 #include "types.h"
 
 /*
- * One turn of everybody, with shares that add up to 1: ten slices of 10 ms, as in Example 1. (Eclipse's own WRR gives
- * time out by ticks, up to a share of its service cycle of half a second: 6.2. Who wakes up waits as long.)
+ * One turn of all members, with shares that add up to 1: ten slices of 10 ms, as in Example 1.
+ * (Eclipse's own WRR gives out time by ticks, up to a share of its service cycle of half a second:
+ * section 6.2. A member that wakes up waits for as long.)
  */
 #define WRR_CYCLE_NS (100 * NSEC_PER_MSEC)
 /* A quantum is no shorter than this, ns: each ends with a switch. */
@@ -41,14 +46,14 @@ struct wrr_member {
 	u64 left; /* of its quantum, ns */
 };
 
-/* To the end of the line, with @quantum ns: it wakes up, or is new. */
+/* @m wakes up, or is new: it goes to the end of the line, with @quantum ns. */
 static inline void wrr_wake(struct wrr_member *m, struct wrr_node *n, u64 quantum)
 {
 	m->turn = ++n->turns;
 	m->left = quantum ? quantum : 1;
 }
 
-/* @m ran for @ns. True: its turn is over, it went to the end of the line. */
+/* @m ran for @ns. Returns whether its turn is over: then it is at the end of the line. */
 static inline bool wrr_charge(struct wrr_member *m, struct wrr_node *n, u64 ns, u64 quantum)
 {
 	if (ns < m->left) {
