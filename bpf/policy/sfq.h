@@ -15,10 +15,9 @@
  *    start tag of the member that runs.
  *
  *        wakes up     start = max(start, node's virtual time)      no credit for time asleep
- *        goes on      start = max(start, node's virtual time - c)  some credit: it did not sleep, but
- *                                                                  was held back, or could not
- *                                                                  use its weight (one thread, on
- *                                                                  several CPUs)
+ *        goes on      start = max(start, node's virtual time - c)  some credit: held back, or
+ *                                                                  could not use its weight (one
+ *                                                                  thread, on several CPUs)
  *        is chosen    node's virtual time = start                  (and again as it runs on, if no
  *                                                                  other member waits)
  *        has run r    start += r * SFQ_SCALE / weight              (its finish tag; the next start)
