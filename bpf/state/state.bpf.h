@@ -85,9 +85,9 @@ struct task_ctx {
 	u32 domain;     /* slot of the domain it belongs to; 0: the root */
 	u32 queued;     /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
 	u32 landing;    /* enum landing_state (park/landing.bpf.h) */
-	u32 refused;    /* told to make way, as its cpu.max was used up; not asked about since */
-	u32 weight;     /* by its nice value, when it was queued last */
-	u32 lane;       /* in which it waited last, if it may not run everywhere */
+	u32 refused;    /* told to give up the CPU, without time by cpu.max, and not enqueued since */
+	u32 weight;     /* by its nice value, when it was enqueued last */
+	u32 lane;       /* in which it waited last, if it is pinned */
 	u64 charged_to; /* its total CPU time when it went to sleep: see tail() */
 	/* as a member of its domain's own tasks (tree/leaf.bpf.h), under tree_lock: */
 	u32 leaf_slot;  /* of domain */

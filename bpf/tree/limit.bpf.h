@@ -16,7 +16,10 @@
  *    so dispatch cannot reach it or any domain below it. A timer inserts it again when the next
  *    period starts.
  *
- *        in the heap --- quota used up ---> [throttled] --- period starts, or time is given back ---> in the heap
+ *        in the heap --- quota used up ---> [throttled]
+ *             ^                                  |
+ *             +--- period starts, or time -------+
+ *                  is given back
  *
  *    Two kinds of task start to run without a decision by the tree: pinned tasks, and tasks that
  *    resume after a higher scheduling class preempted them. They claim quota in ops.running. If
@@ -210,7 +213,7 @@ static __noinline void limit_timer_start(u32 slot)
 		bpf_timer_start(&pass->timer, 0, 0);
 }
 
-/* Time that was claimed for domain @slot is not needed. */
+/* Gives back time that was claimed for domain @slot and is not needed. */
 VERIFIED_ONCE int tree_return(u32 slot, u64 granted)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -224,9 +227,9 @@ VERIFIED_ONCE int tree_return(u32 slot, u64 granted)
 }
 
 /*
- * A task of domain @slot, which has a cpu.max, goes on without having been chosen: a higher class
- * of the kernel's had interrupted it, or it comes from a CPU's own queue. It claims its time now.
- * 0: there is none.
+ * A task of domain @slot, which has a cpu.max, begins to run without a choice of the tree: after a
+ * higher scheduling class preempted it, or from a queue of one CPU. It claims its time now. Returns
+ * the ns that it may run; 0: none.
  */
 VERIFIED_ONCE u64 tree_resume(u32 slot)
 {

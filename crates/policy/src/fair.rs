@@ -1,7 +1,7 @@
 //! `fair.h`: virtual time with nice weights (start-time fair queueing), and the pair of queues of a CPU.
 //!
 //! The tests run it on the virtual machine of `fair/machine.rs`, one queue and N CPUs, in the way of
-//! `bpf/tree/fair.bpf.h`.
+//! `bpf/tree/place.bpf.h`.
 
 /// Weight of nice 0 (`FAIR_WEIGHT`).
 pub const WEIGHT: u64 = 100;

@@ -1,4 +1,4 @@
-//! A virtual machine for the theorems: N CPUs and one queue by virtual time, as in `bpf/tree/fair.bpf.h`.
+//! A virtual machine for the theorems: N CPUs and one queue by virtual time, as in `bpf/tree/place.bpf.h`.
 //!
 //! A task is placed when it is queued, moves the queue's time on when it begins to run, and pays when it
 //! stops: at the end of its slice, or when its work is done and it sleeps. Equal virtual times run in
