@@ -65,7 +65,7 @@ VERIFIED_ONCE int tree_claim(struct choice *ch __arg_nonnull, struct task_ctx *c
 	bpf_spin_lock(&tree_lock);
 	if (comes)
 		enter_task(comes, mine, false, mine);
-	leaf = choose(&turn, again || lanes);
+	leaf = choose_leaf(&turn, again || lanes);
 	if (leaf == SLOT_PASSING && turn > PASSING_TURN_NS)
 		turn = PASSING_TURN_NS;
 	if (lanes) {
@@ -73,14 +73,14 @@ VERIFIED_ONCE int tree_claim(struct choice *ch __arg_nonnull, struct task_ctx *c
 		if (k < MAX_LANES)
 			leaf = c->tree.heads[k & (MAX_LANES - 1)];
 		if (leaf < DOMAIN_SLOTS && !again)
-			chosen(leaf, false);
+			follow_choice(leaf, false);
 	}
 	if (leaf < DOMAIN_SLOTS && k >= MAX_LANES) {
 		limited = branch(leaf)->limited;
 		if (limited)
 			claimed = claim_time(leaf, now, FAIR_SLICE_NS, &blocked);
 		if (claimed) {
-			leave(leaf);
+			waiting_drop(leaf);
 			branch(leaf)->turns++;
 		}
 	}
@@ -108,8 +108,8 @@ VERIFIED_ONCE int tree_restore(const struct choice *ch __arg_nonnull)
 
 	bpf_spin_lock(&tree_lock);
 	bpf_for(k, 0, n)
-		enter(ch->failed[k & (TREE_TRIES - 1)] & (DOMAIN_SLOTS - 1), IS_PUT_BACK,
-		      SLOT_NONE);
+		waiting_add(ch->failed[k & (TREE_TRIES - 1)] & (DOMAIN_SLOTS - 1), IS_PUT_BACK,
+			    SLOT_NONE);
 	bpf_spin_unlock(&tree_lock);
 	return 0;
 }

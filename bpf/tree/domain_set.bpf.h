@@ -38,7 +38,7 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 		member(m)->mtr.token = 0; /* a member under MTR-LS before joins anew */
 		if (in_heap(m)) {
 			member_remove(b, m);
-			member(m)->reordered = 1;
+			member(m)->reinsert = 1;
 		}
 	}
 	b->policy = policy;
@@ -50,9 +50,9 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 	bpf_for(i, 0, used) {
 		u32 m = i == slot ? MEMBER_OWN(slot) : MEMBER_OF(i);
 
-		if (!is_in(i, slot) || !member(m)->reordered)
+		if (!is_in(i, slot) || !member(m)->reinsert)
 			continue;
-		member(m)->reordered = 0;
+		member(m)->reinsert = 0;
 		member_wake(b, m, WAKES_UP);
 		member_insert(b, m);
 	}
@@ -84,7 +84,7 @@ static __always_inline void requeue_task(struct bpf_iter_scx_dsq *it, struct tas
 		return;
 	/* It left the queue meanwhile. If it came back, it was counted once more. */
 	bpf_spin_lock(&tree_lock);
-	leave(queued - 1);
+	waiting_drop(queued - 1);
 	bpf_spin_unlock(&tree_lock);
 }
 

@@ -56,7 +56,7 @@ struct member {
 	u32 waits_with;   /* what it added to its node's awake_sum when it was inserted */
 	u32 reserved_ppm; /* of the machine */
 	u32 released;     /* its throttling ends just now (unthrottle()) */
-	u32 reordered;    /* set_policy() took it out of the heap and inserts it again */
+	u32 reinsert;     /* set_policy() took it out of the heap and inserts it again */
 };
 
 /* A domain as a node */

@@ -33,7 +33,7 @@ VERIFIED_ONCE int tree_leave(struct task_ctx *t __arg_nonnull)
 	bpf_spin_lock(&tree_lock);
 	queued = unqueue(t);
 	if (queued)
-		leave(queued - 1);
+		waiting_drop(queued - 1);
 	leaf_leave(t);
 	bpf_spin_unlock(&tree_lock);
 	return queued != 0;
@@ -54,8 +54,8 @@ static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, 
 		return;
 	}
 	if (queued)
-		leave(queued - 1);
-	enter(leaf, wake ? WAKES_UP : GOES_ON, running);
+		waiting_drop(queued - 1);
+	waiting_add(leaf, wake ? WAKES_UP : GOES_ON, running);
 	t->queued = leaf + 1;
 }
 

@@ -18,7 +18,7 @@
 VERIFIED_ONCE int tree_alone(u32 slot)
 {
 	bpf_spin_lock(&tree_lock);
-	chosen(slot, true);
+	follow_choice(slot, true);
 	bpf_spin_unlock(&tree_lock);
 	return 0;
 }
@@ -133,7 +133,7 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 	u32 blocked = SLOT_NONE;
 
 	bpf_spin_lock(&tree_lock);
-	charge(slot, ran, sleeps, alone);
+	charge_path(slot, ran, sleeps, alone);
 	if (c->tree.passing) {
 		charge_member(branch(SLOT_PASSING), MEMBER_OWN(SLOT_PASSING), ran);
 		charge_member(branch(SLOT_ROOT), MEMBER_OF(SLOT_PASSING), ran);

@@ -147,7 +147,7 @@ static __noinline void sink(u32 slot)
 /* --- waiting tasks -------------------------------------------------------------------------- */
 
 /* One more task waits in domain @slot. @running: the domain of the task that runs there. */
-static __always_inline void enter(u32 slot, enum coming how, u32 running)
+static __always_inline void waiting_add(u32 slot, enum coming how, u32 running)
 {
 	struct branch *b = branch(slot);
 
@@ -160,7 +160,7 @@ static __always_inline void enter(u32 slot, enum coming how, u32 running)
 }
 
 /* One task less waits in domain @slot. */
-static __always_inline void leave(u32 slot)
+static __always_inline void waiting_drop(u32 slot)
 {
 	struct branch *b = branch(slot);
 
@@ -179,7 +179,7 @@ static __always_inline void leave(u32 slot)
  * Then members with lesser keys may be out of the heaps for a moment, so the nodes' virtual times
  * stay as they are: otherwise these members would lose their places.
  */
-static __noinline u32 choose(u64 *turn, bool again)
+static __noinline u32 choose_leaf(u64 *turn, bool again)
 {
 	u32 k, at = 0;
 
@@ -224,7 +224,7 @@ static __noinline void charge_member(struct branch *b, u32 i, u64 ns)
  * had been chosen. Otherwise a task that goes on without a choice, for seconds if it runs by right,
  * would owe that time to members that come later.
  */
-static __noinline void charge(u32 slot, u64 ns, bool sleeps, bool alone)
+static __noinline void charge_path(u32 slot, u64 ns, bool sleeps, bool alone)
 {
 	u32 k, at = slot, i = MEMBER_OWN(slot);
 
@@ -245,11 +245,11 @@ static __noinline void charge(u32 slot, u64 ns, bool sleeps, bool alone)
 }
 
 /*
- * A task of domain @slot was chosen, but not by choose(): the virtual times of the nodes on its way
- * follow. @alone: it runs without having waited, since a CPU was idle. That counts as a choice only
- * at nodes where no task waits.
+ * A task of domain @slot was chosen, but not by choose_leaf(): the virtual times of the nodes on
+ * its way follow. @alone: it runs without having waited, since a CPU was idle. That counts as a
+ * choice only at nodes where no task waits.
  */
-static __noinline void chosen(u32 slot, bool alone)
+static __noinline void follow_choice(u32 slot, bool alone)
 {
 	TAKES_STACK(16);
 	u32 k, at = slot, i = MEMBER_OWN(slot);
