@@ -58,7 +58,7 @@ VERIFIED_ONCE int rescue_from(u64 queue, u32 slot, bool last, u32 most)
 	struct task_struct *p;
 	u32 i;
 
-	bpf_rcu_read_lock(); /* see reactivate_one */
+	bpf_rcu_read_lock(); /* to 6.18 a timer of a sleepable program counts as sleepable */
 	if (!bpf_iter_scx_dsq_new(&it, queue, last ? SCX_DSQ_ITER_REV : 0)) {
 		bpf_for(i, 0, most) {
 			p = bpf_iter_scx_dsq_next(&it);
