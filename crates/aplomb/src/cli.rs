@@ -81,13 +81,13 @@ pub enum Command {
         after_help = "Example:\n  aplomb completions bash > /usr/share/bash-completion/completions/aplomb"
     )]
     Completions { shell: Shell },
-    /// Print the man page
+    /// Print the manual page, or write the pages of all commands
     #[command(
-        after_help = "Examples:\n  aplomb man | man -l -                             read it\n  sudo aplomb man --dir /usr/local/share/man/man8   install one for each command"
+        after_help = "Examples:\n  aplomb man | man -l -                       read the main page\n  sudo aplomb man /usr/local/share/man/man8   install the pages of all commands"
     )]
     Man {
         /// Write one page for each command into this folder instead
-        #[arg(long, value_name = "DIR")]
+        #[arg(value_name = "DIR")]
         dir: Option<PathBuf>,
     },
 }

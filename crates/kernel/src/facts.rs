@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::distribution::{Distribution, Family};
 use crate::{limits, LoadError};
 
 /// How a fact bears on aplomb.
@@ -162,6 +163,7 @@ impl Machine {
     /// All findings, for `aplomb doctor`.
     pub fn facts(&self) -> Vec<Fact> {
         vec![
+            self.distribution(),
             self.kernel(),
             self.sched_ext(),
             self.btf(),
@@ -179,6 +181,20 @@ impl Machine {
         ]
     }
 
+    fn distribution(&self) -> Fact {
+        let found = Distribution::at(&self.root);
+        let known = match found.family {
+            Family::Unknown => " (its packages are not known here: advice is general)",
+            _ => "",
+        };
+        ok("distribution", format!("{}{known}", found.name))
+    }
+
+    /// How to get a kernel that aplomb can use on this distribution.
+    fn install_kernel(&self) -> String {
+        Distribution::at(&self.root).install_kernel()
+    }
+
     fn kernel(&self) -> Fact {
         let release = self.release();
         match self.version() {
@@ -187,13 +203,16 @@ impl Machine {
                 "kernel",
                 release,
                 "aplomb is tested from Linux 6.16 on",
-                "if it does not load, use a later kernel (Debian: from backports)",
+                format!(
+                    "if it does not load, use a later kernel: {}",
+                    self.install_kernel()
+                ),
             ),
             _ => fail(
                 "kernel",
                 release,
                 "sched_ext, which lets a program schedule, came with Linux 6.12",
-                "boot Linux 6.16 or later (Debian: linux-image-amd64 or linux-image-arm64 from backports)",
+                self.install_kernel(),
             ),
         }
     }
@@ -205,8 +224,9 @@ impl Machine {
         fail(
             "sched_ext",
             "not in this kernel",
-            "aplomb is a sched_ext scheduler; distributions switched it on at different times (Debian: from 6.16)",
-            "boot a kernel built with CONFIG_SCHED_CLASS_EXT=y",
+            "aplomb is a sched_ext scheduler; distributions switched it on at different times (Debian: from 6.16; \
+             Fedora, Arch, NixOS: from 6.12)",
+            self.install_kernel(),
         )
     }
 
@@ -218,7 +238,10 @@ impl Machine {
             "btf",
             "/sys/kernel/btf/vmlinux is missing",
             "the scheduler finds the kernel's structs by this description",
-            "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+            format!(
+                "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y: {}",
+                self.install_kernel()
+            ),
         )
     }
 
@@ -285,7 +308,10 @@ impl Machine {
                 "preempt-rt",
                 "a PREEMPT_RT kernel",
                 "it refuses BPF timers, by which budgets end exactly",
-                "boot the distribution's ordinary kernel",
+                format!(
+                    "boot the ordinary kernel: {}",
+                    Distribution::at(&self.root).ordinary_kernel()
+                ),
             );
         }
         ok("preempt-rt", "no")

@@ -11,6 +11,7 @@
 
 use std::os::fd::BorrowedFd;
 
+mod distribution;
 mod domain;
 pub mod facts;
 #[cfg(target_feature = "crt-static")]

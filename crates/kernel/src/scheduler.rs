@@ -369,7 +369,8 @@ impl Kernel for Scheduler {
                         cpu,
                         r_load_ppm: std::ptr::read_volatile(&raw const c.reserved.load.r_ppm),
                         s_load_ppm: std::ptr::read_volatile(&raw const c.reserved.load.s_ppm),
-                        guaranteed_ppm: std::ptr::read_volatile(&raw const c.reserved.promised_ppm).into(),
+                        guaranteed_ppm: std::ptr::read_volatile(&raw const c.reserved.promised_ppm)
+                            .into(),
                     })
                 }
             })

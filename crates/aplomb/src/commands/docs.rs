@@ -21,30 +21,40 @@ pub fn completions(shell: Shell) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
+/// Without a folder: prints the main page. With one: writes a page for each command there.
 pub fn man(dir: Option<&Path>) -> Result<Exit> {
     match dir {
         None => std::io::stdout().lock().write_all(&page()?)?,
         Some(dir) => {
-            std::fs::write(dir.join("aplomb.8"), page()?)
-                .with_context(|| dir.display().to_string())?;
-            for sub in command().get_subcommands().filter(|s| !s.is_hide_set()) {
-                let name = format!("aplomb-{}", sub.get_name());
-                let mut text = Vec::new();
-                let named = sub
-                    .clone()
-                    .display_name(&name)
-                    .bin_name(format!("aplomb {}", sub.get_name()));
-                clap_mangen::Man::new(named)
-                    .title(&name)
-                    .section("8")
-                    .manual("aplomb")
-                    .render(&mut text)?;
-                std::fs::write(dir.join(format!("{name}.8")), text)
-                    .with_context(|| dir.display().to_string())?;
+            let write = |name: &str, text: &[u8]| {
+                let file = dir.join(format!("{name}.8"));
+                std::fs::write(&file, text).with_context(|| file.display().to_string())
+            };
+            write("aplomb", &page()?)?;
+            for (name, text) in pages_below(&command(), "aplomb", "aplomb")? {
+                write(&name, &text)?;
             }
         }
     }
     Ok(Exit::Ok)
+}
+
+/// The pages of all commands below `parent`, by name: "aplomb-spec", "aplomb-spec-list", ….
+fn pages_below(parent: &clap::Command, name: &str, words: &str) -> Result<Vec<(String, Vec<u8>)>> {
+    let mut pages = Vec::new();
+    for sub in parent.get_subcommands().filter(|s| !s.is_hide_set()) {
+        let name = format!("{name}-{}", sub.get_name());
+        let words = format!("{words} {}", sub.get_name());
+        let mut text = Vec::new();
+        clap_mangen::Man::new(sub.clone().display_name(&name).bin_name(&words))
+            .title(&name)
+            .section("8")
+            .manual("aplomb")
+            .render(&mut text)?;
+        pages.push((name.clone(), text));
+        pages.extend(pages_below(sub, &name, &words)?);
+    }
+    Ok(pages)
 }
 
 /// The main page.
@@ -125,12 +135,21 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_a_page() {
+    fn every_page_that_a_page_refers_to_exists() {
         let dir = tempfile::tempdir().unwrap();
         man(Some(dir.path())).unwrap();
-        let pages = std::fs::read_dir(dir.path()).unwrap().count();
-        let command = command();
-        let shown = command.get_subcommands().filter(|s| !s.is_hide_set());
-        assert_eq!(pages, shown.count() + 1);
+        let mut references = 0;
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+            let text = text.replace("\\-", "-");
+            for (at, _) in text.match_indices("(8)") {
+                let begin = text[..at].rfind([' ', '\n', ',']).map_or(0, |i| i + 1);
+                let name = &text[begin..at];
+                assert!(dir.path().join(format!("{name}.8")).exists(), "{name}");
+                references += 1;
+            }
+        }
+        assert!(references > command().get_subcommands().filter(|s| !s.is_hide_set()).count());
+        assert!(dir.path().join("aplomb-spec-list.8").exists());
     }
 }

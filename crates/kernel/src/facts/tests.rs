@@ -80,6 +80,39 @@ fn debian_6_12_is_refused_by_name() {
 }
 
 #[test]
+fn advice_is_for_the_distribution_at_hand() {
+    let advice = |os_release: &str| {
+        let made = Made::new();
+        made.write("etc/os-release", os_release);
+        fs::remove_dir_all(made.0.path().join("sys/kernel/sched_ext")).unwrap();
+        let facts = made.machine().facts();
+        let of = |name: &str| facts.iter().find(|f| f.name == name).unwrap().clone();
+        (of("distribution").found, of("sched_ext").change)
+    };
+    for (os_release, name, words) in [
+        (
+            "ID=fedora\nPRETTY_NAME=\"Fedora Linux 43\"",
+            "Fedora Linux 43",
+            "dnf upgrade --refresh kernel",
+        ),
+        (
+            "ID=arch\nPRETTY_NAME=\"Arch Linux\"",
+            "Arch Linux",
+            "pacman -Syu linux",
+        ),
+        (
+            "ID=nixos\nPRETTY_NAME=\"NixOS 25.11\"",
+            "NixOS 25.11",
+            "nixos-rebuild boot",
+        ),
+    ] {
+        let (found, change) = advice(os_release);
+        assert_eq!(found, name);
+        assert!(change.contains(words), "{change}");
+    }
+}
+
+#[test]
 fn refusals_name_what_is_missing() {
     let made = Made::new();
     made.write("proc/self/status", "CapEff:\t0000000000000000");
