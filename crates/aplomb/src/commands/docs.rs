@@ -31,12 +31,22 @@ pub fn man(dir: Option<&Path>) -> Result<Exit> {
                 std::fs::write(&file, text).with_context(|| file.display().to_string())
             };
             write("aplomb", &page()?)?;
-            for (name, text) in pages_below(&command(), "aplomb", "aplomb")? {
+            for (name, text) in pages_below(&documented(), "aplomb", "aplomb")? {
                 write(&name, &text)?;
             }
         }
     }
     Ok(Exit::Ok)
+}
+
+/// The command line without its `help` commands, which have no pages: each command has `--help`.
+fn documented() -> clap::Command {
+    fn without_help(command: clap::Command) -> clap::Command {
+        command
+            .disable_help_subcommand(true)
+            .mut_subcommands(without_help)
+    }
+    without_help(command())
 }
 
 /// The pages of all commands below `parent`, by name: "aplomb-spec", "aplomb-spec-list", ….
@@ -60,7 +70,7 @@ fn pages_below(parent: &clap::Command, name: &str, words: &str) -> Result<Vec<(S
 /// The main page.
 fn page() -> Result<Vec<u8>> {
     let mut text = Vec::new();
-    let man = clap_mangen::Man::new(command())
+    let man = clap_mangen::Man::new(documented())
         .section("8")
         .manual("aplomb");
     man.render_title(&mut text)?;
@@ -149,7 +159,13 @@ mod tests {
                 references += 1;
             }
         }
-        assert!(references > command().get_subcommands().filter(|s| !s.is_hide_set()).count());
+        assert!(
+            references
+                > command()
+                    .get_subcommands()
+                    .filter(|s| !s.is_hide_set())
+                    .count()
+        );
         assert!(dir.path().join("aplomb-spec-list.8").exists());
     }
 }
