@@ -90,7 +90,7 @@ domains() {
 		[[ $group, != *,fine=1,* ]] || fine+=("$cgroups/${group%%,*}")
 		one=${group#*,progress=}
 		if [ "$one" = "$group" ]; then samplers+=("$cgroups/${group%%,*}"); else samplers+=("$cgroups/${group%%,*}=${one%%,*}"); fi
-		if [[ $group, = *,late=1,* ]]; then late+=($i); else start_group $i; fi
+		if [[ $group, = *,late=1,* ]]; then late+=("$i"); else start_group $i; fi
 	done
 	sleep "$settle"
 	for i in "${late[@]}"; do start_group $i; done

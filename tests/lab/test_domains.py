@@ -1,7 +1,10 @@
-"""Domains: shares, cpu.max, cpu.idle, policies and reservations on one CPU, in exact time (issue 4)."""
+"""Domains on one CPU, in virtual time."""
 
 from . import harness
 
 
 class Domains(harness.JobTest):
+    """domains: shares, cpu.max, cpu.idle, policies, reservations"""
+
     job = "domains"
+    seconds = 150

@@ -1,7 +1,10 @@
-"""The daemon killed in a bomb, starts that must be refused, what users may ask (issue 2, section 6)."""
+"""The daemon killed in a fork bomb, starts that must be refused, requests of users."""
 
 from . import harness
 
 
 class Faults(harness.JobTest):
+    """the daemon killed, started twice, refused; what users may ask"""
+
     job = "faults"
+    seconds = 90

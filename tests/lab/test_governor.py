@@ -1,11 +1,17 @@
-"""Load, admission, revocation, reactivation; nobody starves (issue 2, sections 3 and 6)."""
+"""Admission by measured load, and what the best-effort layer keeps."""
 
 from . import harness
 
 
 class Governor(harness.JobTest):
+    """load, admission, revocation, reactivation"""
+
     job = "governor"
+    seconds = 120
 
 
 class Starvation(harness.JobTest):
+    """no best-effort task starves, whatever its weight"""
+
     job = "starvation"
+    seconds = 150

@@ -1,7 +1,10 @@
-"""Which tasks become interactive, and by whose right (issue 2, section 3)."""
+"""Which tasks become interactive, and by whose right."""
 
 from . import harness
 
 
 class Matching(harness.JobTest):
+    """which tasks become interactive"""
+
     job = "matching"
+    seconds = 60

@@ -1,9 +1,10 @@
-"""The kernel and the simulator dispatch the same tasks in the same order (issue 3, section 1).
+"""The kernel and the simulator dispatch the same tasks in the same order.
 
-Both play order.toml: the kernel in the lab, traced, and the simulator. Each trace is reduced to the pieces of time in
-which one of the scenario's tasks had the CPU; other tasks, which only the kernel has, are cut out. The names must be the
-same in the same order, without exception. Each piece must begin at the same time but for TOLERANCE_US; a few may begin a
-tick apart: the kernel looks at slices at ticks, and one that began some us after a tick has as much left at the next.
+Both play order.toml: the kernel in the lab, traced, and the simulator. Each trace is reduced to the
+pieces of time in which one of the scenario's tasks had the CPU; other tasks, which only the kernel
+has, are cut out. The names must be the same in the same order, without exception. Each piece must
+begin at the same time, within TOLERANCE_US. A few may begin a tick apart: the kernel looks at
+slices at ticks, so a slice that began some microseconds after a tick has as much left at the next.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from pathlib import Path
 from . import harness
 
 SCENARIO = harness.HERE / "order.toml"
-# What the kernel needs that costs the simulator no time: interrupts, switches and their tracing, other tasks. Pieces of
-# time that are shorter do not count, so what happens within it of something else may come before or after that.
+# Interrupts, switches, their tracing and other tasks take time in the kernel and none in the
+# simulator. Pieces that are shorter than this do not count, so two events within it may be swapped.
 TOLERANCE_US = 300
 TICK_US = 4000
 A_TICK_APART = 0.03  # of the pieces
-# Compared, s of the scenario's time: from the first jobs on, which in the simulator are the programs' exec as well.
+# The seconds of the scenario that are compared. They begin with the first jobs, which in the
+# simulator are the programs' exec as well.
 WINDOW = (1.2, 4.9)
 
 Piece = tuple[float, str]  # when it begins, us; which task
 
 
 def reduced(switches: list[Piece], names: set[str]) -> list[Piece]:
-    """Pieces of the scenario's tasks, without short ones, each task once in a row; within the window."""
+    """Pieces of the scenario's tasks within WINDOW, without short ones, each task once in a row."""
     ends = [at for at, _ in switches[1:]] + [WINDOW[1] * 1e6]
     pieces: list[Piece] = []
     for (at, name), end in zip(switches, ends):
@@ -59,7 +61,11 @@ def differences(kernel: list[Piece], simulated: list[Piece]) -> list[str]:
 
 
 class Order(harness.JobTest):
+    """the kernel and the simulator dispatch in the same order"""
+
     job = "order"
+    seconds = 40
+    needs = ("units",)  # which builds the simulator, and holds cargo's lock
     inputs = [(SCENARIO, "order.toml")]
 
     def test_order(self) -> None:

@@ -99,7 +99,7 @@ start_daemon || { finish; exit; }
 echo > $trace/trace
 chrt -o 0 mplayer -noconfig all -nolirc -noconsolecontrols -nosound -vo null -loop 0 /lab/clips/light.mpg \
 	> $trace/trace_marker 2> $out/player.err < /dev/null & movie=$!
-pids+=($movie)
+pids+=("$movie")
 playing() { [ "$(frames)" -gt 25 ]; }
 check movie-plays "" until_true 20 playing
 bg /job/guest-programs/hogs 50 0 1

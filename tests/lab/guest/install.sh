@@ -41,7 +41,7 @@ shipped=$(aplomb spec list --json | grep -c '"name"')
 check ships-specs "$shipped" within 100 "$shipped" 1000
 chrt -o 0 mplayer -noconfig all -nolirc -noconsolecontrols -nosound -vo null -loop 0 /lab/clips/light.mpg \
 	> /dev/null 2>&1 < /dev/null & movie=$!
-pids+=($movie)
+pids+=("$movie")
 check player-is-reserved "by the shipped spec" until_true 5 is_admitted $movie
 
 say "an administrator's wishes"

@@ -79,7 +79,7 @@ bg $bin/other-script; other=$!
 bg $bin/x/famous; famous=$!
 mkdir /sys/fs/cgroup/app-flatpak-org.example.Player-123.scope
 chrt -o 0 bash -c 'echo $$ > /sys/fs/cgroup/app-flatpak-org.example.Player-123.scope/cgroup.procs; exec /opt/t/copy/plain' & app=$!
-pids+=($app)
+pids+=("$app")
 sleep 0.5
 check script-matched "" has_spec $script script
 check other-script-not-matched "" none "$(task_of $other spec)"
