@@ -1,36 +1,42 @@
 # aplomb: build, try, test, install. `make help` lists the targets.
 #
-# `make run` and `make test` do their own set-up (scripts/setup installs missing packages by apt; as root,
-# or through sudo) and work on a fresh Debian 12 or 13 machine. Everything else is built on those.
+# `make run` and `make test` do their own set-up: scripts/setup installs missing packages by apt (as root, or
+# through sudo) on Debian 12 and 13, and names them elsewhere.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-TARGET := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
-BINARY := target/$(TARGET)/release/aplomb
+# Asked for when something is built: installing needs no Rust, and root often has none.
+TARGET = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+# Where there is no libelf.a (Arch, NixOS) the binaries need this machine's libraries, and cannot run in the lab.
+STATIC = $(if $(findstring /,$(shell cc -print-file-name=libelf.a)),--config .cargo/static.toml)
 PYTHON := .venv/bin/python
 PREFIX ?= /usr
 NAME ?=
 ARGS ?=
 
 ## run: the main job: aplomb on this machine, or, if its kernel has no sched_ext, the demonstration in the lab
-run: setup
+run: setup-run
 	@$(MAKE) build
 	@scripts/run $(ARGS)
 
-## test: all tests: units, properties, fuzz targets (short), the lab, a small experiment
+## test: the tests: linters, units, properties, fuzz targets (short), the lab, the demonstration
 test: setup
 	@scripts/test $(ARGS)
 
+## test-full: all tests, also those that take long
+test-full: setup
+	@scripts/test --full $(ARGS)
+
 ## build: the static binaries: aplomb (daemon and command line) and aplomb-sim (the simulator)
 build:
-	@cargo build --release --config .cargo/static.toml --target $(TARGET) -p aplomb -p aplomb-sim
+	@cargo build --release $(STATIC) --target $(TARGET) -p aplomb -p aplomb-sim
 	@ln -sfn $(TARGET)/release/aplomb target/aplomb
 	@ln -sfn $(TARGET)/release/aplomb-sim target/aplomb-sim
 
 ## demo: the movie through a fork bomb in the lab, under the stock scheduler and under aplomb
-demo: setup
+demo: setup-run
 	@$(MAKE) build
 	@scripts/run --demo $(ARGS)
 
@@ -65,13 +71,20 @@ format:
 	@cargo fmt --all
 	@scripts/check --fix
 
-## setup: what `run` and `test` need on this machine
+## setup: what building and testing need on this machine
 setup:
+	@scripts/setup test
+
+setup-run:
 	@scripts/setup
 
-## install: program, specs, unit, man page, completions (PREFIX=/usr DESTDIR=)
+## install: programs, specs, unit, manual, completions (PREFIX=/usr DESTDIR=), as `make build` left them
 install:
-	@scripts/install "$(BINARY)" "$(DESTDIR)" "$(PREFIX)"
+	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" scripts/install target/aplomb
+
+## uninstall: remove what `make install` put; /etc/aplomb stays
+uninstall:
+	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" scripts/install target/aplomb --uninstall
 
 ## clean: remove what was built here (the lab's cache: lab/lab clean --all)
 clean:
@@ -80,4 +93,4 @@ clean:
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST) | awk -F': ' '{ printf "  %-12s %s\n", $$1, substr($$0, length($$1) + 3) }'
 
-.PHONY: run test build demo experiment experiments peers report lab check format setup install clean help
+.PHONY: run test test-full setup-run uninstall build demo experiment experiments peers report lab check format setup install clean help

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// The places that specs come from, the weakest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dirs {
-    /// The distribution's and aplomb's own: /usr/lib/aplomb/specs.d
+    /// The distribution's and aplomb's own: PREFIX/lib/aplomb/specs.d, PREFIX being /usr by default
     pub vendor: PathBuf,
     /// The administrator's: /etc/aplomb/specs.d
     pub etc: PathBuf,
@@ -30,9 +30,24 @@ pub struct Dirs {
 }
 
 impl Dirs {
-    /// The system's own.
+    /// The system's own, for the program that runs: see [`Dirs::for_program`].
     pub fn system() -> Dirs {
-        Dirs::under(Path::new("/"))
+        Dirs::for_program(std::env::current_exe().ok().as_deref())
+    }
+
+    /// The system's own. A program installed as PREFIX/bin/NAME reads the specs that were installed
+    /// with it, in PREFIX/lib/aplomb/specs.d. Without that folder it reads those below /usr.
+    pub fn for_program(program: Option<&Path>) -> Dirs {
+        let mut dirs = Dirs::under(Path::new("/"));
+        let own = program
+            .and_then(Path::parent)
+            .filter(|folder| folder.file_name() == Some("bin".as_ref()))
+            .and_then(Path::parent)
+            .map(|prefix| prefix.join("lib/aplomb/specs.d"));
+        if let Some(own) = own.filter(|own| own.is_dir()) {
+            dirs.vendor = own;
+        }
+        dirs
     }
 
     /// The same below another root.

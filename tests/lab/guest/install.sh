@@ -1,4 +1,4 @@
-# Issue 2, section 1: the commands of the README on a kernel with sched_ext. One CPU.
+# The commands of the README on a kernel with sched_ext. One CPU.
 . /job/guest/lib.sh
 
 clean=$(nr_bpf)
@@ -28,7 +28,7 @@ check run-ends-cleanly "status $?" [ $? = 0 ]
 as_before run
 
 say "make install"
-check installs "" eval '/tmp/tree/scripts/install /tmp/tree/target/aplomb "" /usr > $out/installed'
+check installs "" eval '/tmp/tree/scripts/install /tmp/tree/target/aplomb > $out/installed'
 check installs-files "$(wc -l < $out/installed)" within 10 "$(wc -l < $out/installed)" 1000
 while read -r file; do
 	[ -s "$file" ] || missing="$missing $file"
@@ -58,4 +58,8 @@ end_all
 kill -INT $daemon
 wait $daemon
 as_before end
+check uninstalls "" eval '/tmp/tree/scripts/install /tmp/tree/target/aplomb --uninstall > $out/uninstalled'
+left=$(while read -r file; do [[ $file = /etc/* ]] || [ ! -e "$file" ] || echo "$file"; done < $out/installed)
+check uninstall-leaves-nothing "$left" none "$left"
+check uninstall-keeps-settings "" [ -s /etc/aplomb/aplomb.toml ]
 finish
