@@ -121,7 +121,7 @@ def main(arguments: list[str]) -> int:
     phases = SHORT if options.short else PHASES
     print(
         f"A movie of {FRAMES_PER_S} frames a second, which needs a third of the CPU.\n"
-        f"After {phases.before} s, {TASKS} endless loops start beside it, each in its own session.\n"
+        f"After {phases.before} s, {TASKS} endless loops start beside it, each in a session.\n"
         "Two guests: one with Linux's own scheduler, one with aplomb.\n",
         flush=True,
     )

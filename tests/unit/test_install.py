@@ -71,7 +71,14 @@ class Installed(unittest.TestCase):
         only = '[[spec]]\nname = "only-one"\npath = "/usr/bin/env"\ncpu = "5ms/30ms"\n'
         (specs / "one.toml").write_text(only)
         aplomb = self.dest / "usr/local/bin/aplomb"
-        words = [aplomb, "--socket", self.dest / "no-socket", "spec", "list", "--json"]
+        words: list[str | Path] = [
+            aplomb,
+            "--socket",
+            self.dest / "no-socket",
+            "spec",
+            "list",
+            "--json",
+        ]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         self.assertIn("only-one", done.stdout, done.stderr)
 

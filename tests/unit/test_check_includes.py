@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-PROGRAM = Path(__file__).resolve().parent.parent / "scripts" / "check-includes"
+PROGRAM = Path(__file__).resolve().parents[2] / "scripts" / "check-includes"
 
 
 def check(files: dict[str, str]) -> list[str]:
