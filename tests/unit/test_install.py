@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -57,30 +56,10 @@ class Installed(unittest.TestCase):
         self.assertEqual(outside, [])
         unit = (self.dest / "usr/local/lib/systemd/system/aplomb.service").read_text()
         self.assertIn("ExecStart=/usr/local/bin/aplomb daemon", unit)
-        for file in self.files():
-            if not os.access(f"{self.dest}{file}", os.X_OK):
-                text = Path(f"{self.dest}{file}").read_text().replace("\\", "")
-                self.assertNotRegex(text, r"/usr/(bin|lib)/aplomb", file)
+        for file in (self.dest / "usr/local/share/man").rglob("*.8"):
+            found = re.search(r"/usr/(bin|lib)/aplomb", file.read_text().replace("\\", ""))
+            self.assertIsNone(found, file)
         self.assertIn("/usr/local/lib/aplomb/specs.d/players.toml", self.files())
-
-    def test_the_installed_program_reads_the_specs_beside_it(self) -> None:
-        self.install()
-        specs = self.dest / "usr/local/lib/aplomb/specs.d"
-        for file in specs.iterdir():
-            file.unlink()
-        only = '[[spec]]\nname = "only-one"\npath = "/usr/bin/env"\ncpu = "5ms/30ms"\n'
-        (specs / "one.toml").write_text(only)
-        aplomb = self.dest / "usr/local/bin/aplomb"
-        words: list[str | Path] = [
-            aplomb,
-            "--socket",
-            self.dest / "no-socket",
-            "spec",
-            "list",
-            "--json",
-        ]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
-        self.assertIn("only-one", done.stdout, done.stderr)
 
     def test_each_page_that_a_page_refers_to_is_installed(self) -> None:
         self.install()
@@ -91,7 +70,7 @@ class Installed(unittest.TestCase):
         for name, text in pages.items():
             self.assertTrue((manual / f"man{name[-1]}" / name).exists(), name)
             for page, section in re.findall(r"(aplomb[a-z-]*)\(([18])\)", text.replace("\\", "")):
-                self.assertIn(f"{page}.{section}", pages, f"{name} refers to it")
+                self.assertTrue(f"{page}.{section}" in pages, f"{name} refers to {page}")
 
     def test_uninstall_removes_what_was_put_and_nothing_else(self) -> None:
         own = self.dest / "usr/local/lib/aplomb/specs.d/of-another-package.toml"

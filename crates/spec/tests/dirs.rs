@@ -310,3 +310,18 @@ fn files_that_others_can_write_are_not_believed() {
             .contains("does not belong to root"));
     }
 }
+
+#[test]
+fn a_program_reads_the_specs_that_were_installed_with_it() {
+    let t = Tree::new(&[]);
+    t.put("opt/lib/aplomb/specs.d/a.toml", &spec("x", 1));
+    let vendor_of = |program: &str| Dirs::for_program(Some(&t.path(program))).vendor;
+    assert_eq!(
+        vendor_of("opt/bin/aplomb"),
+        t.path("opt/lib/aplomb/specs.d")
+    );
+    let default = Dirs::under("/".as_ref()).vendor;
+    assert_eq!(vendor_of("opt/target/aplomb"), default, "not in bin/");
+    assert_eq!(vendor_of("other/bin/aplomb"), default, "no specs there");
+    assert_eq!(Dirs::for_program(None).vendor, default);
+}

@@ -48,7 +48,7 @@ fn write(dir: &Path, name: &str, command: clap::Command) -> Result<()> {
 
 fn page(name: &str, command: clap::Command) -> Result<String> {
     let mut text = Vec::new();
-    let page = clap_mangen::Man::new(command)
+    let page = clap_mangen::Man::new(command.disable_help_subcommand(true))
         .title(name)
         .section("1")
         .manual("aplomb");
