@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * layers/domain_server.bpf.h - C every T for a whole domain: one server, on which all its threads draw.
+ * layers/domain_server.bpf.h - C every T for a whole domain: one server, on which all its threads
+ * draw; and the domain's end.
  *
- * Source: Eclipse (Bruno et al. 1998), sections 3 and 6 (a reservation belongs to a domain, whoever is in it).
+ * Source: Eclipse (Bruno et al. 1998), sections 3 and 6 (a reservation belongs to a domain,
+ * whatever processes are in it).
  *
- * 1. Why. A fraction says how much, not by when: a domain that is due 20 % may get its 20 ms at the end of each 100.
- *    "10 ms every 50" has a deadline, so it is one for the reserved layer, like a program's; and it is promised, like
- *    a spec's with flag G (reserved/guarantee.bpf.h), since nobody could say which of a domain's programs to revoke.
+ * 1. Why. A fraction says how much, but not by when: a domain that is due 20 % may get its 20 ms at
+ *    the end of each 100. "10 ms every 50" has a deadline. So it is for the reserved layer, like a
+ *    program's reservation. And it is guaranteed, like a spec's with flag G
+ *    (reserved/guarantee.bpf.h), since there is no rule which of a domain's programs to revoke.
  *
- * 2. Model. A domain with such a reservation has a server. Those that draw on it are the threads of the domain and
- *    of those below that have none of their own, unless their program has a server itself. What they run by right is
- *    charged to their domains as always, and the tree counts C/T as a fraction (share.h): so together they get C/T and
- *    their part of what nobody reserved, and not C/T twice.
+ * 2. Model. A domain with such a reservation has a server. The threads that draw on it are those of
+ *    the domain, and of the domains below that have no server of their own, unless their program
+ *    has a server itself. What they run by right is charged to their domains as always, and the
+ *    tree counts C/T as a fraction (share.h). So together they get C/T and their part of what is
+ *    not reserved, and not C/T twice.
  *
- * 3. Control. A thread joins when it is next queued, and leaves when it is queued after the domain, the reservation, or
- *    the thread's domain has changed. The domain counts as one thread, so the last thread to leave frees nothing.
+ * 3. Control. A thread joins when it is enqueued next. It leaves when it is enqueued after the
+ *    domain, the reservation, or the thread's domain has changed. The domain counts as one thread
+ *    of its server, so the last thread that leaves does not free it.
  *
- *       set cpu=C/T ---> domain_serve ---> [promised, on one CPU or split] ---> domain_unserve <--- cpu=none, rmdir
- *                              |                                                      |
- *                              +-- does not fit: -E2BIG, as it was before              +--- its threads draw on nobody's
+ *      set cpu=C/T ---> domain_serve ---> [promised, on one CPU or split] ---> domain_unserve
+ *                             |                                                 ^
+ *                             +-- does not fit: -E2BIG, all stays as before     +-- cpu=none, rmdir
  */
 #ifndef APLOMB_DOMAIN_SERVER_BPF_H
 #define APLOMB_DOMAIN_SERVER_BPF_H
@@ -30,7 +35,10 @@
 /* Domains that have a server: 0 spares each enqueue the question. */
 u32 domain_servers;
 
-/* Who draws on whose: a domain without a server on that of the nearest above it that has one. */
+/*
+ * Finds the server that each domain draws on: its own, or that of the nearest domain above that has
+ * one.
+ */
 VERIFIED_ONCE int domain_pass_on(void)
 {
 	u32 i, used = nr_domain_slots;
@@ -49,7 +57,7 @@ VERIFIED_ONCE int domain_pass_on(void)
 	return 0;
 }
 
-/* Domain @slot gives its server back. Its threads find that out when they are queued. */
+/* Domain @slot gives its server back. Its threads see that when they are enqueued next. */
 VERIFIED_ONCE int domain_unserve(u32 slot)
 {
 	/* taken once: its cgroup may go while the daemon changes it */
@@ -62,7 +70,10 @@ VERIFIED_ONCE int domain_unserve(u32 slot)
 	return server_release(s->info.slot, s->info.generation, 0);
 }
 
-/* A server of @runtime every @period for domain @slot, which has none. 0; -EMFILE: no slot; -E2BIG: no CPU can promise it. */
+/*
+ * Creates a server of @runtime every @period for domain @slot, which has none. Returns 0; -EMFILE:
+ * all servers are taken; -E2BIG: no CPU can promise it.
+ */
 VERIFIED_ONCE int domain_serve(u32 slot, u64 runtime, u64 period)
 {
 	struct spec spec = { .runtime_ns = runtime,
@@ -91,7 +102,10 @@ VERIFIED_ONCE int domain_serve(u32 slot, u64 runtime, u64 period)
 	return domain_pass_on();
 }
 
-/* @p, of context @t, is about to be queued: on whose server does it draw? Its program's own goes first. */
+/*
+ * @t's thread is about to be enqueued: it joins the server that it draws on. Its program's own
+ * server goes before its domain's.
+ */
 VERIFIED_ONCE int domain_draw(struct task_ctx *t __arg_nonnull)
 {
 	u32 slot = branch(t->domain)->draws_on;
@@ -107,7 +121,7 @@ VERIFIED_ONCE int domain_draw(struct task_ctx *t __arg_nonnull)
 	return 0;
 }
 
-/* A cgroup with the CPU controller goes: so does its domain, with its reservation. */
+/* A cgroup with the CPU controller goes: its domain ends, and so does its reservation. */
 void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
 {
 	u64 id = cgrp->kn->id;
@@ -123,7 +137,11 @@ void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
 	domain_bury(slot); /* or by tree/rescue_tick.bpf.h, later */
 }
 
-/* Reserve @ppm of the machine for domain @slot, and if @interval is not 0 as @runtime in each @interval of a CPU. */
+/*
+ * Reserves @ppm of the machine for domain @slot; if @interval is not 0, as @runtime in each
+ * @interval of one CPU. Returns 0 or the error of set_fraction() or domain_serve(). @told: see
+ * set_fraction().
+ */
 static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 interval,
 					   u32 told[2])
 {
@@ -138,12 +156,12 @@ static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 i
 		domain_unserve(slot);
 	if (interval)
 		err = domain_serve(slot, runtime, interval);
-	if (err) { /* all as it was: there was room for that */
+	if (err) { /* back to what was before: there was room for that */
 		set_fraction(slot, id, before, unused);
 		if (b->interval_ns)
 			domain_serve(slot, b->runtime_ns, b->interval_ns);
 	}
-	if (b->cgid != id) { /* its cgroup went meanwhile (aplomb_cgroup_exit) */
+	if (b->cgid != id) { /* its cgroup has gone meanwhile (aplomb_cgroup_exit) */
 		domain_unserve(slot);
 		return -ENOENT;
 	}
@@ -154,10 +172,14 @@ static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 i
 	return 0;
 }
 
+/* What the daemon asks for by BPF_PROG_RUN; the answer is in @args. */
 SEC("syscall")
 int domain_set(struct domain_args *args)
 {
-	/* field by field: before 6.19 a context may only be read at fixed offsets, not through a pointer */
+	/*
+	 * Field by field: before 6.19 a context may only be read at fixed offsets, not through a
+	 * pointer.
+	 */
 	u64 id = args->cgid, runtime = args->runtime_ns, interval = args->interval_ns;
 	u32 change = args->change, policy = args->policy, ppm = args->reserved_ppm;
 	u32 *found = bpf_map_lookup_elem(&domain_of, &id), slot, told[2] = {};

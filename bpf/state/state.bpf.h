@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * state/state.bpf.h - what several folders share: settings, dispatch queues, the state of a CPU and of a task.
+ * state/state.bpf.h - what several folders share: settings, dispatch queues, the state of a CPU and
+ * of a task.
  *
- * Locks. A cpu_ctx is protected by its CPU's run-queue lock, a task_ctx by the lock of the run queue that the task is
- * on; fields with another lock name it. A server, a bank and the tree have locks of their own (reserved/server.bpf.h,
- * reserved/reclaim.bpf.h, tree/tree.bpf.h). A run-queue lock is always taken first. Of the others only one is held at a
- * time: the verifier refuses a second. While one is held, only the verifier's loops (bpf_for) may be called.
+ * Locks. A cpu_ctx is protected by its CPU's run-queue lock, a task_ctx by the lock of the run
+ * queue that the task is on; fields with another lock name it. A server, a bank and the tree have
+ * locks of their own (reserved/server.bpf.h, reserved/reclaim.bpf.h, tree/tree.bpf.h). A run-queue
+ * lock is always taken first. Of the others only one is held at a time: the verifier refuses a
+ * second. While one is held, only the verifier's loops (bpf_for) may be called.
  */
 #ifndef APLOMB_STATE_BPF_H
 #define APLOMB_STATE_BPF_H
@@ -22,12 +24,13 @@
 #include "policy/sfq.h"
 #include "policy/wrr.h"
 
-/* --- settings: written by the daemon before the load ------------------------------------------------------- */
+/* --- settings: written by the daemon before the load ----------------------------------------- */
 
 /*
- * Thresholds of a CPU's load (policy/load.h). A higher r_hi admits more applications, a lower one leaves more room for
- * their bursts. r_max - r_hi is the burst that is tolerated. 1 - r_max is what best-effort work keeps of each CPU. r_lo
- * is far enough below r_hi that a reactivated task does not cause the overload for which it was revoked.
+ * Thresholds of a CPU's load (policy/load.h). A higher r_hi admits more applications, a lower one
+ * leaves more room for their bursts. r_max - r_hi is the burst that is tolerated. 1 - r_max is what
+ * best-effort work keeps of each CPU. r_lo is far enough below r_hi that a reactivated task does
+ * not cause the overload for which it was revoked.
  */
 SETTING u64 r_lo_ppm = 600000;
 SETTING u64 r_hi_ppm = 800000;
@@ -36,20 +39,23 @@ SETTING u64 r_max_ppm = 900000;
 SETTING u64 fork_window_ns = NSEC_PER_MSEC;
 
 /*
- * The server's policy unless its spec names another (policy/edf.h 5). Trade: with fcbs, heavy frames use what light
- * ones left, for two additions under a lock at each sleep.
+ * The server's policy unless its spec names another (policy/edf.h 5). Trade: with fcbs, heavy
+ * frames use what light ones left, for two additions under a lock at each sleep.
  */
 SETTING u32 server_policy = POLICY_FCBS;
 
-/* Between two ticks of a CPU, ns. Too little: budgets end late. Too much: timers for jobs that need none. */
+/*
+ * Between two ticks of a CPU, ns. Too little: budgets end late. Too much: timers for jobs that need
+ * none.
+ */
 SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 
-/* --- dispatch queues ----------------------------------------------------------------------------------------- */
+/* --- dispatch queues ------------------------------------------------------------------------- */
 
 /*
- * Queues of one CPU for tasks that may not run everywhere (tree/place.bpf.h): one for each domain that has such tasks waiting
- * there. Those of more domains than this wait in the first one, the root's. More would cost time: a choice looks at all
- * that have been in use.
+ * Lanes of one CPU: queues of pinned tasks (tree/place.bpf.h), one for each domain that has such
+ * tasks waiting there. Those of more domains wait in lane 0, the root's. More lanes would cost time:
+ * a choice looks at all that have been in use.
  */
 #define MAX_LANES 32
 
@@ -62,7 +68,7 @@ SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 	(0x30000ULL + (cpu)) /* cbs-hard without budget: by start of the next period */
 #define DSQ_DOMAIN(slot) (0x40000ULL + (slot)) /* own tasks of one domain */
 
-/* --- a task ------------------------------------------------------------------------------------------------- */
+/* --- a task ---------------------------------------------------------------------------------- */
 
 /* By what right a task runs or is queued: task_ctx.by_right and cpu_ctx.by_right */
 enum right {
@@ -107,7 +113,7 @@ struct {
 	__type(value, struct task_ctx);
 } tasks SEC(".maps");
 
-/* --- a CPU ------------------------------------------------------------------------------------------------- */
+/* --- a CPU ----------------------------------------------------------------------------------- */
 
 /* Tasks of restricted affinity of one domain that wait for one CPU; under its run-queue lock */
 struct lane {
@@ -195,8 +201,8 @@ struct cpu_ctx cpus[MAX_CPUS];
 u64 fair_now; /* virtual time of the machine's queue */
 
 /*
- * 0: no task is interactive, and every path skips the reserved layer. Set with the first server; cleared once the last
- * has gone and no task is left in an EDF queue (layers/tick.bpf.h).
+ * 0: no task is interactive, and every path skips the reserved layer. Set with the first server;
+ * cleared once the last has gone and no task is left in an EDF queue (layers/tick.bpf.h).
  */
 u32 reserved_on;
 
@@ -215,7 +221,9 @@ static __always_inline struct task_ctx *task_ctx(struct task_struct *p)
 	return p->bpf_storage ? bpf_task_storage_get(&tasks, p, 0, 0) : NULL;
 }
 
-/* The task's context if any task has a server at all: the plain case pays one load and one branch. */
+/*
+ * The task's context if any task has a server at all: the plain case pays one load and one branch.
+ */
 static __always_inline struct task_ctx *task_ctx_if_any(struct task_struct *p)
 {
 	return reserved_on ? task_ctx(p) : NULL;
