@@ -361,7 +361,7 @@ void host_cpu(s32 cpu, bool comes)
 
 /* What the scheduler believes of a CPU, for the invariants; the same in src/host.rs. */
 /* Has @p's domain, or one above it, used up its cpu.max? */
-bool host_held_back(struct task_struct *p)
+bool host_throttled(struct task_struct *p)
 {
 	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
 
@@ -392,7 +392,7 @@ void host_cpu_view(u32 cpu, struct host_cpu_view *view)
 }
 
 /* Take the reservation of the program @pid away (aplomb set --clear). */
-s32 host_take_away(s32 pid)
+s32 host_clear_reservation(s32 pid)
 {
 	struct reserve_args args = { .pid = pid };
 

@@ -1,40 +1,42 @@
-//! What will happen, in order of time; what is planned for the same moment happens in the order of planning.
+//! The event queue: future events in order of time. Events of the same time are processed in the
+//! order in which they were planned.
 //!
-//! A hierarchical timing wheel (Varghese and Lauck, SOSP 1987), exact: level 0 has a slot for each of the
-//! next 64 ns, level n for each of the next 64 spans of 64^n ns. An entry is put where its time first differs
-//! from the wheel's, and moves down as that time comes near: at most as often as there are levels below it,
-//! whatever the number of entries. All entries of one moment are always in one slot, and slots are emptied
-//! from their front: so the order of planning holds without a number for it.
+//! A hierarchical timing wheel (Varghese and Lauck, SOSP 1987) with exact times. Level 0 has a slot
+//! for each of the next 64 ns, level n a slot for each of the next 64 spans of 64^n ns. An entry is
+//! put into the level at which its time first differs from the wheel's time. It moves down as its
+//! time approaches, at most once for each level below, whatever the number of entries. All entries
+//! of one time are always in the same slot, and slots are emptied from their front. So the order of
+//! planning is kept without a sequence number.
 
 use std::collections::VecDeque;
 use std::mem;
 
-/// Something that is going to happen. CPUs, tasks and timers by number; the second numbers tell whether it
-/// still holds.
+/// A future event. CPUs, tasks and timers are given by number. The second number, where there is
+/// one, shows whether the event is still valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Happening {
-    /// A CPU chooses anew.
+pub(crate) enum Event {
+    /// A CPU picks its next task.
     Resched(u32),
-    /// A kick arrives; true: it preempts.
+    /// A kick arrives. True: it preempts the running task.
     Kick(u32, bool),
-    /// The same, if it is idle then.
+    /// A kick arrives that has no effect unless the CPU is idle then.
     KickIdle(u32),
-    /// The current step of the task that runs there is done. The number is that of its run.
+    /// The running task completes its current step. The second number is the CPU's `run`.
     Done(u32, u32),
-    /// The tick.
+    /// The tick of a CPU.
     Tick(u32),
-    /// A BPF timer, armed the so-manieth time.
+    /// A BPF timer expires. The second number is the timer's `armed` when it was started.
     Timer(u32, u32),
-    /// A sleep of a task ends; its number.
+    /// A sleep of a task ends. The second number is the task's `sleeps` when it fell asleep.
     Wake(u32, u32),
-    /// A change from outside, by its number.
+    /// A change from outside is made. The number is its index in `State::changes`.
     Change(u32),
 }
 
 #[derive(Clone, Copy)]
 struct Entry {
     at: u64,
-    what: Happening,
+    what: Event,
 }
 
 const BITS: u32 = 6;
@@ -42,12 +44,12 @@ const SLOTS: usize = 1 << BITS;
 const LEVELS: usize = 64usize.div_ceil(BITS as usize);
 
 pub(crate) struct Agenda {
-    /// The wheel's time: that of the last entry taken.
+    /// The wheel's time: the time of the last entry that was taken.
     now: u64,
     slots: Vec<VecDeque<Entry>>,
-    /// Which slots of a level have entries.
+    /// For each level, the bits of its slots that have entries.
     used: [u64; LEVELS],
-    /// Memory of slots that were emptied, for the next ones.
+    /// Memory of slots that were emptied, for reuse.
     spare: Vec<VecDeque<Entry>>,
 }
 
@@ -61,8 +63,8 @@ impl Agenda {
         }
     }
 
-    /// `at` is not before what was last taken.
-    pub fn push(&mut self, at: u64, what: Happening) {
+    /// Plan an event. `at` must not be before the last entry that was taken.
+    pub fn push(&mut self, at: u64, what: Event) {
         debug_assert!(at >= self.now, "planned for the past");
         let level = (63 - ((at ^ self.now) | 1).leading_zeros()) / BITS;
         let slot = (at >> (level * BITS)) as usize % SLOTS;
@@ -77,11 +79,11 @@ impl Agenda {
     }
 
     /// The next entry, if it is at `end` or before.
-    pub fn pop(&mut self, end: u64) -> Option<(u64, Happening)> {
+    pub fn pop(&mut self, end: u64) -> Option<(u64, Event)> {
         let level = self.used.iter().position(|&used| used != 0)?;
         let slot = self.used[level].trailing_zeros();
         let entries = &mut self.slots[level * SLOTS + slot as usize];
-        // of the same moment the first is first
+        // the slots of level 0 hold one time only, so their first entry is the next one
         let first = if level == 0 {
             0
         } else {
@@ -96,7 +98,7 @@ impl Agenda {
         if entries.is_empty() {
             self.used[level] &= !(1 << slot);
         } else if level > 0 {
-            // the others move down, now that the wheel's time is among theirs
+            // the wheel's time is within this slot's span now, so the other entries move down
             self.used[level] &= !(1 << slot);
             let mut others = mem::take(entries);
             for other in others.drain(..) {
@@ -117,15 +119,15 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// As a sorted map keyed by time and order of planning would have it.
+        /// The order is that of a map sorted by time and order of planning.
         #[test]
-        fn entries_come_in_order(steps in prop::collection::vec((0u64..1 << 40, 0u32..30, any::<bool>()), 1..300)) {
+        fn events_come_in_order_of_time_and_of_planning(steps in prop::collection::vec((0u64..1 << 40, 0u32..30, any::<bool>()), 1..300)) {
             let (mut agenda, mut model) = (Agenda::new(), BTreeMap::new());
             let mut now = 0;
             for (n, &(after, shift, take)) in steps.iter().enumerate() {
                 let at = now + (after >> shift);
-                agenda.push(at, Happening::Change(n as u32));
-                model.insert((at, n), Happening::Change(n as u32));
+                agenda.push(at, Event::Change(n as u32));
+                model.insert((at, n), Event::Change(n as u32));
                 if take {
                     let end = now + after;
                     let expected = model.first_key_value().map(|(&(at, n), &what)| (at, n, what)).filter(|e| e.0 <= end);

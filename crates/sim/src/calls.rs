@@ -1,20 +1,21 @@
-//! The scheduler's callbacks. Those that it lacks are passed over, as the kernel does; in tests each call is
-//! noted, so that they can compare the order with the kernel's.
+//! Calls of the scheduler's callbacks. A callback that the scheduler lacks is skipped, as in the
+//! kernel. In tests each call is recorded, so that the order can be compared with the kernel's.
 
 use crate::cgroups::Cgroup;
 use crate::host;
 use crate::state::State;
 use crate::task::{Task, TaskId, TaskStruct};
 
-use noted::note;
+use recorded::record;
 
-// SAFETY, of all calls below: the scheduler gets tasks of the simulation that it works for (State::enter), and
-// their memory stays until that ends.
+// SAFETY of all calls below: the scheduler gets tasks and cgroups of the current simulation
+// (kfuncs::enter), and their memory lives until that simulation ends.
 impl State {
-    /// Callback `name`, about task or CPU `of`. With preemptible RCU, and on all kernels before 6.18, the prologue of a
-    /// BPF program counts as one more `migrate_disable()` of the current task (`__bpf_prog_enter`).
+    /// Call callback `name` about task, CPU or cgroup `of`. With preemptible RCU, and on all kernels
+    /// before 6.18, a BPF program's prologue adds one `migrate_disable()` to the current task
+    /// (`__bpf_prog_enter`).
     fn call<R>(&self, name: &'static str, of: TaskId, callback: impl FnOnce() -> R) -> R {
-        note(name, of);
+        record(name, of);
         let depth = &self.current().migration_disabled;
         depth.set(depth.get() + 1);
         let result = callback();
@@ -103,7 +104,7 @@ impl State {
         });
     }
 
-    /// `sched_yield`: without a callback the kernel takes the slice away.
+    /// `sched_yield`. If the scheduler has no callback for it, the kernel sets the slice to 0.
     pub fn ops_yield(&self, t: &Task) {
         if self.has.yields {
             self.call("yield", Self::id(t.pointer()), || unsafe {
@@ -136,7 +137,7 @@ impl State {
         }
     }
 
-    /// 0, or what it returns. `bandwidth`: period, quota, burst in us.
+    /// The callback's result, or 0 if the scheduler lacks it. `bandwidth`: period, quota, burst, us.
     pub fn ops_cgroup_init(&self, c: &Cgroup, weight: u32, bandwidth: [u64; 3]) -> i32 {
         let Some(init) = self.cgroup_ops.init else {
             return 0;
@@ -159,7 +160,7 @@ impl State {
         }
     }
 
-    /// 0, or what it returns.
+    /// The callback's result, or 0 if the scheduler lacks it.
     pub fn ops_cgroup_prep_move(&self, t: &Task, from: &Cgroup, to: &Cgroup) -> i32 {
         let Some(prep_move) = self.cgroup_ops.prep_move else {
             return 0;
@@ -198,7 +199,7 @@ impl State {
         }
     }
 
-    /// `bandwidth`: period, quota, burst in us.
+    /// `bandwidth`: period, quota, burst, us.
     pub fn ops_cgroup_set_bandwidth(&self, c: &Cgroup, bandwidth: [u64; 3]) {
         if let Some(set_bandwidth) = self.cgroup_ops.set_bandwidth {
             let [period, quota, burst] = bandwidth;
@@ -216,7 +217,7 @@ impl State {
         }
     }
 
-    /// A CPU leaves (false) or comes.
+    /// A CPU goes online (true) or offline.
     pub fn ops_cpu(&self, cpu: usize, comes: bool) {
         let has = if comes {
             self.has.cpu_online
@@ -224,14 +225,14 @@ impl State {
             self.has.cpu_offline
         };
         #[cfg(test)]
-        if let (false, Some(stand_in)) = (has, noted::STAND_IN.with(|s| *s.borrow())) {
-            note(if comes { "cpu_online" } else { "cpu_offline" }, cpu);
+        if let (false, Some(stand_in)) = (has, recorded::STAND_IN.with(|s| *s.borrow())) {
+            record(if comes { "cpu_online" } else { "cpu_offline" }, cpu);
             return stand_in(cpu, comes);
         }
         assert!(
             has,
-            "CPU {cpu} {}: the scheduler has no callback for it, so the kernel would end the scheduler",
-            if comes { "comes" } else { "leaves" }
+            "CPU {cpu} goes {}: the scheduler has no callback for it, so the kernel would end it",
+            if comes { "online" } else { "offline" }
         );
         self.call(
             if comes { "cpu_online" } else { "cpu_offline" },
@@ -242,35 +243,35 @@ impl State {
 }
 
 #[cfg(not(test))]
-mod noted {
-    pub fn note(_: &'static str, _: super::TaskId) {}
+mod recorded {
+    pub fn record(_: &'static str, _: super::TaskId) {}
 }
 
 #[cfg(test)]
-pub(crate) mod noted {
+pub(crate) mod recorded {
     use super::TaskId;
     use std::cell::RefCell;
 
     thread_local! {
-        /// Callbacks since somebody began to note them: name, and task or CPU.
-        pub static NOTED: RefCell<Option<Vec<(&'static str, usize)>>> = const { RefCell::new(None) };
+        /// Callbacks since the recording began: name, and task, CPU or cgroup. None: not recording.
+        pub static RECORDED: RefCell<Option<Vec<(&'static str, usize)>>> = const { RefCell::new(None) };
     }
 
-    pub fn note(name: &'static str, of: TaskId) {
-        NOTED.with(|n| n.borrow_mut().iter_mut().for_each(|n| n.push((name, of))));
+    pub fn record(name: &'static str, of: TaskId) {
+        RECORDED.with(|n| n.borrow_mut().iter_mut().for_each(|n| n.push((name, of))));
     }
 
-    /// Instead of the scheduler's callbacks for CPUs, if it has none: (CPU, it comes).
+    /// Called instead of the scheduler's hotplug callbacks if it has none: (CPU, it goes online).
     pub type StandIn = fn(usize, bool);
 
     thread_local! {
         pub static STAND_IN: RefCell<Option<StandIn>> = const { RefCell::new(None) };
     }
 
-    /// What is called while `f` runs.
+    /// The callbacks that are called while `f` runs.
     pub fn calls(f: impl FnOnce()) -> Vec<(&'static str, usize)> {
-        NOTED.with(|n| *n.borrow_mut() = Some(Vec::new()));
+        RECORDED.with(|n| *n.borrow_mut() = Some(Vec::new()));
         f();
-        NOTED.with(|n| n.borrow_mut().take()).unwrap_or_default()
+        RECORDED.with(|n| n.borrow_mut().take()).unwrap_or_default()
     }
 }

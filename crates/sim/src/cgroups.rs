@@ -1,10 +1,11 @@
-//! Cgroups with the CPU controller: the tree, and what the scheduler sees of it (`struct cgroup` of
-//! bpf/kernel/kernel.bpf.h). What is done to them, and which callbacks that makes, is in `cgroups/changes.rs`.
+//! Cgroups with the CPU controller: the tree, and the scheduler's view of it (`struct cgroup` of
+//! bpf/kernel/). `cgroups/changes.rs` has the changes, and the callbacks that they cause.
 //!
-//! A cgroup here is a task group (`struct task_group`) of the kernel: one with the CPU controller. That cgroup
-//! v2 wants threads at the leaves of the tree only is not enforced, since threaded cgroups and cgroup v1 have them
-//! anywhere. Turning the controller on for existing cgroups is to the scheduler what creating them and moving
-//! their tasks in is; turning it off, moving them out and removing.
+//! A cgroup here is a task group (`struct task_group`) of the kernel: one with the CPU controller.
+//! The rule of cgroup v2 that only leaves of the tree have threads is not enforced, because threaded
+//! cgroups and cgroup v1 have threads anywhere. When the controller is enabled for existing cgroups,
+//! the scheduler sees them created and their tasks moved in; when it is disabled, the tasks moved
+//! out and the cgroups removed.
 
 mod changes;
 mod domains;
@@ -18,7 +19,8 @@ use std::ptr;
 
 use crate::TaskId;
 
-/// Number of a cgroup in its simulation, in order of creation and never given twice. `kn->id` is one more.
+/// Number of a cgroup in its simulation, in order of creation. It is not used again after the
+/// cgroup's removal. `kn->id` is one more.
 pub type CgroupId = usize;
 
 /// The root, which is always there.
@@ -29,14 +31,14 @@ pub const ROOT: CgroupId = 0;
 pub struct Bandwidth {
     /// 1,000 to 1,000,000.
     pub period: u64,
-    /// Of each period, over all CPUs: 1,000 to 2^44 - 1. None: as much as there is ("max").
+    /// CPU time in each period, over all CPUs: 1,000 to 2^44 - 1. None: no limit ("max").
     pub quota: Option<u64>,
-    /// What may be kept of earlier periods: up to `quota`, and with it up to 2^44 - 1.
+    /// Quota of earlier periods that may be kept: at most `quota`, together at most 2^44 - 1.
     pub burst: u64,
 }
 
 impl Default for Bandwidth {
-    /// A new cgroup's: no limit, 100 ms.
+    /// The default of a new cgroup: no limit, a period of 100 ms.
     fn default() -> Self {
         Self {
             period: 100_000,
@@ -50,7 +52,7 @@ impl Default for Bandwidth {
 const MOST_RUNTIME: u64 = (1 << 44) - 1;
 
 impl Bandwidth {
-    /// As the callbacks have it: period, quota (`RUNTIME_INF` for none), burst.
+    /// Arguments of the callbacks: period, quota (`RUNTIME_INF`: none), burst.
     fn words(self) -> [u64; 3] {
         [self.period, self.quota.unwrap_or(u64::MAX), self.burst]
     }
@@ -67,12 +69,12 @@ impl Bandwidth {
     }
 }
 
-/// A cgroup that is there already when the scheduler is attached ([`crate::Simulation::attach`]).
+/// A cgroup that exists when the scheduler is attached ([`crate::Simulation::attach`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Existing<'a> {
-    /// [`ROOT`], or an earlier one: they are numbered from 1 in their order.
+    /// [`ROOT`], or an earlier cgroup: they are numbered from 1, in their order.
     pub parent: CgroupId,
-    /// The directory's, unique in its parent, without '/'.
+    /// The name of its directory, unique in its parent, without '/'.
     pub name: &'a str,
     /// `cpu.weight`, 1 to 10,000.
     pub weight: u32,
@@ -83,7 +85,7 @@ pub struct Existing<'a> {
 }
 
 impl<'a> Existing<'a> {
-    /// One with a new cgroup's settings: weight 100, no limit, not idle.
+    /// A cgroup with the default settings: weight 100, no limit, not idle.
     pub fn new(parent: CgroupId, name: &'a str) -> Self {
         Self {
             parent,
@@ -112,11 +114,11 @@ pub enum CgroupError {
         "cgroup {cgroup} has {tasks} tasks and {children} cgroups in it, so it cannot be removed"
     )]
     Busy {
-        /// What was to be removed.
+        /// The cgroup that cannot be removed.
         cgroup: CgroupId,
         /// Tasks in it.
         tasks: u32,
-        /// Cgroups right below it.
+        /// Its child cgroups.
         children: usize,
     },
     /// EEXIST, EINVAL
@@ -132,7 +134,7 @@ pub enum CgroupError {
     #[error("cgroup {0} is idle, so its weight cannot be set")]
     Idle(CgroupId),
     /// EINVAL
-    #[error("a bandwidth of {quota:?} and {burst} every {period} us is out of range", quota = .0.quota, burst = .0.burst, period = .0.period)]
+    #[error("{0:?} is out of range")]
     Bandwidth(Bandwidth),
     /// The scheduler's callback returned this errno (below 0).
     #[error("the scheduler refuses (errno {0})")]
@@ -153,18 +155,18 @@ pub(crate) struct CgroupStruct {
     pub level: i32,
 }
 
-/// `struct css_set`: which cgroup a task is in. One for each cgroup, since there is one hierarchy.
+/// `struct css_set`: the cgroup of its tasks. Each cgroup has one, since there is one hierarchy.
 #[repr(C)]
 pub(crate) struct CssSet {
     pub dfl_cgrp: Cell<*const CgroupStruct>,
 }
 
-/// Its directory: the kernel does not find one that is being made or removed by its number.
+/// The state of a cgroup's directory. Only an online cgroup is found by its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Life {
-    Coming,
-    There,
-    Gone,
+    Creating,
+    Online,
+    Removed,
 }
 
 pub(crate) struct Cgroup {
@@ -174,9 +176,9 @@ pub(crate) struct Cgroup {
     name: CString,
     id: CgroupId,
     parent: Option<CgroupId>,
-    /// Those that are there, in order of creation.
+    /// Online children, in order of creation.
     children: RefCell<Vec<CgroupId>>,
-    /// Those that have not exited.
+    /// Number of its tasks that have not exited.
     tasks: Cell<u32>,
     life: Cell<Life>,
     weight: Cell<u32>,
@@ -203,7 +205,7 @@ impl Cgroup {
             parent: parent.map(|p| p.id),
             children: RefCell::default(),
             tasks: Cell::new(0),
-            life: Cell::new(Life::Coming),
+            life: Cell::new(Life::Creating),
             weight: Cell::new(WEIGHT_DEFAULT),
             bandwidth: Cell::default(),
             idle: Cell::new(false),
@@ -218,7 +220,7 @@ impl Cgroup {
         ptr::from_ref(&self.kernel).cast_mut()
     }
 
-    /// What a task in it has as `cgroups`.
+    /// The value of `cgroups` of its tasks.
     pub fn css_set(&self) -> *mut CssSet {
         ptr::from_ref(&self.css_set).cast_mut()
     }
@@ -227,38 +229,40 @@ impl Cgroup {
         self.id
     }
 
-    /// Its directory's number, by which it is known outside.
+    /// The number of its directory, by which user space names it.
     pub fn number(&self) -> u64 {
         self.node.id
     }
 
-    pub fn is_there(&self) -> bool {
-        self.life.get() == Life::There
+    pub fn is_online(&self) -> bool {
+        self.life.get() == Life::Online
     }
 
-    /// Tasks in it that have not exited.
+    /// Number of its tasks that have not exited.
     pub fn tasks(&self) -> u32 {
         self.tasks.get()
     }
 
-    /// A task more.
+    /// Count one more task.
     pub fn joined(&self) {
         self.tasks.set(self.tasks.get() + 1);
     }
 
-    /// A task less.
+    /// Count one task less.
     pub fn left(&self) {
         self.tasks.set(self.tasks.get() - 1);
     }
 }
 
-/// All cgroups ever. None moves in memory, since the scheduler may keep their addresses.
+/// All cgroups, those that were removed included. The scheduler may keep their addresses, so none
+/// moves in memory.
 pub(crate) struct Cgroups {
-    #[allow(clippy::vec_box)] // so that they stay where they are when there are more
+    #[allow(clippy::vec_box)] // a cgroup must not move when the vector grows
     all: RefCell<Vec<Box<Cgroup>>>,
-    /// The scheduler has been told of those that exist (`scx_cgroup_enabled`).
+    /// The scheduler has been attached, so changes call its callbacks (`scx_cgroup_enabled`).
     enabled: Cell<bool>,
-    /// Tasks under way: in their new cgroup (`css_set`), but their task group is still this one's.
+    /// Tasks that are being moved. Their `css_set` is the new cgroup's, their task group still this
+    /// cgroup's.
     moving: RefCell<Vec<(TaskId, CgroupId)>>,
 }
 
@@ -266,7 +270,7 @@ impl Cgroups {
     /// The root alone.
     pub fn new() -> Self {
         let root = Cgroup::new(ROOT, None, CString::default());
-        root.life.set(Life::There);
+        root.life.set(Life::Online);
         Self {
             all: RefCell::new(vec![root]),
             enabled: Cell::new(false),
@@ -274,39 +278,39 @@ impl Cgroups {
         }
     }
 
-    /// Whatever became of it.
+    /// A cgroup, even if it has been removed.
     pub fn get(&self, id: CgroupId) -> Option<&Cgroup> {
         let all = self.all.borrow();
         let found: *const Cgroup = &**all.get(id)?;
-        // SAFETY: boxed, and dropped with self only
+        // SAFETY: boxed, and dropped together with self
         Some(unsafe { &*found })
     }
 
     pub fn root(&self) -> &Cgroup {
-        self.get(ROOT).expect("the root is always there")
+        self.get(ROOT).expect("the root always exists")
     }
 
-    /// One whose directory is there.
-    pub fn there(&self, id: CgroupId) -> Result<&Cgroup, CgroupError> {
-        let found = self.get(id).filter(|c| c.is_there());
+    /// A cgroup that is online.
+    pub fn online(&self, id: CgroupId) -> Result<&Cgroup, CgroupError> {
+        let found = self.get(id).filter(|c| c.is_online());
         found.ok_or(CgroupError::NoCgroup(id))
     }
 
-    /// One behind a pointer of the scheduler's.
+    /// The cgroup behind the scheduler's pointer.
     pub fn of(&self, kernel: *const CgroupStruct) -> &Cgroup {
-        // SAFETY: the scheduler passes on what it was given, and cgroups live as long as their simulation
+        // SAFETY: the scheduler's pointers are those of this simulation's cgroups, which live as long
         let id = unsafe { (*(*kernel).kn.get()).id } - 1;
         self.get(id as CgroupId)
             .expect("a cgroup of this simulation")
     }
 
-    /// In which a task is: by its `cgroups`.
+    /// The cgroup of a task, by its `cgroups`.
     pub fn member_of(&self, css_set: *const CssSet) -> &Cgroup {
-        // SAFETY: one of Cgroup::css_set(), which live as long as the simulation
+        // SAFETY: from Cgroup::css_set(); it lives as long as the simulation
         self.of(unsafe { (*css_set).dfl_cgrp.get() })
     }
 
-    /// The one `level` steps below the root on the way to `of`. `bpf_cgroup_ancestor()`
+    /// The ancestor of `of`, or itself, at `level` below the root. `bpf_cgroup_ancestor()`
     pub fn ancestor(&self, of: &Cgroup, level: i32) -> Option<&Cgroup> {
         let mut at = self.get(of.id)?;
         if !(0..=at.kernel.level).contains(&level) {
@@ -318,13 +322,14 @@ impl Cgroups {
         Some(at)
     }
 
-    /// The cgroup of a task's group, if that is not the one that it is in: it is being moved.
+    /// The cgroup of the task group of a task that is being moved. None: the task is not being moved.
     pub fn moving_from(&self, id: TaskId) -> Option<CgroupId> {
         let moving = self.moving.borrow();
         moving.iter().find(|m| m.0 == id).map(|m| m.1)
     }
 
-    /// From the root down, children in order of creation. `css_for_each_descendant_pre()`
+    /// All online cgroups, parents before children, children in order of creation.
+    /// `css_for_each_descendant_pre()`
     fn parents_first(&self) -> Vec<&Cgroup> {
         let mut order = Vec::new();
         let mut to_do = vec![ROOT];
@@ -335,14 +340,14 @@ impl Cgroups {
         order
     }
 
-    /// All that ever were.
+    /// All cgroups, those that were removed included.
     pub fn iter(&self) -> impl Iterator<Item = &Cgroup> {
         (0..).map_while(|id| self.get(id))
     }
 
-    /// Room for a new one, not yet in the tree.
-    fn make(&self, parent: CgroupId, name: &str) -> Result<&Cgroup, CgroupError> {
-        let above = self.there(parent)?;
+    /// Create a cgroup that is not yet in the tree.
+    fn create(&self, parent: CgroupId, name: &str) -> Result<&Cgroup, CgroupError> {
+        let above = self.online(parent)?;
         let wrong = CgroupError::Name(parent);
         let taken = |id: &CgroupId| {
             self.get(*id)
@@ -361,17 +366,17 @@ impl Cgroups {
         self.get(id).ok_or(CgroupError::NoCgroup(id))
     }
 
-    /// Into the tree.
-    fn show(&self, c: &Cgroup) {
-        c.life.set(Life::There);
+    /// Add a cgroup to the tree.
+    fn link(&self, c: &Cgroup) {
+        c.life.set(Life::Online);
         if let Some(parent) = c.parent.and_then(|id| self.get(id)) {
             parent.children.borrow_mut().push(c.id);
         }
     }
 
-    /// Out of the tree.
-    fn hide(&self, c: &Cgroup) {
-        c.life.set(Life::Gone);
+    /// Remove a cgroup from the tree.
+    fn unlink(&self, c: &Cgroup) {
+        c.life.set(Life::Removed);
         if let Some(parent) = c.parent.and_then(|id| self.get(id)) {
             parent.children.borrow_mut().retain(|&id| id != c.id);
         }

@@ -1,23 +1,27 @@
-//! A simulation: what is played, and the loop over what happens.
+//! A simulation: its settings, and the loop over its events.
 //!
-//! The kernel's part is in `run.rs` (choices, wake-ups, steps), `hotplug.rs`, `change.rs` and `cgroups/`, in the
-//! order of Linux 6.16 to 7.3:
+//! The kernel's part is in `run.rs` (picks, wake-ups), `steps.rs` (what tasks do), `hotplug.rs`,
+//! `change.rs` and `cgroups/`. The callbacks are called in the order of Linux 6.16 to 7.3:
 //!
 //! ```text
-//!   a task wakes      select_cpu (if it may run on several) -> enqueue, unless select_cpu sent it
-//!   a CPU chooses     [dispatch, if it has nothing] -> stopping(prev, runnable), enqueue(prev) -> running(next)
-//!   a task sleeps     stopping(prev, false) -> the CPU chooses
+//!   a task wakes up    select_cpu (if the task may run on several CPUs)
+//!                      enqueue, unless select_cpu has inserted the task into a queue
+//!   a CPU picks        dispatch, if the CPU has no task
+//!                      stopping(prev, runnable), enqueue(prev), running(next)
+//!   a task sleeps      stopping(prev, false), then the CPU picks
 //! ```
 //!
-//! After `balance_one`, `pick_task_scx`, `put_prev_task_scx`, `set_next_task_scx`, `dequeue_task_scx` and
-//! `dispatch_enqueue` of kernel/sched/ext.c: a running task whose slice is left goes on without a word;
-//! dispatch is called while the task that runs is in no queue; if it then has a slice again, or there is
-//! nothing else, it goes on; and slices are looked at by ticks and when a CPU chooses, at no other time.
+//! As in `balance_one`, `pick_task_scx`, `put_prev_task_scx`, `set_next_task_scx`,
+//! `dequeue_task_scx` and `dispatch_enqueue` of kernel/sched/ext.c:
+//! - A running task with slice left goes on without a callback.
+//! - dispatch is called while the running task is in no queue. If the task then has a slice again,
+//!   or there is no other task, it goes on.
+//! - The slice is checked at ticks and when a CPU picks, at no other time.
 
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::agenda::Happening;
+use crate::agenda::Event;
 use crate::cgroups::{CgroupError, Existing};
 use crate::host::{self, Reservation, ServerPolicy};
 use crate::invariants::Invariants;
@@ -26,33 +30,33 @@ use crate::state::{Power, State};
 use crate::task::{CpuMask, Place, Program, TaskId};
 use crate::Change;
 
-/// What is played.
+/// The simulated machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// CPUs, 1 to [`crate::MAX_CPUS`].
     pub cpus: usize,
-    /// Between ticks, ns.
+    /// Time between ticks, ns.
     pub tick_ns: u64,
-    /// From a kick to its arrival, ns.
+    /// Time from a kick to its arrival, ns.
     pub kick_ns: u64,
-    /// By how much BPF timers are late, ns.
+    /// How late BPF timers expire, ns.
     pub timer_late_ns: u64,
-    /// Thresholds of admission, ppm of a CPU.
+    /// R_lo, a threshold of admission, ppm of a CPU.
     pub r_lo_ppm: u64,
-    /// See `r_lo_ppm`.
+    /// R_hi, see `r_lo_ppm`.
     pub r_hi_ppm: u64,
-    /// See `r_lo_ppm`.
+    /// R_max, see `r_lo_ppm`.
     pub r_max_ppm: u64,
-    /// What becomes of tasks that have used up their budgets, unless their reservations say otherwise.
+    /// The server of reservations that name no other.
     pub server: ServerPolicy,
     /// Check the invariants after each event.
     pub checked: bool,
-    /// Keep every change of what runs, for [`Simulation::trace`].
+    /// Keep every context switch, for [`Simulation::trace`].
     pub traced: bool,
 }
 
 impl Default for Settings {
-    /// One CPU, HZ=250 as Debian has it, kicks of 1 us.
+    /// One CPU, HZ=250 (Debian's), kicks that take 1 us.
     fn default() -> Self {
         Self {
             cpus: 1,
@@ -69,14 +73,14 @@ impl Default for Settings {
     }
 }
 
-/// From `at` on `task` runs on `cpu`; None: it is idle.
+/// A context switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switch {
-    /// ns
+    /// Time, ns.
     pub at: u64,
     /// Number of the CPU.
     pub cpu: usize,
-    /// What runs.
+    /// The task that runs from then on; None: the CPU is idle.
     pub task: Option<TaskId>,
 }
 
@@ -87,13 +91,13 @@ pub struct Simulation {
     pub(crate) state: Box<State>,
     invariants: Invariants,
     trace: Vec<Switch>,
-    happened: u64,
+    processed: u64,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Simulation {
-    /// A machine on which the scheduler has just been attached, at time 0. Waits for another simulation of
-    /// this process to end: the scheduler's variables are there once.
+    /// A machine on which the scheduler has just been attached, at time 0. The scheduler's variables
+    /// exist once in a process, so this waits until another simulation of the process has ended.
     pub fn new(settings: Settings) -> Self {
         match Self::attach(settings, &[]) {
             Ok(simulation) => simulation,
@@ -101,10 +105,10 @@ impl Simulation {
         }
     }
 
-    /// The same, on a machine that has cgroups beside the root already.
+    /// Like [`Simulation::new`], on a machine that already has cgroups beside the root.
     ///
     /// # Errors
-    /// One of them is not possible; see [`CgroupError`].
+    /// A cgroup is not valid; see [`CgroupError`].
     pub fn attach(settings: Settings, cgroups: &[Existing]) -> Result<Self, CgroupError> {
         assert!(
             (1..=crate::MAX_CPUS).contains(&settings.cpus),
@@ -117,7 +121,7 @@ impl Simulation {
         state.existing_cgroups(cgroups)?;
         enter(&*state);
         host::settings(&state.settings);
-        // SAFETY: the state above is what it works on
+        // SAFETY: kfuncs::enter() has set the state that the scheduler's kernel functions use
         let status = unsafe { host::aplomb_init() };
         assert_eq!(status, 0, "the scheduler's init failed");
         state.attach_cgroups();
@@ -125,27 +129,27 @@ impl Simulation {
             state,
             invariants: Invariants::default(),
             trace: Vec::new(),
-            happened: 0,
+            processed: 0,
             _alone: alone,
         })
     }
 
-    /// ns since the start.
+    /// Time since the start, ns.
     pub fn now(&self) -> u64 {
         self.state.now.get()
     }
 
     /// Events processed so far.
     pub fn events(&self) -> u64 {
-        self.happened
+        self.processed
     }
 
-    /// How often the scheduler told a decision of this type (`enum event_type` of bpf/intf.h).
-    pub fn told(&self, kind: usize) -> u64 {
-        self.state.events.borrow()[kind]
+    /// How many decisions of this type the scheduler has reported (`enum event_type` of bpf/intf.h).
+    pub fn reported(&self, kind: usize) -> u64 {
+        self.state.reported.borrow()[kind]
     }
 
-    /// Every change of what runs (if `traced`).
+    /// Every context switch (if `traced`).
     pub fn trace(&self) -> &[Switch] {
         &self.trace
     }
@@ -155,7 +159,7 @@ impl Simulation {
         host::load_ppm(cpu)
     }
 
-    /// CPU time that a task has had, ns.
+    /// CPU time of a task, ns.
     pub fn ran(&self, id: TaskId) -> u64 {
         let t = &self.state.tasks[id];
         if let Place::Running(cpu) = t.place.get() {
@@ -169,24 +173,24 @@ impl Simulation {
         self.state.tasks[id].place.get()
     }
 
-    /// How many tasks there are, those that have exited included.
+    /// Number of tasks, those that have exited included.
     pub fn tasks(&self) -> usize {
         self.state.tasks.len()
     }
 
-    /// How often a task changed its CPU.
+    /// Number of migrations of a task.
     pub fn migrations(&self, id: TaskId) -> u64 {
         self.state.tasks[id].migrations.get()
     }
 
-    /// What the scheduler says about a task's server: (state, ns served by right).
+    /// A task's server: (state, ns that it ran on its own budget).
     pub fn server(&self, id: TaskId) -> Option<(u32, u64)> {
         host::server(self.state.tasks[id].pointer())
     }
 
-    /// Take the reservation of a task's program away (`aplomb set --clear`).
-    pub fn take_away(&mut self, id: TaskId) {
-        host::take_away(self.state.tasks[id].kernel.pid.get());
+    /// Clear the reservation of a task's process (`aplomb set --clear`).
+    pub fn clear_reservation(&mut self, id: TaskId) {
+        host::clear_reservation(self.state.tasks[id].kernel.pid.get());
     }
 
     /// A specification for the program with inode `ino`.
@@ -194,13 +198,13 @@ impl Simulation {
         host::spec(ino, asked);
     }
 
-    /// A new best-effort task that may run on all CPUs, of nice 0's weight: it wakes up now.
+    /// Start a best-effort task with nice 0 that may run on all CPUs. It wakes up now.
     pub fn start(&mut self, program: impl Program + 'static) -> TaskId {
         let all = CpuMask::first(self.state.settings.cpus);
         self.start_with(100, all, Box::new(program))
     }
 
-    /// The same with weight (nice 0: 100) and affinity.
+    /// Like [`Simulation::start`], with a weight (nice 0: 100) and an affinity.
     pub fn start_with(
         &mut self,
         weight: u32,
@@ -212,34 +216,35 @@ impl Simulation {
         self.state.add(weight, &allowed, program, None, root)
     }
 
-    /// Something is changed from outside, now. False: the kernel would refuse it. Panics if a CPU comes or
-    /// leaves and the scheduler has no callback for it, since the kernel would end the scheduler.
+    /// Make a change from outside now. False: the kernel would refuse it. Panics if a CPU goes
+    /// online or offline and the scheduler has no callback for that, because the kernel would end
+    /// the scheduler.
     pub fn change(&mut self, change: Change) -> bool {
         let done = self.state.change(&change);
         self.check();
         done
     }
 
-    /// Does the scheduler have callbacks for CPUs that come and leave?
+    /// Does the scheduler have callbacks for CPU hotplug?
     pub fn knows_hotplug(&self) -> bool {
         self.state.has.cpu_offline && self.state.has.cpu_online
     }
 
-    /// The same, at `at` ns.
+    /// Like [`Simulation::change`], at `at` ns.
     pub fn plan(&mut self, at: u64, change: Change) {
         self.state.plan_change(at.max(self.now()), change);
     }
 
-    /// Play until `end`, ns.
+    /// Process all events until `end`, ns.
     pub fn run_until(&mut self, end: u64) {
         loop {
             let next = self.state.agenda.borrow_mut().pop(end);
             let Some((at, what)) = next else { break };
             self.state.now.set(at);
-            self.happened += 1;
-            self.state.happen(what);
+            self.processed += 1;
+            self.state.process(what);
             if self.state.leaving.get() > 0 {
-                self.state.see_off();
+                self.state.finish_offline();
             }
             self.check();
         }
@@ -258,42 +263,42 @@ impl Simulation {
 }
 
 impl State {
-    fn happen(&self, what: Happening) {
+    fn process(&self, what: Event) {
         match what {
-            Happening::Resched(cpu) => {
+            Event::Resched(cpu) => {
                 self.cpus[cpu as usize].resched.set(false);
-                self.choose(cpu as usize);
+                self.pick(cpu as usize);
             }
-            Happening::Kick(cpu, preempt) => self.kicked(cpu as usize, preempt),
-            Happening::KickIdle(cpu) => {
+            Event::Kick(cpu, preempt) => self.kicked(cpu as usize, preempt),
+            Event::KickIdle(cpu) => {
                 if self.cpus[cpu as usize].curr.get().is_none() {
                     self.kicked(cpu as usize, false);
                 }
             }
-            Happening::Tick(cpu) => self.tick(cpu as usize),
-            Happening::Done(cpu, run) => {
+            Event::Tick(cpu) => self.tick(cpu as usize),
+            Event::Done(cpu, run) => {
                 let cpu = cpu as usize;
                 if self.cpus[cpu].run.get() == run {
                     self.count_run(cpu);
                     self.advance_running(cpu);
                 }
             }
-            Happening::Timer(timer, armed) => {
+            Event::Timer(timer, armed) => {
                 let t = self.timers.borrow()[timer as usize];
                 if t.armed == armed {
-                    self.on(self.or_another(t.cpu as usize));
-                    // SAFETY: the scheduler armed it, and its maps live as long as we do
+                    self.enter_cpu(self.or_online(t.cpu as usize));
+                    // SAFETY: the scheduler started it, and its maps live until the process ends
                     unsafe { host::host_timer_fire(t.address) };
                 }
             }
-            Happening::Wake(id, nap) => {
+            Event::Wake(id, sleep) => {
                 let t = &self.tasks[id as usize];
-                if t.naps.get() == nap && t.place.get() == Place::Asleep {
-                    self.on(self.or_another(t.kernel.cpu.get() as usize));
+                if t.sleeps.get() == sleep && t.place.get() == Place::Asleep {
+                    self.enter_cpu(self.or_online(t.kernel.cpu.get() as usize));
                     self.advance_asleep(id as usize, false);
                 }
             }
-            Happening::Change(number) => {
+            Event::Change(number) => {
                 let change = self.changes.borrow_mut()[number as usize].take();
                 change.iter().for_each(|change| {
                     self.change(change);

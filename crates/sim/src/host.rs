@@ -1,4 +1,4 @@
-//! The doors of host/scheduler.c.
+//! The interface to host/scheduler.c: its functions, and the structures that both sides use.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -23,7 +23,7 @@ pub(crate) struct CgroupInitArgs {
     pub burst: u64,
 }
 
-/// `struct host_cgroup_ops`: the callbacks for cgroups, those that the scheduler has.
+/// `struct host_cgroup_ops`: the scheduler's cgroup callbacks. None: the scheduler lacks it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct CgroupOps {
@@ -46,7 +46,7 @@ pub(crate) struct ExitArgs {
     pub cancelled: bool,
 }
 
-/// `struct super_block`, `inode` and `file` of a program.
+/// `struct super_block`, `inode` and `file` of an executable.
 #[repr(C)]
 pub(crate) struct Program {
     device: u32,
@@ -75,7 +75,7 @@ pub(crate) struct Binprm {
 }
 
 impl Binprm {
-    /// `program` must not move while this is used.
+    /// `program` must not move in memory while the result is used.
     pub fn new(program: &mut Program) -> Self {
         program.super_block = &program.device;
         program.inode = &program.ino;
@@ -102,34 +102,35 @@ const INHERIT: u32 = 2;
 const REVOCABLE: u32 = 4;
 const GUARANTEED: u32 = 32;
 
-/// What becomes of a task that has used up its budget (`enum server_policy` of bpf/policy/edf.h).
+/// The server: what becomes of a task whose budget is used up (`enum server_policy` of
+/// bpf/policy/edf.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerPolicy {
-    /// Waits for its next period, in spare time.
+    /// It runs as best-effort work until its next period.
     Redline = 1,
-    /// Waits, and runs not at all.
+    /// It does not run until its next period.
     CbsHard = 2,
-    /// Goes on with a later deadline.
+    /// It gets its next budget at once, for a later deadline.
     CbsSoft = 3,
-    /// As Redline, and uses what others leave of their budgets.
+    /// Like Redline, but it also runs on the budgets that other tasks leave.
     #[default]
     Fcbs = 4,
 }
 
-/// What a program reserves (`struct spec` of bpf/intf.h).
+/// The reservation of a program (`struct spec` of bpf/intf.h).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reservation {
     /// C, ns.
     pub runtime: u64,
     /// T, ns, at least `runtime`.
     pub period: u64,
-    /// A forked child keeps it (flag I).
+    /// A forked child gets it too (flag I).
     pub inherit: bool,
     /// It may be revoked (flag R).
     pub revocable: bool,
-    /// It is admitted by what is promised, and may be split over CPUs (flag G).
+    /// It is guaranteed: admitted by what is promised, and split over CPUs if need be (flag G).
     pub guaranteed: bool,
-    /// None: that of the machine ([`crate::Settings::server`]).
+    /// The server; None: the machine's ([`crate::Settings::server`]).
     pub policy: Option<ServerPolicy>,
 }
 
@@ -161,14 +162,14 @@ extern "C" {
     fn host_server(p: *mut TaskStruct) -> *const c_void;
     fn host_load_ppm(cpu: u32) -> u64;
     fn host_has() -> u32;
-    fn host_take_away(pid: i32) -> i32;
+    fn host_clear_reservation(pid: i32) -> i32;
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
-    fn host_held_back(p: *mut TaskStruct) -> bool;
+    fn host_throttled(p: *mut TaskStruct) -> bool;
     static host_cgroup_ops: CgroupOps;
     static host_layout: [usize; 26];
 }
 
-/// Which of the callbacks that not every scheduler has this one has.
+/// Which of the optional callbacks the scheduler has.
 #[derive(Clone, Copy)]
 pub(crate) struct Has {
     pub runnable: bool,
@@ -177,15 +178,16 @@ pub(crate) struct Has {
     pub set_weight: bool,
     pub cpu_online: bool,
     pub cpu_offline: bool,
-    /// The last runnable task of a CPU is enqueued, unless dispatch gives it a slice.
+    /// SCX_OPS_ENQ_LAST: the last runnable task of a CPU is enqueued, unless dispatch gives it a
+    /// slice.
     pub enq_last: bool,
     pub tick: bool,
 }
 
 /// `aplomb set --clear`.
-pub(crate) fn take_away(pid: i32) {
+pub(crate) fn clear_reservation(pid: i32) {
     // SAFETY: looks the task up by its pid
-    let status = unsafe { host_take_away(pid) };
+    let status = unsafe { host_clear_reservation(pid) };
     assert_eq!(status, 0, "no such task");
 }
 
@@ -213,26 +215,26 @@ pub(crate) fn cgroup_ops() -> CgroupOps {
     ops
 }
 
-/// Has a task's domain, or one above it, used up its `cpu.max`?
-pub(crate) fn held_back(p: &TaskStruct) -> bool {
-    // SAFETY: reads what the scheduler has stored with the task
-    unsafe { host_held_back(ptr::from_ref(p).cast_mut()) }
+/// Is a task's domain, or one above it, throttled (its `cpu.max` used up)?
+pub(crate) fn throttled(p: &TaskStruct) -> bool {
+    // SAFETY: reads the scheduler's task storage
+    unsafe { host_throttled(ptr::from_ref(p).cast_mut()) }
 }
 
-/// `struct host_cpu_view`: what the scheduler believes of a CPU.
+/// `struct host_cpu_view`: the scheduler's state of a CPU.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CpuView {
-    /// Of the machine's queue, and of this CPU's pinned tasks'.
+    /// Virtual time of the machine's queue, and of this CPU's queue of pinned tasks.
     pub fair_now: u64,
     pub pinned_now: u64,
     /// The running task's CPU time when it began to run.
     pub exec_start: u64,
-    /// What runs does so by right, on a server (else the following are 0).
+    /// 1: the running task uses its server's budget. 0: it does not, and the following are 0.
     pub by_right: u32,
     pub period: u64,
     pub runtime: u64,
-    /// What it may run before it has to stop, ns; below 0: it is past that.
+    /// The rest of the budget, ns; below 0: overrun.
     pub budget: i64,
 }
 
@@ -243,10 +245,10 @@ pub(crate) fn cpu_view(cpu: usize) -> CpuView {
     view
 }
 
-/// All of the scheduler's variables as they are when it is loaded.
+/// Set all variables of the scheduler to their values at load time.
 pub(crate) fn reset() {
     static LOADED: OnceLock<Vec<u8>> = OnceLock::new();
-    // SAFETY: one simulation at a time (its guard), so nobody uses the variables; the buffer is that long
+    // SAFETY: the caller holds PLAYING, so no simulation uses the variables; the buffer has their size
     unsafe {
         let loaded = LOADED.get_or_init(|| {
             let mut saved = vec![0; host_data_size()];
@@ -292,9 +294,9 @@ pub(crate) fn spec(ino: u64, asked: Reservation) {
     assert_eq!(status, 0, "too many specs for a simulation");
 }
 
-/// State of a task's server and ns served by right.
+/// A task's server: its state, and the ns that the task ran on its own budget.
 pub(crate) fn server(p: *mut TaskStruct) -> Option<(u32, u64)> {
-    // SAFETY: a live task; what is returned is a `struct server_info`, and the offsets are its own
+    // SAFETY: a live task; the result is a `struct server_info` or null, and the offsets are its own
     unsafe {
         let info = host_server(p).cast::<u8>();
         (!info.is_null()).then(|| {
@@ -317,7 +319,7 @@ mod tests {
     use std::mem::{offset_of, size_of};
 
     #[test]
-    fn layouts_are_the_headers() {
+    fn structures_have_the_layout_of_the_c_headers() {
         // SAFETY: a constant
         let theirs = unsafe { host_layout };
         let ours = [

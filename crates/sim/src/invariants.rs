@@ -1,26 +1,27 @@
-//! What must hold after every event. Each check panics with the time and what is wrong.
+//! What must hold after every event. Each check panics with the time and the violation.
 //!
-//! | invariant | check |
+//! | check | invariant |
 //! |---|---|
-//! | a runnable task is in exactly one place, where it says it is, and may be there | `no_task_is_lost` |
-//! | a task is in one cgroup, which is there and counts it | `cgroups_have_their_tasks` |
-//! | a CPU that has gone has nothing, and nothing waits for it | `who_has_gone_has_nothing` |
-//! | no CPU is idle while a task that may run there waits | `no_idle_cpu_is_wanted` |
-//! | nobody waits for ever; reserved work leaves some time to best-effort work | `nobody_starves`, `best_effort_progresses` |
-//! | a server runs by right no longer than its budget | `no_budget_is_overrun` |
-//! | virtual times do not go back | `virtual_time_goes_on` |
-//! | who is admitted fits, by the numbers that admission gives | `told` |
+//! | `no_task_is_lost` | a runnable task is in exactly one place: its `place`; it may be there |
+//! | `cgroups_count_their_tasks` | a task is in one cgroup, which exists and counts it |
+//! | `offline_cpus_have_no_tasks` | an offline CPU has no task, and no task waits for it |
+//! | `no_cpu_idles_while_a_task_waits` | work conservation |
+//! | `no_task_starves` | no task waits longer than a bound |
+//! | `best_effort_progresses` | reserved work leaves time to best-effort work |
+//! | `no_budget_is_overrun` | a server runs on its budget no longer than the budget lasts |
+//! | `virtual_time_is_monotonic` | virtual times do not go back |
+//! | `admission_fits` | an admitted task fits, by the numbers that admission reports |
 
 use crate::host::{self, CpuView};
-use crate::kfuncs::Event;
+use crate::kfuncs::SchedulerEvent;
 use crate::state::{Cpu, Power, State};
 use crate::task::{Place, Task, TaskId};
 
-/// Queues of bpf/state/state.bpf.h and tree/tree.bpf.h: DSQ_FAIR, and the first of DSQ_EDF, DSQ_PINNED and DSQ_DOMAIN.
+/// Queues of bpf/state/ and bpf/tree/: DSQ_FAIR, and the first of DSQ_EDF, DSQ_PINNED and DSQ_DOMAIN.
 const FAIR: u64 = 1;
 const EDF: u64 = 0x1_0000;
 const PINNED: u64 = 0x2_0000;
-/// Queues of each CPU from there.
+/// Queues of each CPU from PINNED on, one for each lane.
 const LANES: u64 = 32;
 const DOMAIN: u64 = 0x4_0000;
 /// `DOMAIN_SLOTS` of bpf/intf.h.
@@ -28,13 +29,13 @@ const DOMAINS: u64 = 8192;
 /// `EV_ADMITTED` of bpf/intf.h.
 const ADMITTED: u32 = 3;
 
-/// Beside what timers and kicks are late: the shortest time that a budget's timer is set for
-/// (`reserved_running`), ns.
+/// The shortest time that a budget's timer is set for (`reserved_running`), ns. Besides this, a
+/// budget ends late by as much as timers and kicks are late.
 const BUDGET_BOUND_NS: u64 = 1_000;
-/// Best-effort work keeps 1 - R_max of every window of so long (bpf/policy/background.h), ns.
+/// Best-effort work keeps 1 - R_max of every interval of this length (bpf/policy/background.h), ns.
 const BACKGROUND_WINDOW_NS: u64 = 100_000_000;
 
-/// What the checks remember from event to event.
+/// What the checks keep from event to event.
 #[derive(Default)]
 pub(crate) struct Invariants {
     seen: Vec<u8>,
@@ -42,14 +43,14 @@ pub(crate) struct Invariants {
     cpus: Vec<Before>,
 }
 
-/// The run that goes on, as it began.
+/// The current run of a CPU, as it began.
 #[derive(Clone, Copy, Default)]
 struct Run {
     /// The task's CPU time, ns.
     exec_start: u64,
-    /// What had been executed on this CPU.
+    /// Number of exec calls on this CPU.
     execs: u32,
-    /// What was left of the server's budget, ns.
+    /// The rest of the server's budget, ns.
     budget: i64,
 }
 
@@ -57,9 +58,9 @@ struct Run {
 struct Before {
     pinned_now: u64,
     run: Run,
-    /// The task that waits while this CPU is idle, and since when it does.
+    /// A task that waits while this CPU is idle, and since when, ns.
     wanted: Option<(TaskId, u64)>,
-    /// Since when nothing but reserved work has run here while best-effort work waited for this CPU, ns.
+    /// Since when only reserved work has run here while best-effort work waited for this CPU, ns.
     denied_since: Option<u64>,
 }
 
@@ -69,14 +70,14 @@ impl Invariants {
         self.no_task_is_lost(s);
         for (cpu, c) in s.cpus.iter().enumerate() {
             let view = host::cpu_view(cpu);
-            who_has_gone_has_nothing(s, cpu, c);
-            self.no_idle_cpu_is_wanted(s, cpu, c);
+            offline_cpus_have_no_tasks(s, cpu, c);
+            self.no_cpu_idles_while_a_task_waits(s, cpu, c);
             self.no_budget_is_overrun(s, cpu, c, &view);
-            self.virtual_time_goes_on(s, cpu, &view);
+            self.virtual_time_is_monotonic(s, cpu, &view);
             self.best_effort_progresses(s, cpu, c, &view);
         }
-        nobody_starves(s);
-        cgroups_have_their_tasks(s);
+        no_task_starves(s);
+        cgroups_count_their_tasks(s);
     }
 
     fn no_task_is_lost(&mut self, s: &State) {
@@ -86,10 +87,10 @@ impl Invariants {
         let now = s.now.get();
         let mut at = |id: TaskId, place: Place| {
             seen[id] += 1;
-            let said = s.tasks[id].place.get();
+            let own = s.tasks[id].place.get();
             assert!(
-                said == place,
-                "{now} ns: task {id} is in {place:?} and says {said:?}"
+                own == place,
+                "{now} ns: task {id} is in {place:?}, but its place is {own:?}"
             );
         };
         for (cpu, c) in s.cpus.iter().enumerate() {
@@ -128,11 +129,12 @@ impl Invariants {
         assert_eq!(counted, runnable, "{now} ns: runnable tasks, by CPU");
     }
 
-    /// Work conservation, of all queues that any CPU may serve. A CPU on which a choice is under way is not idle for long.
-    /// Not of local queues, which the kernel lets nobody else serve; nor of those whom `cpu.max` holds back.
-    fn no_idle_cpu_is_wanted(&mut self, s: &State, cpu: usize, c: &Cpu) {
+    /// Work conservation for all queues that any CPU may serve. A CPU that is about to pick does not
+    /// count as idle. Tasks in local queues do not count, because no other CPU may take them, nor do
+    /// tasks of throttled domains.
+    fn no_cpu_idles_while_a_task_waits(&mut self, s: &State, cpu: usize, c: &Cpu) {
         let wanted = &mut self.cpus[cpu].wanted;
-        if c.curr.get().is_some() || c.resched.get() || !c.on() {
+        if c.curr.get().is_some() || c.resched.get() || !c.is_on() {
             *wanted = None;
             return;
         }
@@ -147,7 +149,7 @@ impl Invariants {
                 }
                 _ => false,
             };
-            queued && t.allowed().has(cpu) && !host::held_back(&t.kernel)
+            queued && t.allowed().has(cpu) && !host::throttled(&t.kernel)
         };
         let still = wanted.filter(|&(id, _)| waits(&s.tasks[id]));
         *wanted = still.or_else(|| Some((s.tasks.iter().position(waits)?, now)));
@@ -160,7 +162,7 @@ impl Invariants {
         }
     }
 
-    fn virtual_time_goes_on(&mut self, s: &State, cpu: usize, view: &CpuView) {
+    fn virtual_time_is_monotonic(&mut self, s: &State, cpu: usize, view: &CpuView) {
         let before = &mut self.cpus[cpu];
         let back = |before: u64, now: u64| (now.wrapping_sub(before) as i64) < 0;
         assert!(
@@ -172,8 +174,9 @@ impl Invariants {
         before.pinned_now = view.pinned_now;
     }
 
-    /// By so much as timer and kick are late, and no more. Of what the run began with: while it goes on, another
-    /// thread that was sent before may be charged (an exec elsewhere moves the run under way to the new server).
+    /// A budget is overrun by no more than timer and kick are late. The comparison is with the budget
+    /// at the beginning of the run, because during the run another thread may be charged to the same
+    /// server (an exec on another CPU moves the run under way there to the new server).
     fn no_budget_is_overrun(&mut self, s: &State, cpu: usize, c: &Cpu, view: &CpuView) {
         let run = &mut self.cpus[cpu].run;
         if run.exec_start != view.exec_start || view.by_right == 0 {
@@ -183,7 +186,7 @@ impl Invariants {
                 budget: view.budget,
             };
         }
-        // what it ran before an exec is charged to the new budget, and paid back if that is too much
+        // the time before an exec is charged to the new budget, and paid back if that is too much
         let same_program = run.execs == c.execs.get();
         let Some(id) = c.curr.get().filter(|_| view.by_right == 1 && same_program) else {
             return;
@@ -193,15 +196,16 @@ impl Invariants {
         let over = ran as i64 - run.budget.max(view.budget);
         assert!(
             over <= (late(s) + BUDGET_BOUND_NS) as i64,
-            "{} ns: task {id} on CPU {cpu} is {over} ns past the budget of its server ({} every {} ns)",
+            "{} ns: task {id} on CPU {cpu} overruns its server's budget by {over} ns ({} every {} ns)",
             s.now.get(),
             view.runtime,
             view.period
         );
     }
 
-    /// Reserved work may have R_max of a window, so at most twice that in a row; what it runs on spare time,
-    /// and what was under way when the turn came, ends with a slice, at a tick.
+    /// Reserved work may use R_max of an interval, so at most twice that in a row. A reserved task
+    /// that runs on spare time, or was running when best-effort work became due, stops when its
+    /// slice ends, at a tick.
     fn best_effort_progresses(&mut self, s: &State, cpu: usize, c: &Cpu, view: &CpuView) {
         let now = s.now.get();
         let wanted = s.settings.r_max_ppm < 1_000_000
@@ -219,12 +223,12 @@ impl Invariants {
         let bound = 2 * BACKGROUND_WINDOW_NS + s.settings.tick_ns + late(s);
         assert!(
             now - began < bound,
-            "{now} ns: CPU {cpu} has run nothing but reserved work since {began} ns"
+            "{now} ns: CPU {cpu} has run only reserved work since {began} ns"
         );
     }
 }
 
-/// The queues of `cpu` for those who may not run everywhere.
+/// The queues of `cpu` for pinned tasks.
 fn lanes(cpu: usize) -> impl Iterator<Item = u64> {
     let first = PINNED + cpu as u64 * LANES;
     first..first + LANES
@@ -235,39 +239,41 @@ fn late(s: &State) -> u64 {
     s.settings.timer_late_ns + s.settings.kick_ns
 }
 
-fn who_has_gone_has_nothing(s: &State, cpu: usize, c: &Cpu) {
-    if c.on() {
+fn offline_cpus_have_no_tasks(s: &State, cpu: usize, c: &Cpu) {
+    if c.is_on() {
         return;
     }
     let now = s.now.get();
     assert!(
         c.curr.get().is_none(),
-        "{now} ns: CPU {cpu} has gone, and runs {:?}",
+        "{now} ns: CPU {cpu} is not online, but runs {:?}",
         c.curr.get()
     );
     assert!(
         c.power.get() == Power::Leaving || c.local.borrow().is_empty(),
-        "{now} ns: CPU {cpu} has gone, and tasks are in its local queue"
+        "{now} ns: CPU {cpu} is offline, but tasks are in its local queue"
     );
     for queue in lanes(cpu).chain([EDF + cpu as u64]) {
         if let Some((_, id)) = s.queues.borrow().next(queue, None) {
             let waits = now - s.tasks[id].waits_since.get();
             assert!(
                 waits < crate::IDLE_BOUND_NS,
-                "{now} ns: CPU {cpu} has gone, and task {id} of CPU {} waits in its queue {queue:#x} since {} (allowed {:?}, {})",
-                s.tasks[id].kernel.cpu.get(), s.tasks[id].waits_since.get(), s.tasks[id].allowed(), s.tasks[id].kernel.nr_cpus_allowed.get()
+                "{now} ns: CPU {cpu} is not online, but task {id} has waited for {waits} ns in its \
+                 queue {queue:#x} (allowed {:?})",
+                s.tasks[id].allowed()
             );
         }
     }
 }
 
-/// The kernel's own patience (its watchdog).
+/// Time after which the kernel's watchdog ends the scheduler, ns.
 const PATIENCE_NS: u64 = 30_000_000_000;
 
-/// Two slices of every task that may be before it, and a debt; and no more than the kernel bears.
-fn nobody_starves(s: &State) {
+/// A task waits at most for two slices of every runnable task, and for its own debt of virtual time;
+/// and in no case longer than the kernel's watchdog allows.
+fn no_task_starves(s: &State) {
     let waiting = s.tasks.iter().filter(|t| t.runnable()).count() as u64;
-    // best-effort work may have a tenth of the CPU only
+    // 5 s of debt, two slices of 8 ms; 10 times longer, as best-effort work may get a tenth of a CPU
     let bound = (5_000_000_000 + waiting * 2 * 8_000_000) * 10;
     let bound = bound.min(PATIENCE_NS);
     for (id, t) in s.tasks.iter().enumerate() {
@@ -283,17 +289,17 @@ fn nobody_starves(s: &State) {
     }
 }
 
-/// And none is left between two after a move.
-fn cgroups_have_their_tasks(s: &State) {
+/// A task's cgroup is its task group's cgroup: no move is left half done.
+fn cgroups_count_their_tasks(s: &State) {
     let now = s.now.get();
     let mut tasks: Vec<u32> = s.cgroups.iter().map(|_| 0).collect();
     for (id, t) in s.tasks.iter().enumerate() {
-        if t.place.get() == Place::Gone {
+        if t.place.get() == Place::Exited {
             continue;
         }
         let (of, group) = (s.cgroup_of(t), s.group_of(t));
         assert!(
-            of.is_there() && of.id() == group.id(),
+            of.is_online() && of.id() == group.id(),
             "{now} ns: task {id} is in cgroup {}, with the task group of {}",
             of.id(),
             group.id()
@@ -305,9 +311,9 @@ fn cgroups_have_their_tasks(s: &State) {
     }
 }
 
-/// Admission says what load it saw, what it expected, and what it added; the sum is below R_hi (Redline,
-/// section 6.1).
-pub(crate) fn told(s: &State, event: &Event) {
+/// Admission reports the load that it measured (a), the load that it expects (b), and the load of
+/// the new task (c). max(a, b) + c is below R_hi (Redline, section 6.1).
+pub(crate) fn admission_fits(s: &State, event: &SchedulerEvent) {
     if event.kind == ADMITTED {
         let sum = event.a.max(event.b) + event.c;
         assert!(

@@ -1,34 +1,35 @@
-//! The simulator: plays the kernel's part, in virtual time, for the scheduler's own source.
+//! The simulator: takes the kernel's part, in virtual time, for the scheduler's own source.
 //!
-//! bpf/main.bpf.c and all that it includes is compiled for the host (host/), its kernel functions are
-//! `kfuncs.rs`, and `run.rs` calls its callbacks in the kernel's order. The same workload gives the same
-//! trace, event by event.
+//! bpf/main.bpf.c and all its headers are compiled for the host (host/). `kfuncs.rs` has the kernel
+//! functions that it calls, and `run.rs` calls its callbacks in the kernel's order. The same workload
+//! and seed give the same trace, event by event.
 //!
 //! | file | what |
 //! |---|---|
-//! | `engine.rs` | a simulation, and the loop over what happens: ticks, kicks, timers |
-//! | `run.rs` | which callback when: wake-ups, choices, what tasks do |
-//! | `hotplug.rs` | CPUs that leave and come |
-//! | `change.rs` | affinity, weight and signals from outside |
-//! | `cgroups.rs`, `cgroups/` | the tree of cgroups; what is done to it, and which callbacks that makes |
-//! | `calls.rs` | the scheduler's callbacks |
+//! | `engine.rs` | a simulation, and the loop over its events: ticks, kicks, timers |
+//! | `run.rs` | wake-ups, and how a CPU picks its next task |
+//! | `steps.rs` | what tasks do: run, sleep, fork, exec, exit |
+//! | `hotplug.rs` | CPUs that go offline and online |
+//! | `change.rs` | changes from outside: affinity, weight, signals |
+//! | `cgroups.rs`, `cgroups/` | the tree of cgroups, its changes and their callbacks |
+//! | `calls.rs` | calls of the scheduler's callbacks |
 //! | `state.rs` | CPUs, tasks, queues, timers |
-//! | `agenda.rs` | what will happen |
-//! | `kfuncs.rs` | the kernel functions that the scheduler calls |
+//! | `agenda.rs` | the event queue |
+//! | `kfuncs.rs`, `kfuncs/` | the kernel functions that the scheduler calls |
 //! | `queue.rs` | dispatch queues |
-//! | `task.rs` | tasks, and what a workload is |
-//! | `workload/`, `chance.rs` | workloads, and chance from a seed |
-//! | `machine.rs`, `model/` | any scheduler: ours, or models of what others do |
-//! | `scenario.rs`, `scenario/`, `report.rs` | files that describe a machine and its tasks; table and picture of what happened |
-//! | `study/`, `bin/study.rs` | studies over many runs: schedulability, movies |
-//! | `pool.rs`, `worker.rs` | many runs on the machine's cores, in processes |
+//! | `task.rs` | tasks, and the interface of their programs |
+//! | `workload/`, `rng.rs` | programs of tasks, and random numbers from a seed |
+//! | `machine.rs`, `model/` | any scheduler: aplomb, or models of others |
+//! | `scenario.rs`, `scenario/`, `report.rs` | files that describe a run; its table and picture |
+//! | `study/` | studies over many runs: schedulability, movies |
+//! | `pool.rs`, `worker.rs` | many runs on all cores, in processes |
 //! | `invariants.rs` | what must hold after every event |
-//! | `host/` | BPF helpers, maps and timers for the host's compiler |
+//! | `host/` | the scheduler compiled for the host: BPF helpers, maps, timers |
+//! | `bin/aplomb-sim/` | the program |
 
 mod agenda;
 mod calls;
 mod cgroups;
-pub mod chance;
 mod change;
 mod engine;
 mod host;
@@ -40,9 +41,11 @@ pub mod model;
 pub mod pool;
 mod queue;
 pub mod report;
+pub mod rng;
 mod run;
 pub mod scenario;
 mod state;
+mod steps;
 pub mod study;
 mod task;
 pub mod worker;
@@ -56,7 +59,8 @@ pub use engine::{Settings, Simulation, Switch};
 pub use host::{Reservation, ServerPolicy};
 pub use task::{CpuMask, Ends, Place, Program, Step, TaskId, MAX_CPUS, PF_KTHREAD};
 
-/// A CPU may be idle for so long although a task waits that may run there, ns: the way of a kick, and back.
+/// A CPU may be idle for this long although a task waits that may run there, ns. A kick takes 1 us by
+/// default and up to 20 us in the tests of random changes; then the CPU picks.
 pub const IDLE_BOUND_NS: u64 = 100_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A machine with a scheduler on it, whichever: ours ([`crate::Simulation`]) or a model of what others do.
+//! A machine with any scheduler: aplomb ([`crate::Simulation`]), or a model of another one.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,24 +8,24 @@ use serde::{Deserialize, Serialize};
 use crate::model::{self, Edf, Eevdf, Fit, Model, Server, Wrr};
 use crate::{CpuMask, Program, Reservation, ServerPolicy, Settings, Simulation, Switch, TaskId};
 
-/// What a study or a scenario needs of a machine. Times are ns since its start.
+/// The interface of a machine for studies and scenarios. Times are ns since its start.
 pub trait Machine {
-    /// The program with inode `ino` (not 0) asks for this when a task executes it. Of a model, only runtime and
-    /// period matter: its reservations are neither revoked nor inherited.
+    /// A task that executes the program with inode `ino` (not 0) gets this reservation. Models use
+    /// runtime and period only: their reservations are neither revoked nor inherited.
     fn reserve(&mut self, ino: u64, reservation: Reservation);
-    /// A new task with weight (nice 0: 100) and affinity; it wakes up now.
+    /// Start a task with a weight (nice 0: 100) and an affinity. It wakes up now.
     fn start_with(&mut self, weight: u32, allowed: CpuMask, program: Box<dyn Program>) -> TaskId;
-    /// Play until `end`.
+    /// Process all events until `end`.
     fn run_until(&mut self, end: u64);
     /// Events processed so far.
     fn events(&self) -> u64;
-    /// CPU time that a task has had, ns.
+    /// CPU time of a task, ns.
     fn ran(&self, id: TaskId) -> u64;
-    /// How often a task changed its CPU.
+    /// Number of migrations of a task.
     fn migrations(&self, id: TaskId) -> u64;
-    /// Does the task have the reservation that it asked for?
+    /// Does the task have its reservation?
     fn admitted(&self, id: TaskId) -> bool;
-    /// Every change of what runs (if [`Settings::traced`]).
+    /// Every context switch (if [`Settings::traced`]).
     fn trace(&self) -> &[Switch];
 }
 
@@ -64,13 +64,13 @@ impl Machine for Simulation {
     }
 }
 
-/// Who schedules.
+/// A scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Scheduler {
-    /// Our own source.
+    /// aplomb's own source, with this server.
     Aplomb(ServerPolicy),
-    /// EDF with CBS.
+    /// EDF over CBS.
     Edf(Fit, Server),
     /// Linux's fair class.
     Eevdf,
@@ -104,9 +104,9 @@ const NAMES: [(&str, Scheduler); 13] = [
     ("wrr", Scheduler::Wrr),
 ];
 
-/// A name that is no scheduler's.
+/// The name of no scheduler.
 #[derive(Debug, thiserror::Error)]
-#[error("\"{0}\": no scheduler; there are {names}", names = names())]
+#[error("\"{0}\" is no scheduler; the schedulers are {names}", names = names())]
 pub struct UnknownScheduler(String);
 
 fn names() -> String {
@@ -123,7 +123,7 @@ impl fmt::Display for Scheduler {
 impl FromStr for Scheduler {
     type Err = UnknownScheduler;
 
-    /// One of the names in the error's list; "aplomb" is ours with the default server.
+    /// A name of [`NAMES`], or "aplomb": aplomb with the default server.
     fn from_str(text: &str) -> Result<Self, UnknownScheduler> {
         if text == "aplomb" {
             return Ok(Self::Aplomb(ServerPolicy::default()));
@@ -150,8 +150,8 @@ impl TryFrom<String> for Scheduler {
 }
 
 impl Scheduler {
-    /// Ours with this server policy ("redline", "cbs-hard", "cbs-soft", "fcbs"); None: no policy's name.
-    pub fn ours_with(policy: &str) -> Option<Self> {
+    /// aplomb with this server ("redline", "cbs-hard", "cbs-soft", "fcbs"). None: no such server.
+    pub fn aplomb_with(policy: &str) -> Option<Self> {
         format!("aplomb-{policy}").parse().ok()
     }
 
@@ -164,7 +164,8 @@ impl Scheduler {
         }
     }
 
-    /// A machine with it. Of ours there can be one at a time in a process; more wait for it to end.
+    /// A machine with this scheduler. A process has at most one machine with aplomb at a time; the
+    /// creation of another one waits.
     ///
     /// # Panics
     /// With 0 CPUs or more than [`crate::MAX_CPUS`].
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_read_as_they_are_written() {
+    fn names_are_parsed_as_they_are_displayed() {
         for (name, scheduler) in NAMES {
             assert_eq!(name.parse::<Scheduler>().unwrap(), scheduler);
             assert_eq!(scheduler.to_string(), name);

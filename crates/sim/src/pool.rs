@@ -1,6 +1,8 @@
-//! Many runs on all cores. In processes, not threads: the scheduler's variables are C's globals, so a process
-//! plays one simulation at a time. Each child is this executable again, as a worker: it reads a job a line (JSON)
-//! and writes an answer a line. Answers come back in the order of their jobs, however many cores there are.
+//! Many runs on all cores, in processes. Threads (such as rayon's) cannot do it: the scheduler's
+//! variables are C globals, so a process plays one simulation at a time.
+//!
+//! Each worker is this executable again. It reads one job a line (JSON) and writes one answer a line.
+//! Answers are returned in the order of their jobs, whatever the number of cores.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -11,34 +13,35 @@ use std::thread;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-/// Why answers are missing.
+/// Why not all answers came.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// This executable cannot be found or started again, or a pipe broke.
     #[error("starting a worker: {0}")]
     Start(io::Error),
-    /// A worker ended before it answered; what it said on standard error has been shown.
+    /// A worker ended before it answered. Its standard error is that of this process.
     #[error("a worker ended while it had this job: {0}")]
     Ended(String),
-    /// A worker could not be understood.
+    /// A worker's answer is malformed.
     #[error("a worker's answer: {0}")]
     Answer(serde_json::Error),
 }
 
-/// How many workers run at a time: one for each core.
+/// The number of workers to run at a time: one for each core.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Have the jobs done by at most `workers` children: this executable with `args`. `told` hears how many are done.
+/// Do the jobs in at most `workers` child processes: this executable with `args`. After each job
+/// `progress` is called with the number of completed jobs.
 ///
 /// # Errors
-/// The first that occurs; the other workers end after their current job.
+/// The first one; the other workers end after their current job.
 pub fn spread<J: Serialize + Sync, A: DeserializeOwned + Send>(
     args: &[&str],
     jobs: &[J],
     workers: usize,
-    mut told: impl FnMut(usize),
+    mut progress: impl FnMut(usize),
 ) -> Result<Vec<A>, PoolError> {
     let next = AtomicUsize::new(0);
     let (send, answers) = mpsc::channel();
@@ -61,7 +64,7 @@ pub fn spread<J: Serialize + Sync, A: DeserializeOwned + Send>(
                 Ok((at, answer)) => done[at] = Some(answer),
                 Err(error) => failed = failed.or(Some(error)),
             }
-            told(count + 1);
+            progress(count + 1);
         }
         match failed {
             Some(error) => Err(error),
@@ -70,7 +73,7 @@ pub fn spread<J: Serialize + Sync, A: DeserializeOwned + Send>(
     })
 }
 
-/// One worker, until there are no more jobs.
+/// Start one worker, and feed it until there are no more jobs.
 fn serve<J: Serialize, A: DeserializeOwned>(
     args: &[&str],
     jobs: &[J],
@@ -106,7 +109,7 @@ fn serve<J: Serialize, A: DeserializeOwned>(
     }
 }
 
-/// A child whose end is waited for. Its standard input is closed by then, so it ends by itself.
+/// A child process. Drop closes its standard input, so that it ends, and waits for its end.
 struct Worker(Child);
 
 impl Drop for Worker {
@@ -116,10 +119,10 @@ impl Drop for Worker {
     }
 }
 
-/// The other end: answer jobs from standard input until it ends.
+/// The worker's side: answer jobs from standard input until its end.
 ///
 /// # Errors
-/// A pipe that breaks (the parent is gone), or a line that is no job.
+/// A broken pipe (the parent has ended), or a line that is not a job.
 pub fn answer<J: DeserializeOwned, A: Serialize>(mut work: impl FnMut(J) -> A) -> io::Result<()> {
     for line in io::stdin().lock().lines() {
         let answer = work(serde_json::from_str(&line?)?);

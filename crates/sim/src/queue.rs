@@ -1,24 +1,25 @@
-//! Dispatch queues: by virtual time, or first in, first out (the same, all at virtual time 0).
+//! Dispatch queues, ordered by virtual time. A FIFO queue has all tasks at virtual time 0.
 //!
-//! A queue is a list of short runs of entries, last entry first: the head is at the very end of memory that is
-//! in order, where taking it moves nothing; an insertion searches the runs' last entries, then one run, and
-//! moves half of that on average. In memory that caches well, which with 100,000 tasks is what counts.
+//! A queue is a list of short runs of entries in descending order. Its head is the last entry of
+//! the last run, so taking the head moves no entries. An insertion searches the runs by their last
+//! entries, then within one run, and moves half a run on average. The entries of a run are
+//! contiguous in memory: with 100,000 tasks cache misses dominate.
 
 use crate::task::TaskId;
 
-/// A task's place in a queue: virtual time (so that they order across its wrap), then order of arrival.
+/// A task's position in a queue: [`key`] of its virtual time, then its insertion number.
 pub(crate) type Seat = (u64, u64);
 
 /// Longest run of entries.
 const RUN: usize = 64;
 /// Queues in one page of the table.
 const PAGE: usize = 1024;
-/// The scheduler may number its queues up to here.
+/// Queue numbers of the scheduler are below this; a queue with a higher number cannot be created.
 const MOST: u64 = 1 << 26;
-/// `SCX_DSQ_GLOBAL`, kept as the queue 0 (which no scheduler can have).
+/// `SCX_DSQ_GLOBAL`. It is stored as queue 0, a number that schedulers do not use.
 pub(crate) const GLOBAL: u64 = 1 << 63 | 1;
 
-/// Virtual times wrap; around the time that queues are at they order like this.
+/// The order of virtual times. They are compared as signed numbers, so that they may start below 0.
 fn key(vtime: u64) -> u64 {
     vtime.wrapping_add(1 << 63)
 }
@@ -26,9 +27,9 @@ fn key(vtime: u64) -> u64 {
 /// One queue.
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// Runs from the last to the first, none empty; so are the entries in them.
+    /// No run is empty. Runs, and the entries in each, are in descending order.
     runs: Vec<Vec<(Seat, TaskId)>>,
-    /// The first in line of each run, which is its last entry.
+    /// The least seat of each run, which is that of its last entry.
     firsts: Vec<Seat>,
     len: usize,
 }
@@ -106,7 +107,7 @@ impl Queue {
     }
 }
 
-/// All that the scheduler made, in a table of two levels by their number.
+/// All queues of the scheduler, in a table of two levels by number.
 #[derive(Default)]
 pub(crate) struct Queues {
     pages: Vec<Vec<Option<Queue>>>,
@@ -119,7 +120,7 @@ fn place(id: u64) -> (usize, usize) {
 }
 
 impl Queues {
-    /// A new queue; false if there is one, or its number is above what fits.
+    /// Create a queue. False: it exists, or its number is too high.
     pub fn create(&mut self, id: u64) -> bool {
         if id != GLOBAL && id >= MOST {
             return false;
@@ -153,7 +154,7 @@ impl Queues {
         self.get(id).map(|q| q.len)
     }
 
-    /// Put `task` in at `vtime`, behind those with the same; its seat.
+    /// Insert `task` at `vtime`, behind the tasks with the same `vtime`. Returns its seat.
     pub fn insert(&mut self, id: u64, task: TaskId, vtime: u64) -> Option<Seat> {
         self.entered += 1;
         let seat = (key(vtime), self.entered);
@@ -161,7 +162,8 @@ impl Queues {
         Some(seat)
     }
 
-    /// Insertions so far, in all queues: what came later has a higher number in its seat.
+    /// Number of insertions so far, in all queues. Later insertions have a higher number in their
+    /// seats.
     pub fn entered(&self) -> u64 {
         self.entered
     }
@@ -203,9 +205,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// As a sorted map would have it, with many of the same virtual time and of few.
+        /// The order is that of a sorted map, with many and with few tasks of the same virtual time.
         #[test]
-        fn a_queue_is_sorted(times in 1u64..2000, steps in prop::collection::vec((any::<u64>(), 0u8..4), 1..1500)) {
+        fn a_queue_is_ordered_by_virtual_time_then_insertion(times in 1u64..2000, steps in prop::collection::vec((any::<u64>(), 0u8..4), 1..1500)) {
             let mut queues = Queues::default();
             assert!(queues.create(GLOBAL) && queues.create(70_000) && !queues.create(70_000));
             let mut model = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What a scenario's run showed: a table for people, and a picture of who ran when (SVG).
+//! The result of a scenario: a table, and a picture of which task ran when (SVG).
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,53 +8,53 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Scheduler;
 use crate::{Switch, TaskId};
 
-/// Pieces of time that a picture has at most; what comes later is left out, and the picture says so.
+/// Runs that a picture shows at most. If there are more, it ends there, and says so.
 pub const MAX_PIECES: usize = 20_000;
 
-/// One kind of task.
+/// The result of one kind of task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
     /// Its name in the scenario.
     pub name: String,
-    /// How many there are.
+    /// Number of tasks.
     pub tasks: usize,
-    /// It asked for a reservation.
+    /// The scenario gives it a reservation.
     pub reserved: bool,
-    /// How many have one at the end.
+    /// Number of tasks that have their reservation at the end.
     pub admitted: usize,
     /// CPU time of all of them, ppm of one CPU.
     pub share_ppm: u64,
     /// Finished jobs of periodic tasks.
     pub jobs: usize,
-    /// Jobs that ended after their period, or are overdue at the end; frames that were dropped.
+    /// Jobs that were completed after their deadline or are overdue at the end, and dropped frames.
     pub missed: u64,
     /// Median response time, ns.
     pub median_ns: u64,
     /// Longest response time, ns.
     pub worst_ns: u64,
-    /// Changes of CPU.
+    /// Number of migrations.
     pub migrations: u64,
 }
 
-/// A run.
+/// The result of a scenario.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Who scheduled.
+    /// The scheduler.
     pub scheduler: Scheduler,
-    /// Of what was random.
+    /// The seed of random numbers.
     pub seed: u64,
     /// CPUs of the machine.
     pub cpus: usize,
-    /// Time played, ns.
+    /// Virtual time, ns.
     pub length_ns: u64,
-    /// Scheduling events that were processed.
+    /// Events that were processed.
     pub events: u64,
-    /// By kind.
+    /// By kind of task.
     pub tasks: Vec<Line>,
-    /// Kind of each task, by its number.
+    /// The kind of each task, by its number.
     #[serde(skip)]
     pub names: Vec<String>,
-    /// Who ran when, if asked for.
+    /// The context switches, if [`crate::scenario::Options::traced`].
     #[serde(skip)]
     pub trace: Vec<Switch>,
 }
@@ -64,7 +64,7 @@ fn milliseconds(ns: u64) -> String {
 }
 
 impl Report {
-    /// A table that lines up.
+    /// A table with aligned columns.
     pub fn table(&self) -> String {
         let head = [
             "task",
@@ -118,7 +118,7 @@ impl Report {
         text
     }
 
-    /// A timeline (Gantt): a row for each CPU, a colour for each kind of task, as SVG.
+    /// A timeline as SVG: a row for each CPU, a colour for each kind of task.
     pub fn svg(&self) -> String {
         const LEFT: f64 = 60.0;
         const WIDTH: f64 = 1400.0;
@@ -186,7 +186,7 @@ impl Report {
         if end < self.length_ns {
             let _ = writeln!(
                 svg,
-                "<text x=\"{LEFT:.0}\" y=\"12\">the first {} of {} ms ({MAX_PIECES} pieces)</text>",
+                "<text x=\"{LEFT:.0}\" y=\"12\">the first {} of {} ms ({MAX_PIECES} runs)</text>",
                 end / 1_000_000,
                 self.length_ns / 1_000_000
             );
@@ -194,7 +194,7 @@ impl Report {
         svg + "</svg>\n"
     }
 
-    /// (CPU, from, to, task), in order of their ends.
+    /// The runs, in order of their ends: (CPU, from, to, task).
     fn pieces(&self) -> Vec<(usize, u64, u64, TaskId)> {
         let mut open: BTreeMap<usize, (u64, TaskId)> = BTreeMap::new();
         let mut pieces = Vec::new();

@@ -1,4 +1,4 @@
-//! A scenario file: machine and tasks in TOML, for `aplomb-sim play`.
+//! Scenario files: a machine and its tasks in TOML, for `aplomb-sim play`.
 //!
 //! ```toml
 //! cpus = 1
@@ -11,11 +11,11 @@
 //! reserve = "6ms/40ms"
 //!
 //! [[task]]
-//! name = "bomb"           # without any of these it never stops
+//! name = "bomb"           # without work it never stops
 //! count = 20
 //! ```
 //!
-//! `kind.rs` has all fields of a task, `play.rs` plays.
+//! `kind.rs` has all fields of a task, `play.rs` plays a scenario.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -31,9 +31,9 @@ mod play;
 pub use kind::Kind;
 pub use play::Options;
 
-/// Tasks of a scenario; more are refused.
+/// Most tasks of a scenario; a file with more is refused.
 pub const MAX_TASKS: usize = 100_000;
-/// Longest time that is played, ns.
+/// Longest length of a scenario, ns.
 const MAX_LENGTH: u64 = 100_000 * 1_000_000_000;
 
 /// What is wrong with a scenario file.
@@ -45,7 +45,7 @@ pub enum ScenarioError {
     /// It is not TOML, or a field is unknown, missing or malformed; the message has line and column.
     #[error("{0}: {1}")]
     Parse(PathBuf, String),
-    /// Its values make no sense together.
+    /// A value is out of range, or does not fit another.
     #[error("{0}: {1}")]
     Value(PathBuf, String),
     /// A trace that cannot be used.
@@ -105,12 +105,12 @@ pub struct Scenario {
     /// 1 to 1,024.
     #[serde(default = "one")]
     pub cpus: usize,
-    /// How long is played.
+    /// Length of the run.
     pub length: Time,
-    /// Between ticks.
+    /// Time between ticks.
     #[serde(default = "tick")]
     pub tick: Time,
-    /// For what is random; the same seed gives the same run.
+    /// Seed of random numbers; the same seed gives the same run.
     #[serde(default)]
     pub seed: u64,
     /// The tasks.
@@ -141,14 +141,14 @@ impl Scenario {
         Self::parse(path, &text)
     }
 
-    /// The same for a text.
+    /// Parse and check the text of the file `path`.
     ///
     /// # Errors
     /// As [`Scenario::read`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ScenarioError> {
         let mut scenario: Self =
             toml::from_str(text).map_err(|e| ScenarioError::Parse(path.into(), e.to_string()))?;
-        if let Some(what) = scenario.wrong() {
+        if let Some(what) = scenario.problem() {
             return Err(ScenarioError::Value(path.into(), what));
         }
         for kind in &mut scenario.task {
@@ -158,19 +158,20 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// The same on another number of CPUs.
+    /// The same scenario on another number of CPUs.
     ///
     /// # Errors
-    /// [`ScenarioError::Value`], naming `path`, if that makes no sense.
+    /// [`ScenarioError::Value`] if it does not fit that number.
     pub fn with_cpus(self, path: &Path, cpus: usize) -> Result<Self, ScenarioError> {
         let scenario = Self { cpus, ..self };
-        match scenario.wrong() {
+        match scenario.problem() {
             Some(what) => Err(ScenarioError::Value(path.into(), what)),
             None => Ok(scenario),
         }
     }
 
-    fn wrong(&self) -> Option<String> {
+    /// The first value that is out of range, as a message.
+    fn problem(&self) -> Option<String> {
         if !(1..=MAX_CPUS).contains(&self.cpus) {
             return Some(format!("cpus = {}: 1 to {MAX_CPUS}", self.cpus));
         }
@@ -186,7 +187,7 @@ impl Scenario {
         let mut tasks = 0usize;
         for kind in &self.task {
             tasks = tasks.saturating_add(kind.tasks());
-            if let Some(what) = kind.wrong(self.cpus) {
+            if let Some(what) = kind.problem(self.cpus) {
                 return Some(format!("task \"{}\": {what}", kind.name));
             }
         }

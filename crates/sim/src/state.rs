@@ -1,14 +1,14 @@
-//! What the played kernel knows: CPUs, tasks, queues, timers, and what will happen.
+//! The state of the simulated kernel: CPUs, tasks, queues, timers and the event queue.
 //!
-//! The scheduler calls back into the simulator in the middle of its own callbacks, so all is in cells. One
-//! simulation lives in a process at a time (the scheduler's variables are C's globals); [`crate::Simulation`]
-//! sees to that.
+//! The scheduler calls kernel functions within its callbacks, while the simulator works on the same
+//! state. So all that changes is in cells. The scheduler's variables are C globals, so a process
+//! has one simulation at a time; [`crate::Simulation`] enforces that.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ptr;
 
-use crate::agenda::{Agenda, Happening};
+use crate::agenda::{Agenda, Event};
 use crate::cgroups::Cgroups;
 use crate::host::{self, CgroupOps, Has};
 use crate::queue::{Queues, GLOBAL};
@@ -20,11 +20,11 @@ const LOCAL_ON: u64 = 1 << 63 | 1 << 62; // SCX_DSQ_LOCAL_ON, the CPU in the low
 const ENQ_PREEMPT: u64 = 1 << 32;
 const ENQ_HEAD: u64 = 1 << 4;
 
-/// Whether a CPU is there.
+/// The hotplug state of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Power {
     On,
-    /// On its way out: it takes no tasks, and pushes away those it has.
+    /// Going offline: it takes no tasks, and pushes its tasks to other CPUs.
     Leaving,
     Off,
 }
@@ -32,22 +32,24 @@ pub(crate) enum Power {
 pub(crate) struct Cpu {
     pub curr: Cell<Option<TaskId>>,
     pub local: RefCell<VecDeque<TaskId>>,
-    /// The running task's time is counted up to here.
+    /// The running task's time is accounted up to here, ns.
     pub counted_to: Cell<u64>,
-    /// Numbers what runs, so that ends of the one before are void.
+    /// Number of the current run. A `Done` event of an earlier run is void.
     pub run: Cell<u32>,
-    /// Counts what was executed (exec) here.
+    /// Number of exec calls on this CPU.
     pub execs: Cell<u32>,
+    /// A pick is planned.
     pub resched: Cell<bool>,
-    /// It ticks; an idle one does not.
+    /// A tick is planned. An idle CPU has no ticks.
     pub ticks: Cell<bool>,
-    /// ns in which it was idle, and since when it is.
+    /// Idle time so far, ns.
     pub idle_ns: Cell<u64>,
+    /// The beginning of the current idle time, ns.
     pub idle_since: Cell<Option<u64>>,
-    /// What the trace says that runs.
+    /// The task of the last switch in the trace.
     pub traced: Cell<Option<TaskId>>,
     pub power: Cell<Power>,
-    /// Runnable tasks on its run queue, wherever the scheduler has them queued.
+    /// Number of runnable tasks on its run queue, in whichever dispatch queue they wait.
     pub runnable: Cell<u32>,
 }
 
@@ -69,8 +71,8 @@ impl Cpu {
         }
     }
 
-    /// Does the scheduler have a say in it?
-    pub fn on(&self) -> bool {
+    /// Is the CPU online, so that the scheduler may use it?
+    pub fn is_on(&self) -> bool {
         self.power.get() == Power::On
     }
 }
@@ -79,15 +81,15 @@ impl Cpu {
 #[derive(Clone, Copy)]
 pub(crate) struct Timer {
     pub address: usize,
-    /// How often it was armed or cancelled; the one in the agenda counts if this is still its number.
+    /// Number of starts and cancellations. A `Timer` event with another number is void.
     pub armed: u32,
-    /// Where it was armed.
+    /// The CPU on which it was started.
     pub cpu: u32,
 }
 
-/// Where the scheduler sent the task that is being enqueued.
+/// The queue into which the scheduler inserts the task that is being enqueued.
 #[derive(Clone, Copy)]
-pub(crate) struct Sent {
+pub(crate) struct Insertion {
     pub queue: u64,
     pub slice: u64,
     pub vtime: u64,
@@ -97,15 +99,16 @@ pub(crate) struct Sent {
 
 pub(crate) struct State {
     pub settings: Settings,
-    /// Which of the callbacks that not every scheduler has this one has.
+    /// Which of the optional callbacks the scheduler has.
     pub has: Has,
-    /// Its callbacks for cgroups.
+    /// The scheduler's cgroup callbacks.
     pub cgroup_ops: CgroupOps,
     pub now: Cell<u64>,
-    /// The CPU whose code runs now, and its task.
+    /// The CPU on which the current code runs.
     pub cpu: Cell<usize>,
+    /// The task on that CPU; null: none.
     pub current: Cell<*mut TaskStruct>,
-    /// Who is current while no task is: the idle task.
+    /// The idle task, which is current while `current` is null.
     swapper: TaskStruct,
     pub cpus: Vec<Cpu>,
     pub tasks: Tasks,
@@ -113,20 +116,22 @@ pub(crate) struct State {
     pub cgroups: Cgroups,
     pub queues: RefCell<Queues>,
     pub idle: RefCell<CpuMask>,
-    /// CPUs that are there; those that leave are until they have gone. In a cell that the scheduler's
-    /// pointer goes into.
+    /// The online CPUs, those that are going offline included. The scheduler has a pointer to the
+    /// value in this cell.
     pub online: Cell<CpuMask>,
     pub leaving: Cell<u32>,
     pub agenda: RefCell<Agenda>,
     pub timers: RefCell<Vec<Timer>>,
     pub changes: RefCell<Vec<Option<Change>>>,
-    pub sent: Cell<Option<Sent>>,
-    /// The callback under way is one in which no task's cgroup may be asked for.
+    pub insertion: Cell<Option<Insertion>>,
+    /// The current callback is one without a locked run queue, in which the kernel refuses
+    /// `scx_bpf_task_cgroup()`.
     pub no_task_locked: Cell<bool>,
-    /// Tasks that dispatch has moved to the local queue.
+    /// Number of tasks that the current dispatch has moved.
     pub moved: Cell<u32>,
-    pub events: RefCell<Vec<u64>>,
-    /// Since the last look.
+    /// Number of decisions that the scheduler has reported, by type.
+    pub reported: RefCell<Vec<u64>>,
+    /// Context switches since the last [`crate::Simulation::run_until`].
     pub trace: RefCell<Vec<Switch>>,
 }
 
@@ -154,47 +159,47 @@ impl State {
             agenda: RefCell::new(Agenda::new()),
             timers: RefCell::default(),
             changes: RefCell::default(),
-            sent: Cell::new(None),
+            insertion: Cell::new(None),
             no_task_locked: Cell::new(false),
             moved: Cell::new(0),
-            events: RefCell::new(vec![0; 64]),
+            reported: RefCell::new(vec![0; 64]),
             trace: RefCell::default(),
         }
     }
 
-    /// Something will happen at `at`.
-    pub fn plan(&self, at: u64, what: Happening) {
+    /// Plan an event.
+    pub fn plan(&self, at: u64, what: Event) {
         self.agenda.borrow_mut().push(at, what);
     }
 
-    /// Number of the task behind the scheduler's pointer. Pids are numbers plus one.
+    /// Number of the task behind the scheduler's pointer: its pid less one.
     pub fn id(p: *const TaskStruct) -> TaskId {
-        // SAFETY: the scheduler passes on what it was given, and tasks live as long as their simulation.
+        // SAFETY: the scheduler's pointers are those of this simulation's tasks, which live as long
         (unsafe { (*p).pid.get() } - 1) as TaskId
     }
 
-    /// What follows runs on `cpu`, in the name of what runs there.
-    pub fn on(&self, cpu: usize) {
+    /// The code that follows runs on `cpu`, and its running task is current.
+    pub fn enter_cpu(&self, cpu: usize) {
         let curr = self.cpus[cpu].curr.get();
         self.cpu.set(cpu);
         self.current
             .set(curr.map_or(ptr::null_mut(), |id| self.tasks[id].pointer()));
     }
 
-    /// What the kernel calls `current`.
+    /// The kernel's `current`.
     pub fn current(&self) -> &TaskStruct {
         // SAFETY: null, or a task of this simulation
         unsafe { self.current.get().as_ref() }.unwrap_or(&self.swapper)
     }
 
-    /// Have `cpu` choose anew, at once unless it is about to.
+    /// Let `cpu` pick again, unless a pick is planned already.
     pub fn resched(&self, cpu: usize) {
         if !self.cpus[cpu].resched.replace(true) {
-            self.plan(self.now.get(), Happening::Resched(cpu as u32));
+            self.plan(self.now.get(), Event::Resched(cpu as u32));
         }
     }
 
-    /// Count what the task on `cpu` has run up to now.
+    /// Account the run time of the task on `cpu` up to now.
     pub fn count_run(&self, cpu: usize) {
         let c = &self.cpus[cpu];
         let now = self.now.get();
@@ -209,7 +214,7 @@ impl State {
         }
     }
 
-    /// A runnable task goes to the run queue of `cpu`.
+    /// Move a task to the run queue of `cpu`.
     pub fn set_cpu(&self, id: TaskId, cpu: usize) {
         let t = &self.tasks[id];
         let before = t.kernel.cpu.replace(cpu as u32) as usize;
@@ -248,44 +253,44 @@ impl State {
         }
     }
 
-    /// Do what the scheduler asked for with a task that is on `cpu`'s run queue, and nowhere else.
-    pub fn deliver(&self, id: TaskId, cpu: usize, sent: Sent) {
+    /// Make the insertion of a task that is on `cpu`'s run queue and in no dispatch queue.
+    pub fn deliver(&self, id: TaskId, cpu: usize, insertion: Insertion) {
         let t = &self.tasks[id];
-        t.kernel.scx.slice.set(sent.slice);
+        t.kernel.scx.slice.set(insertion.slice);
         t.waits_since.set(self.now.get());
-        let mut queue = sent.queue;
+        let mut queue = insertion.queue;
         if queue == LOCAL {
-            return self.insert_local(cpu, id, sent.flags);
+            return self.insert_local(cpu, id, insertion.flags);
         }
         if queue & LOCAL_ON == LOCAL_ON {
             let there = (queue & u64::from(u32::MAX)) as usize;
             assert!(there < self.cpus.len(), "task {id}: no CPU {there}");
             if there == cpu || self.may_move(id, there) {
-                return self.insert_local(there, id, sent.flags);
+                return self.insert_local(there, id, insertion.flags);
             }
-            queue = GLOBAL; // task_can_run_on_remote_rq(): the CPU has just gone
+            queue = GLOBAL; // task_can_run_on_remote_rq(): the CPU has just gone offline
         }
-        let vtime = if sent.ordered {
-            t.kernel.scx.dsq_vtime.set(sent.vtime);
-            sent.vtime
+        let vtime = if insertion.ordered {
+            t.kernel.scx.dsq_vtime.set(insertion.vtime);
+            insertion.vtime
         } else {
             0
         };
         let seat = self.queues.borrow_mut().insert(queue, id, vtime);
         let seat = seat.unwrap_or_else(|| {
-            panic!("task {id} sent to a queue that is not there: {queue:#x}");
+            panic!("task {id} is inserted into a queue that does not exist: {queue:#x}");
         });
         t.seat.set(seat);
         t.place.set(Place::Queue(queue));
     }
 
-    /// May a task of another CPU's run queue be taken to `cpu`?
+    /// May a task on another CPU's run queue be moved to `cpu`?
     fn may_move(&self, id: TaskId, cpu: usize) -> bool {
-        self.cpus[cpu].on() && self.tasks[id].allowed().has(cpu)
+        self.cpus[cpu].is_on() && self.tasks[id].allowed().has(cpu)
     }
 
-    /// Take the first task of a queue that may run on `cpu` to its local queue.
-    pub fn take(&self, queue: u64, cpu: usize) -> bool {
+    /// Move the first task of a queue that may run on `cpu` to its local queue. False: there is none.
+    pub fn move_to_local(&self, queue: u64, cpu: usize) -> bool {
         let mut after = None;
         loop {
             let Some((seat, id)) = self.queues.borrow().next(queue, after) else {
@@ -302,8 +307,8 @@ impl State {
         }
     }
 
-    /// Claim an idle CPU of `allowed`. As in the kernel, the mask is of CPUs that were idle when they were last
-    /// heard of: one that went off line idle may be claimed, once.
+    /// Claim an idle CPU of `allowed`, `first` if possible. As in the kernel, a CPU that was idle when
+    /// it went offline stays in the mask, so it may be claimed once.
     pub fn claim_idle(&self, allowed: &CpuMask, first: Option<usize>) -> Option<usize> {
         let mut idle = self.idle.borrow_mut();
         let found = first

@@ -1,6 +1,6 @@
-//! A task as the scheduler sees it (`struct task_struct` of bpf/kernel/kernel.bpf.h), and as the simulator does.
+//! Tasks: the scheduler's part (`struct task_struct` of bpf/kernel/), and the simulator's.
 //!
-//! The scheduler writes into it in the middle of our own work on it, so all that changes is in cells.
+//! The scheduler writes to a task while the simulator works on it, so all that changes is in cells.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -15,10 +15,10 @@ use crate::queue::Seat;
 pub const MAX_CPUS: usize = 1024;
 /// Kernel thread (`PF_KTHREAD`).
 pub const PF_KTHREAD: u32 = 0x0020_0000;
-/// In `scx.flags`: runnable.
+/// `SCX_TASK_QUEUED`, in `scx.flags`: runnable.
 pub(crate) const QUEUED: u32 = 1;
 
-/// Number of a task in its simulation; also its pid, which is one more.
+/// Number of a task in its simulation. Its pid is one more.
 pub type TaskId = usize;
 
 /// A set of CPUs (`cpumask_t`).
@@ -46,7 +46,7 @@ impl CpuMask {
         cpu < MAX_CPUS && self.0[cpu / 64] >> (cpu % 64) & 1 == 1
     }
 
-    /// Put `cpu` in, or take it out.
+    /// Add `cpu`, or remove it.
     pub fn set(&mut self, cpu: usize, on: bool) {
         let bit = 1 << (cpu % 64);
         if on {
@@ -56,12 +56,12 @@ impl CpuMask {
         }
     }
 
-    /// How many?
+    /// Number of CPUs in it.
     pub fn count(&self) -> usize {
         self.0.iter().map(|w| w.count_ones() as usize).sum()
     }
 
-    /// The first, of a machine's `cpus`, that is in `other` as well.
+    /// The first CPU that is also in `other`, of a machine with `cpus` CPUs.
     pub fn first_common(&self, other: &Self, cpus: usize) -> Option<usize> {
         let words = cpus.div_ceil(64).min(self.0.len());
         (0..words).find_map(|i| {
@@ -70,7 +70,7 @@ impl CpuMask {
         })
     }
 
-    /// In order.
+    /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(i, &word)| {
             let mut left = word;
@@ -96,12 +96,12 @@ pub(crate) struct Entity {
     pub runnable_at: Cell<u64>,
 }
 
-/// `struct task_struct`; the layout is compared with the header's in the tests.
+/// `struct task_struct`. A test compares the layout with the C header's.
 #[repr(C)]
 pub(crate) struct TaskStruct {
     pub cpu: Cell<u32>,
     pub flags: Cell<u32>,
-    pub pid: NonZeroI32, // so that an empty place for a task needs no flag
+    pub pid: NonZeroI32, // not 0, so that OnceCell<Task> needs no flag
     pub tgid: Cell<i32>,
     pub nr_cpus_allowed: Cell<i32>,
     pub migration_disabled: Cell<u16>,
@@ -139,7 +139,7 @@ impl TaskStruct {
         }
     }
 
-    /// The idle task. (In the kernel its pid is 0.)
+    /// The idle task. Its pid, 0 in the kernel, is MAX here.
     pub fn swapper() -> Self {
         Self::new(NonZeroI32::MAX)
     }
@@ -150,44 +150,45 @@ impl TaskStruct {
 pub enum Place {
     /// It sleeps.
     Asleep,
-    /// Runnable, in this dispatch queue.
+    /// It waits in this dispatch queue.
     Queue(u64),
-    /// Runnable, in a CPU's local queue.
+    /// It waits in this CPU's local queue.
     Local(usize),
-    /// It runs there.
+    /// It runs on this CPU.
     Running(usize),
     /// It has exited.
-    Gone,
+    Exited,
 }
 
-/// What a task does next.
+/// One step of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Use this much CPU, ns.
     Run(u64),
-    /// Sleep until then, ns.
+    /// Sleep until this time, ns.
     SleepUntil(u64),
-    /// Sleep until somebody wakes it; not at all, if somebody has since the last time (a pipe's other end).
+    /// Sleep until a [`Step::Wake`] of another task, as the reader of a pipe does. If there was one
+    /// since the last wait, do not sleep.
     Wait,
-    /// Wake a task that waits, or will.
+    /// Wake a task from its current or its next [`Step::Wait`].
     Wake(TaskId),
-    /// Let others go first (`sched_yield`).
+    /// `sched_yield`
     Yield,
     /// Execute the program with this inode.
     Exec(u64),
-    /// Start a child process; the number is what [`Program::child`] is given.
+    /// Start a child process; the number is the argument of [`Program::child`].
     Fork(u64),
-    /// Start a thread of this process, likewise.
+    /// Start a thread of this process; the number is the argument of [`Program::child`].
     Thread(u64),
-    /// End.
+    /// Exit.
     Exit,
-    /// End, and with it all threads of the process (`exit_group`).
+    /// Exit with all threads of the process (`exit_group`).
     ExitGroup,
 }
 
-/// The behaviour of one task: asked for its next step whenever the last one is done.
+/// The behaviour of one task.
 pub trait Program {
-    /// `now`: ns. `ran`: CPU time in all, ns.
+    /// The next step, when the last one is done. `now`: time, ns. `ran`: the task's CPU time, ns.
     fn next(&mut self, now: u64, ran: u64) -> Step;
 
     /// The behaviour of a child (after [`Step::Fork`]) or a thread (after [`Step::Thread`]).
@@ -196,7 +197,7 @@ pub trait Program {
     }
 }
 
-/// Ends at once.
+/// A task that exits at once.
 pub struct Ends;
 
 impl Program for Ends {
@@ -205,37 +206,37 @@ impl Program for Ends {
     }
 }
 
-/// A closure is a behaviour.
+/// A closure is a program.
 impl<F: FnMut(u64, u64) -> Step> Program for F {
     fn next(&mut self, now: u64, ran: u64) -> Step {
         self(now, ran)
     }
 }
 
-/// One task of a simulation. What is looked at most often comes first; with 100,000 of them every line of
-/// the cache that an event touches is a miss.
+/// One task of a simulation. The fields that are used most come first: with 100,000 tasks every
+/// cache line that an event touches is a miss.
 #[repr(C, align(64))]
 pub(crate) struct Task {
     pub kernel: TaskStruct,
     pub place: Cell<Place>,
-    /// Its seat in the dispatch queue that it is in.
+    /// Its seat in the dispatch queue of `place`.
     pub seat: Cell<Seat>,
-    /// What is left of the current [`Step::Run`], ns.
+    /// The rest of the current [`Step::Run`], ns.
     pub left: Cell<u64>,
-    /// None while it is being asked, and once it has exited.
+    /// None while it is asked for a step, and after the task's exit.
     pub program: Cell<Option<Box<dyn Program>>>,
-    /// Numbers its sleeps: a wake-up meant for an earlier one is void.
-    pub naps: Cell<u32>,
-    /// Wake-ups that it has not waited for yet.
-    pub wakes: Cell<u32>,
-    /// A step that it asked for in its sleep, and takes when it runs.
+    /// Number of sleeps so far. A planned wake-up from an earlier sleep is void.
+    pub sleeps: Cell<u32>,
+    /// Wake-ups for its next [`Step::Wait`]s.
+    pub pending_wakes: Cell<u32>,
+    /// A step that it got while it slept; it makes it when it runs.
     pub pending: Cell<Option<Step>>,
-    /// Since when it waits, if it does, ns.
+    /// The time of its last enqueue, ns.
     pub waits_since: Cell<u64>,
     pub migrations: Cell<u64>,
-    /// It sleeps until somebody wakes it.
-    pub waits: Cell<bool>,
-    /// Memory that the scheduler keeps for it (task storage).
+    /// It sleeps in [`Step::Wait`].
+    pub until_woken: Cell<bool>,
+    /// The scheduler's task storage.
     pub storage: OnceCell<Box<[Cell<u64>]>>,
 }
 
@@ -245,7 +246,7 @@ const _: () = assert!(
 );
 
 impl Task {
-    /// A task that has never run. `allowed` is one of a simulation's [`Masks`].
+    /// A new task, still asleep. `allowed` is from the simulation's [`Masks`].
     pub fn new(id: TaskId, weight: u32, allowed: &CpuMask, program: Box<dyn Program>) -> Self {
         Self {
             kernel: TaskStruct {
@@ -262,12 +263,12 @@ impl Task {
             seat: Cell::new((0, 0)),
             left: Cell::new(0),
             program: Cell::new(Some(program)),
-            naps: Cell::new(0),
-            wakes: Cell::new(0),
+            sleeps: Cell::new(0),
+            pending_wakes: Cell::new(0),
             pending: Cell::new(None),
             waits_since: Cell::new(0),
             migrations: Cell::new(0),
-            waits: Cell::new(false),
+            until_woken: Cell::new(false),
             storage: OnceCell::new(),
         }
     }
@@ -277,7 +278,7 @@ impl Task {
         ptr::from_ref(&self.kernel).cast_mut()
     }
 
-    /// CPUs that it may run on.
+    /// The CPUs that it may run on.
     pub fn allowed(&self) -> &CpuMask {
         // SAFETY: one of the simulation's masks, which live as long as its tasks
         unsafe { &*self.kernel.cpus_ptr.get() }
@@ -290,12 +291,12 @@ impl Task {
 
     /// Runnable: it runs, or waits for a CPU.
     pub fn runnable(&self) -> bool {
-        !matches!(self.place.get(), Place::Asleep | Place::Gone)
+        !matches!(self.place.get(), Place::Asleep | Place::Exited)
     }
 }
 
-/// The sets of CPUs that tasks of a simulation may run on, each once: tasks are smaller for it, and most
-/// have the same.
+/// The affinities of a simulation's tasks, each stored once. Most tasks have the same one, and a
+/// pointer keeps tasks small.
 #[derive(Default)]
 pub(crate) struct Masks(RefCell<HashMap<CpuMask, Box<CpuMask>>>);
 
@@ -303,13 +304,13 @@ impl Masks {
     pub fn get(&self, mask: &CpuMask) -> &CpuMask {
         let mut known = self.0.borrow_mut();
         let kept: *const CpuMask = &**known.entry(*mask).or_insert_with(|| Box::new(*mask));
-        // SAFETY: boxed, and dropped with self only
+        // SAFETY: boxed, and dropped together with self
         unsafe { &*kept }
     }
 }
 
-/// All tasks ever. They never move, since the scheduler keeps their addresses: blocks, each twice as large as
-/// the one before.
+/// All tasks, those that have exited included. The scheduler keeps their addresses, so they never
+/// move: they are in blocks, each twice as large as the one before.
 pub(crate) struct Tasks {
     blocks: [OnceCell<Box<[OnceCell<Task>]>>; 26],
     len: Cell<usize>,
@@ -339,7 +340,7 @@ impl Tasks {
         self.blocks.get(block)?.get()?.get(at)?.get()
     }
 
-    /// Add the next one.
+    /// Add a task.
     pub fn add(&self, make: impl FnOnce(TaskId) -> Task) -> &Task {
         let id = self.len.get();
         self.len.set(id + 1);

@@ -1,4 +1,4 @@
-//! The scheduler in the simulator: what the lab sees in the kernel must hold here too.
+//! The scheduler in the simulator: the checks of the lab (tests/lab) that must hold here too.
 
 use std::rc::Rc;
 
@@ -26,7 +26,7 @@ fn reserve(runtime: u64, period: u64) -> Reservation {
 }
 
 #[test]
-fn two_of_the_same_weight_share_a_cpu() {
+fn two_tasks_of_the_same_weight_share_a_cpu_equally() {
     let mut sim = machine(1);
     let (a, b) = (sim.start(hog(0)), sim.start(hog(0)));
     sim.run_until(10 * SEC);
@@ -36,7 +36,7 @@ fn two_of_the_same_weight_share_a_cpu() {
 }
 
 #[test]
-fn two_of_different_weights_share_by_weight() {
+fn two_tasks_of_different_weights_share_a_cpu_by_weight() {
     let mut sim = machine(1);
     let all = CpuMask::first(1);
     let strong = sim.start_with(300, all, Box::new(hog(0)));
@@ -60,7 +60,7 @@ fn no_cpu_is_idle_while_tasks_wait() {
     );
 }
 
-/// The lab's `redline/wakeup`: 5 ms every 30 ms of 6:30, among 20 that never stop.
+/// As in the experiment `redline/wakeup`: 5 ms of work every 30 ms, 6 ms reserved, beside 20 hogs.
 #[test]
 fn a_reserved_task_misses_no_deadline() {
     let mut sim = machine(1);
@@ -80,7 +80,7 @@ fn a_reserved_task_misses_no_deadline() {
     assert_eq!(sim.server(id).map(|s| s.0), Some(1), "admitted");
 }
 
-/// On-off loads deceive schedulers that guess.
+/// On-off loads look interactive to schedulers that use heuristics.
 #[test]
 fn a_reserved_task_misses_no_deadline_among_on_off_loads() {
     let mut sim = machine(1);
@@ -94,7 +94,7 @@ fn a_reserved_task_misses_no_deadline_among_on_off_loads() {
     assert_eq!(jobs.borrow().missed, 0);
 }
 
-/// The lab's check `budget-is-exact`: 20 % asked among 20 hogs, 20.0 to 20.5 % got.
+/// As the lab's check `budget-is-exact`: 20 % reserved, beside 20 hogs; it gets 20.0 to 20.5 %.
 #[test]
 fn a_budget_is_exact() {
     let mut sim = machine(1);
@@ -110,14 +110,15 @@ fn a_budget_is_exact() {
     assert!((200_000..205_000).contains(&ppm), "{ppm}");
 }
 
-/// The lab's check `nobody-starves`: four irrevocable ones that want 96 %, and one best-effort task.
+/// As the lab's check `nobody-starves`: four reservations of 96 % together that are not revocable, and a
+/// best-effort task.
 #[test]
 fn best_effort_work_keeps_a_tenth() {
     let mut sim = machine(1);
     for ino in 1..=4 {
         sim.spec(ino, reserve(6 * MS, 25 * MS));
     }
-    // admitted one after the other, asleep; then all use what they have
+    // they are admitted one after the other while they sleep; then all use their budgets
     for ino in 1..=4 {
         let begin = 20 * SEC;
         let mut begun = false;
@@ -167,7 +168,7 @@ mod faults;
 mod kernel;
 mod leaves;
 mod moves;
+mod pinned;
 pub(crate) mod probe;
 mod rescue;
 mod reservations;
-mod tied;

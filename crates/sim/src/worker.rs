@@ -1,4 +1,4 @@
-//! What a worker of the pool can be asked to do.
+//! The jobs of the pool's workers.
 
 use std::io;
 use std::path::PathBuf;
@@ -15,35 +15,35 @@ use crate::study::schedulability::{self, Tally};
 /// A job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Job {
-    /// Some task sets of one point of Figs. 21 to 23.
+    /// Some task sets of one point of figures 21 to 23.
     Sets(schedulability::Batch),
-    /// One playing of some movies.
+    /// One run of several movies.
     Movies(movies::Show),
-    /// One playing of a scenario file.
+    /// One run of a scenario file.
     Scenario {
         /// The file.
         path: PathBuf,
         /// CPUs, instead of the file's.
         cpus: Option<usize>,
-        /// Who schedules.
+        /// The scheduler.
         scheduler: Scheduler,
-        /// For what is random.
+        /// The seed of random numbers.
         seed: u64,
     },
 }
 
-/// What came of it; a message, if it failed.
+/// The result of a job, or an error message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// By column.
     Sets(Vec<Tally>),
     /// See [`Outcome`].
     Movies(Result<Outcome, String>),
-    /// The table's numbers.
+    /// See [`Report`].
     Scenario(Result<Report, String>),
 }
 
-/// Do one.
+/// Do a job.
 pub fn work(job: Job) -> Answer {
     match job {
         Job::Sets(batch) => Answer::Sets(batch.play()),
@@ -69,7 +69,7 @@ pub fn work(job: Job) -> Answer {
     }
 }
 
-/// Be a worker, until standard input ends.
+/// Work as a worker until standard input ends.
 ///
 /// # Errors
 /// As [`pool::answer`].

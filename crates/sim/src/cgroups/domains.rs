@@ -1,9 +1,9 @@
-//! What aplomb is told of a domain beside what its cgroup says: `aplomb domain set`.
+//! Settings of a domain that its cgroup does not have: `aplomb domain set`.
 
 use super::{CgroupError, CgroupId};
 use crate::Simulation;
 
-/// The policy by which a domain's members are ordered (`enum domain_policy` of bpf/intf.h).
+/// The policy of a domain (`enum domain_policy` of bpf/intf.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DomainPolicy {
     /// SFQ among domains, fair among threads.
@@ -14,20 +14,20 @@ pub enum DomainPolicy {
     Mtr = 2,
     /// Weighted round robin.
     Wrr = 3,
-    /// For threads: by virtual time.
+    /// Virtual time, for threads.
     Fair = 4,
-    /// For threads: first come, first served.
+    /// First in, first out, for threads.
     Fifo = 5,
 }
 
 /// One change of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DomainChange {
-    /// Its members' order.
+    /// The order of its members.
     Policy(DomainPolicy),
-    /// Reserved for it: this part of the machine, ppm; 0: nothing.
+    /// Reserve this part of the machine, ppm; 0: nothing.
     Fraction(u32),
-    /// Reserved for it: `runtime` ns of a CPU in each `interval` ns.
+    /// Reserve `runtime` ns of a CPU in each `interval` ns.
     Reservation {
         /// C, ns, not more than `interval`.
         runtime: u64,
@@ -56,12 +56,12 @@ extern "C" {
 }
 
 impl Simulation {
-    /// Change a cgroup's domain, as the daemon does.
+    /// Change the domain of a cgroup, as the daemon does.
     ///
     /// # Errors
-    /// No such cgroup; [`CgroupError::Refused`]: out of range, or more than there is.
+    /// No such cgroup. [`CgroupError::Refused`]: out of range, or more than is available.
     pub fn change_domain(&mut self, id: CgroupId, change: DomainChange) -> Result<(), CgroupError> {
-        let cgid = self.state.cgroups.there(id)?.number();
+        let cgid = self.state.cgroups.online(id)?.number();
         let mut args = match change {
             DomainChange::Policy(policy) => Args {
                 change: 1,
@@ -81,12 +81,12 @@ impl Simulation {
             },
         };
         args.cgid = cgid;
-        // SAFETY: it reads and writes its argument, which is laid out as struct domain_args
+        // SAFETY: it reads and writes its argument only, which has the layout of struct domain_args
         unsafe { domain_set(&raw mut args) };
         let done = match args.result {
             0 => Ok(()),
             errno => Err(CgroupError::Refused(errno)),
         };
-        self.cgroups_changed(done)
+        self.check_after(done)
     }
 }

@@ -1,23 +1,23 @@
 //! The constant bandwidth server: a budget e and a deadline s for a task that reserves Q every P.
 //!
-//! Abeni and Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998), as the paper
-//! (Kato, section 4.1) and SCHED_DEADLINE have it:
-//! - woken at t: if s has passed, or e >= (s - t) Q / P (what is left would exceed the bandwidth until s), then
-//!   e = Q and s = t + P; else both stay;
-//! - e = 0, *soft*: e = Q and s = s + P at once; *hard*: the task is off the CPU until s, and then the same;
-//! - as in SCHED_DEADLINE, a deadline that would still be in the past begins anew, s = t + P: the backlog of an
-//!   overload is forgotten and not used against others.
+//! Abeni and Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998),
+//! in the form of Kato, Ishikawa and Rajkumar, section 4.1, and of SCHED_DEADLINE:
+//! - A wake-up at t: if s has passed, or e >= (s - t) Q / P (the rest would exceed the bandwidth until
+//!   s), then e = Q and s = t + P; else both stay.
+//! - e = 0, *soft*: e = Q and s = s + P at once. *Hard*: the task is throttled until s, then the same.
+//! - As in SCHED_DEADLINE, a new deadline that would be in the past becomes s = t + P, so that a
+//!   backlog of an overload does not harm other tasks.
 
 use crate::Reservation;
 
-/// What happens to a task whose budget is used up.
+/// What becomes of a task whose budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// It waits for its next period: exactly Q/P.
+    /// It waits for its next period: it gets exactly Q/P.
     Hard,
-    /// Its deadline is postponed: at least Q/P.
+    /// Its deadline is postponed: it gets at least Q/P.
     Soft,
-    /// The same, after what others left of their budgets (see `fcbs.rs`).
+    /// Like soft, but before that it uses slack (see `fcbs.rs`).
     Flexible,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Cbs {
     pub budget: u64,
     /// s, ns.
     pub deadline: u64,
-    /// Its own e and s while it runs on what another left.
+    /// Its own e and s while it runs on slack.
     own: Option<(u64, u64)>,
 }
 
@@ -48,7 +48,7 @@ impl Cbs {
         }
     }
 
-    /// Q/P in so many parts of a CPU, rounded down: three thirds are a whole.
+    /// Q/P in units of 1/`parts` of a CPU, rounded down, so that three thirds are at most one CPU.
     pub fn bandwidth(&self, parts: u64) -> u64 {
         (u128::from(self.runtime) * u128::from(parts) / u128::from(self.period)) as u64
     }
@@ -63,7 +63,7 @@ impl Cbs {
         }
     }
 
-    /// The next period, after the budget was used up.
+    /// Begin the next period, after the budget was used up.
     pub fn replenish(&mut self, now: u64) {
         self.budget = self.runtime;
         self.deadline += self.period;
@@ -72,20 +72,20 @@ impl Cbs {
         }
     }
 
-    /// Is it past its budget, and on one of a later period (the paper's s > t + P)? Not while it runs on slack.
+    /// Does it use the budget of a later period (the paper's s > t + P)? Not while it runs on slack.
     pub fn overruns(&self, now: u64) -> bool {
         self.own.is_none() && self.deadline > now + self.period
     }
 
-    /// Run on `slack` ns by `deadline` for a time. `uncharged`: ns that it ran on its own budget and will yet be
-    /// charged for.
+    /// Run on `slack` ns by `deadline` until it is used up. `uncharged`: run time on its own budget that
+    /// was not charged yet, ns.
     pub fn borrow(&mut self, slack: u64, deadline: u64, uncharged: u64) {
         self.own = Some((self.budget - uncharged, self.deadline));
         self.budget = slack + uncharged;
         self.deadline = deadline;
     }
 
-    /// Its budget is used up: its own again if it was another's, else the next.
+    /// Its budget is used up. After slack it has its own budget again; else the next period begins.
     pub fn exhausted(&mut self, now: u64) {
         if let Some(own) = self.own.take() {
             (self.budget, self.deadline) = own;
@@ -95,11 +95,12 @@ impl Cbs {
         }
     }
 
-    /// Its job completes: what it leaves to others, ns, and by when.
+    /// Its job is completed. Returns the slack that it leaves to others, ns, and the slack's deadline.
     ///
-    /// Of what was borrowed all, and its own budget stays. Else all but two: what is of a later period, which the
-    /// next job will need ("we never steal the budget from the future"); and a budget that is whole, since then
-    /// there was no job (a program that was only started).
+    /// A job that ran on slack leaves the rest of it, and keeps its own budget. Another job leaves the
+    /// rest of its budget, with two exceptions. The budget of a later period stays, because the next
+    /// job needs it ("we never steal the budget from the future"). An untouched budget stays, because
+    /// there was no job (the program was only started).
     pub fn complete(&mut self, now: u64) -> Option<(u64, u64)> {
         let left = (self.budget, self.deadline);
         if let Some(own) = self.own.take() {
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn replenishing_postpones_and_forgets_what_is_past() {
+    fn replenishing_postpones_the_deadline_into_the_future() {
         let mut s = server(5, 10);
         s.replenish(7);
         assert_eq!((s.budget, s.deadline), (5, 20));
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overrunner_borrows_and_gets_its_own_back() {
+    fn an_overrunning_job_borrows_slack_and_gets_its_own_budget_back() {
         let mut s = server(5, 10);
         assert!(!s.overruns(0));
         s.replenish(7);
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completed_job_leaves_what_is_of_its_own_period() {
+    fn a_completed_job_leaves_the_budget_of_its_own_period() {
         let mut s = server(5, 10);
         assert_eq!(s.complete(1), None, "there was no job");
         s.budget = 2;

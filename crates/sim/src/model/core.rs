@@ -1,4 +1,4 @@
-//! What a model's policy sees of the machine, and the interface between policy and engine.
+//! The state of the machine that a model's policy sees, and the interface of policies.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,19 +6,20 @@ use std::collections::BinaryHeap;
 use crate::task::{CpuMask, TaskId};
 use crate::Reservation;
 
-/// Something that is going to happen. At one time: first steps and budgets end, then alarms ring, then tasks wake
-/// up, so that a job which is done when the next is due is done.
+/// A future event. Events of the same time are processed in the order of the variants, so that a job
+/// that is completed at the release of the next job counts as completed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Happening {
-    /// The step or the time limit of what runs on a CPU ends; the number is that of its run.
+pub(super) enum Event {
+    /// The step or the time limit of the running task of a CPU ends. The second number is the CPU's
+    /// `run`.
     Ends(usize, u64),
     /// An alarm of the policy.
     Alarm(u64),
-    /// A sleep ends; its number.
+    /// A sleep ends. The second number is the task's `sleeps`.
     Wake(TaskId, u64),
 }
 
-impl Happening {
+impl Event {
     fn rank(self) -> u64 {
         match self {
             Self::Ends(..) => 0,
@@ -31,36 +32,37 @@ impl Happening {
 /// One CPU.
 #[derive(Default)]
 pub struct Cpu {
-    /// What runs on it.
+    /// The running task.
     pub curr: Option<TaskId>,
-    /// The running task's time is counted up to here, ns.
+    /// The running task's time is accounted up to here, ns.
     pub(super) counted_to: u64,
-    /// Numbers what runs: an end that was meant for an earlier run is void.
+    /// Number of the current run. An `Ends` event of an earlier run is void.
     pub(super) run: u64,
-    /// What the trace says of it.
-    pub(super) noted: Option<TaskId>,
+    /// The task of the last switch in the trace.
+    pub(super) traced: Option<TaskId>,
 }
 
-/// One task, as far as a policy has to know it.
+/// The part of a task that a policy sees.
 pub struct Seat {
-    /// Where it may run.
+    /// Its affinity.
     pub allowed: CpuMask,
-    /// Nice 0: 100.
+    /// Its weight; nice 0: 100.
     pub weight: u32,
-    /// Where it ran last.
+    /// The CPU on which it ran last.
     pub cpu: Option<usize>,
 }
 
-/// CPUs, tasks, time and what is to come.
+/// Time, CPUs, tasks and the event queue.
 pub struct Core {
-    /// ns since the start.
+    /// Time since the start, ns.
     pub now: u64,
     /// CPUs.
     pub cpus: Vec<Cpu>,
     /// By number.
     pub tasks: Vec<Seat>,
-    agenda: BinaryHeap<Reverse<(u64, u64, Happening)>>,
-    said: u64,
+    agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    /// Number of events that were planned.
+    planned: u64,
 }
 
 impl Core {
@@ -70,18 +72,18 @@ impl Core {
             cpus: (0..cpus).map(|_| Cpu::default()).collect(),
             tasks: Vec::new(),
             agenda: BinaryHeap::new(),
-            said: 0,
+            planned: 0,
         }
     }
 
-    pub(super) fn plan(&mut self, at: u64, what: Happening) {
-        self.said += 1;
-        let order = what.rank() << 62 | self.said;
+    pub(super) fn plan(&mut self, at: u64, what: Event) {
+        self.planned += 1;
+        let order = what.rank() << 62 | self.planned;
         self.agenda.push(Reverse((at, order, what)));
     }
 
-    /// The next thing that happens, if it does by `end`.
-    pub(super) fn next(&mut self, end: u64) -> Option<Happening> {
+    /// Take the next event, if its time is `end` or before.
+    pub(super) fn next(&mut self, end: u64) -> Option<Event> {
         let Reverse((at, ..)) = self.agenda.peek()?;
         if *at > end {
             return None;
@@ -91,22 +93,22 @@ impl Core {
         Some(what)
     }
 
-    /// Have [`Policy::alarm`] called at `at`, ns.
+    /// Call [`Policy::alarm`] with `what` at `at`, ns.
     pub fn alarm(&mut self, at: u64, what: u64) {
-        self.plan(at, Happening::Alarm(what));
+        self.plan(at, Event::Alarm(what));
     }
 
-    /// What the task on `cpu` has run and was not yet charged for, ns.
+    /// Run time of the task on `cpu` that was not charged yet, ns.
     pub fn uncharged(&self, cpu: usize) -> u64 {
         self.now - self.cpus[cpu].counted_to
     }
 
-    /// The CPU that runs a task; None: none does.
+    /// The CPU that runs a task.
     pub fn running(&self, id: TaskId) -> Option<usize> {
         self.cpus.iter().position(|cpu| cpu.curr == Some(id))
     }
 
-    /// An idle CPU where the task may run, the one where it ran last before others.
+    /// An idle CPU where the task may run, if possible the one where it ran last.
     pub fn idle_for(&self, id: TaskId) -> Option<usize> {
         let seat = &self.tasks[id];
         let free = |cpu: usize| self.cpus[cpu].curr.is_none() && seat.allowed.has(cpu);
@@ -116,28 +118,31 @@ impl Core {
     }
 }
 
-/// Who runs where. A runnable task is either running, or with the policy; the engine moves it.
+/// A policy: which task runs on which CPU. A runnable task either runs, or is in the policy's queues;
+/// the engine moves it between the two.
 pub trait Policy {
     /// A new task, still asleep.
-    fn born(&mut self, core: &mut Core, id: TaskId);
-    /// A running task executes another program: what it reserved is void. True: it now has this reservation.
+    fn new_task(&mut self, core: &mut Core, id: TaskId);
+    /// A running task executes another program, so its reservation ends. True: it has the
+    /// reservation `wanted` now.
     fn exec(&mut self, core: &mut Core, id: TaskId, wanted: Option<Reservation>) -> bool;
     /// A sleeping task becomes runnable.
     fn wake(&mut self, core: &mut Core, id: TaskId);
-    /// A running task that is still runnable comes back.
+    /// A running task that stays runnable is put back.
     fn put(&mut self, core: &mut Core, id: TaskId);
-    /// A running task sleeps.
+    /// A running task goes to sleep.
     fn sleep(&mut self, core: &mut Core, id: TaskId);
-    /// A running task ends.
+    /// A running task exits.
     fn exit(&mut self, core: &mut Core, id: TaskId);
-    /// Give away the task that is to run on this CPU, which has none.
+    /// Take the next task for this CPU, which runs none, out of the queues.
     fn pick(&mut self, core: &mut Core, cpu: usize) -> Option<TaskId>;
-    /// The CPU that has to choose again because this task waits; None: it waits.
+    /// The CPU that has to pick again because this task waits. None: the task keeps waiting.
     fn rival(&self, core: &Core, id: TaskId) -> Option<usize>;
-    /// A running task ran for so long, ns; at most its limit.
+    /// Charge a running task for `ran` ns, at most its limit.
     fn charge(&mut self, core: &Core, id: TaskId, ran: u64);
-    /// How long a task that runs may go on before its CPU chooses again, ns; more than 0 after [`Policy::pick`].
+    /// How long a running task may go on until its CPU picks again, ns; more than 0 after
+    /// [`Policy::pick`].
     fn limit(&self, core: &Core, id: TaskId) -> u64;
-    /// An alarm rings. A task that it made wait for a CPU.
+    /// An alarm. Returns a task that waits for a CPU because of it.
     fn alarm(&mut self, core: &mut Core, what: u64) -> Option<TaskId>;
 }

@@ -1,13 +1,16 @@
 //! Earliest deadline first over constant bandwidth servers, on several CPUs.
 //!
-//! *Global* (SCHED_DEADLINE, with one root domain): the m earliest server deadlines run, whatever their CPU.
-//! *Partitioned*: a task gets a CPU when it asks for its reservation, the first one (first-fit) or the one with
-//! the least bandwidth (worst-fit) on which the sum of Q/P stays within the capacity, and stays there; one that
-//! fits nowhere is refused and runs best-effort. Global EDF refuses nobody: Linux's admission (sum of Q/P up to 95 %
-//! of the CPUs) would hide what is compared. Children of a reserved task are best-effort (as with
-//! SCHED_FLAG_RESET_ON_FORK, without which such a task may not fork).
+//! *Global* (SCHED_DEADLINE with one root domain): the tasks with the m earliest server deadlines run,
+//! on any CPU.
+//! *Partitioned*: a task is placed when it gets its reservation: on the first CPU (first-fit), or the
+//! CPU with the least bandwidth (worst-fit), on which the sum of Q/P stays within the capacity. It
+//! stays there. A task that fits on no CPU is refused, and runs as best-effort.
 //!
-//! Tasks without a reservation get what is left, by weighted round-robin.
+//! Global EDF refuses no task, because Linux's admission (sum of Q/P up to 95 % of the CPUs) would
+//! hide what is compared. Children of a reserved task are best-effort, as with
+//! SCHED_FLAG_RESET_ON_FORK, without which such a task may not fork.
+//!
+//! Tasks without a reservation share the rest by weighted round-robin.
 
 use std::collections::BTreeSet;
 
@@ -20,26 +23,26 @@ use crate::Reservation;
 
 /// A whole CPU, ppm.
 pub const WHOLE_PPM: u64 = 1_000_000;
-/// Bandwidths are added in parts of this: so fine that what is admitted by rounding is a nanosecond in minutes.
+/// Bandwidths are added in units of 1/PARTS of a CPU. The error of rounding is 1 ns in 1000 s.
 const PARTS: u64 = 1_000_000_000_000;
 
 /// Which CPUs a reserved task may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// All of them.
+    /// All CPUs.
     Global,
-    /// The first on which it fits.
+    /// The first CPU on which it fits.
     First,
-    /// The emptiest.
+    /// The CPU with the least load.
     Worst,
 }
 
 /// A reserved task.
 struct Reserved {
     server: Cbs,
-    /// Number of its queue: its CPU; 0 if global.
+    /// Number of its queue: its CPU, or 0 if global.
     queue: usize,
-    /// Its budget is used up, and it waits for the next period.
+    /// Its budget is used up, and it waits for its next period.
     throttled: bool,
 }
 
@@ -47,13 +50,13 @@ struct Reserved {
 pub struct Edf {
     fit: Fit,
     server: Server,
-    /// Of each queue, in [`PARTS`].
+    /// Capacity of each queue, in [`PARTS`].
     capacity: u64,
     /// Waiting tasks, by deadline.
     queues: Vec<BTreeSet<(u64, TaskId)>>,
     /// Sum of Q/P of each queue, in [`PARTS`].
     load: Vec<u64>,
-    /// Of each queue; nothing is put into it but by [`Server::Flexible`].
+    /// The bonus of each queue; only [`Server::Flexible`] adds to it.
     bonus: Vec<Bonus>,
     /// By task.
     reserved: Vec<Option<Reserved>>,
@@ -61,7 +64,7 @@ pub struct Edf {
 }
 
 impl Edf {
-    /// `capacity_ppm`: up to which sum of Q/P a CPU takes reservations, if partitioned; [`WHOLE_PPM`]: all of it.
+    /// `capacity_ppm`: if partitioned, the greatest sum of Q/P of a CPU; [`WHOLE_PPM`]: the whole CPU.
     pub fn new(cpus: usize, fit: Fit, server: Server, capacity_ppm: u64) -> Self {
         let (queues, each) = if fit == Fit::Global {
             (1, cpus)
@@ -102,7 +105,7 @@ impl Edf {
         }
     }
 
-    /// A reserved task that is runnable goes into its queue, or waits for its next period.
+    /// A runnable reserved task is inserted into its queue, or waits for its next period.
     fn enqueue(&mut self, core: &mut Core, id: TaskId) {
         let Some(r) = &mut self.reserved[id] else {
             return;
@@ -118,7 +121,7 @@ impl Edf {
         self.queues[r.queue].insert((r.server.deadline, id));
     }
 
-    /// A task's job is completed: who has the slack, by the rules of `fcbs.rs`.
+    /// A task's job is completed: give its slack to another, by the rules of `fcbs.rs`.
     fn pass_on(&mut self, core: &mut Core, id: TaskId) {
         let Some(giver) = &mut self.reserved[id] else {
             return;
@@ -145,7 +148,7 @@ impl Edf {
         }
     }
 
-    /// Task `k`, ready with its own deadline `own`, goes on with `slack`: (ns, deadline).
+    /// The runnable task `k`, whose own deadline is `own`, goes on with `slack`: (ns, deadline).
     fn lend(&mut self, core: &mut Core, k: TaskId, own: u64, slack: (u64, u64)) {
         let Some(r) = &mut self.reserved[k] else {
             return;
@@ -155,10 +158,10 @@ impl Edf {
         if self.queues[r.queue].remove(&(own, k)) {
             self.queues[r.queue].insert((slack.1, k));
         }
-        core.alarm(core.now, k as u64); // its CPU, or one that it may take now, has to choose again
+        core.alarm(core.now, k as u64); // its CPU, or one that it may preempt now, has to pick again
     }
 
-    /// The deadline of what runs there; None: it runs nothing, or a best-effort task.
+    /// The deadline of the task that runs on `cpu`. None: the CPU is idle or runs a best-effort task.
     fn running(&self, core: &Core, cpu: usize) -> Option<u64> {
         let r = self.reserved[core.cpus[cpu].curr?].as_ref()?;
         Some(r.server.deadline)
@@ -166,9 +169,9 @@ impl Edf {
 }
 
 impl Policy for Edf {
-    fn born(&mut self, core: &mut Core, id: TaskId) {
+    fn new_task(&mut self, core: &mut Core, id: TaskId) {
         self.reserved.push(None);
-        self.background.born(core, id);
+        self.background.new_task(core, id);
     }
 
     fn exec(&mut self, core: &mut Core, id: TaskId, wanted: Option<Reservation>) -> bool {
@@ -248,14 +251,14 @@ impl Policy for Edf {
             return None;
         }
         if let Some(cpu) = core.running(id) {
-            return Some(cpu); // it was lent something: its end is another
+            return Some(cpu); // it got slack, so its limit has changed
         }
         if let Some(cpu) = core.idle_for(id) {
             if self.fit == Fit::Global || cpu == r.queue {
                 return Some(cpu);
             }
         }
-        // a best-effort task gives way before the latest deadline does
+        // preempt a best-effort task if there is one, else the task with the latest deadline
         let deadline = |cpu| self.running(core, cpu).unwrap_or(u64::MAX);
         let (from, to) = match self.fit {
             Fit::Global => (0, core.cpus.len()),

@@ -1,20 +1,24 @@
 //! EEVDF, after Linux's fair class (6.12 and later).
 //!
-//! Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First" (1995). On each CPU a task's virtual time v
-//! advances by its run time over its weight; V is the mean of all v there, by weight. A task is *eligible* if it
-//! is not ahead (v <= V), its virtual deadline is v + slice / weight from when it began its slice, and the
-//! eligible task with the earliest virtual deadline runs. As in Linux:
-//! - base slice 0.75 ms times 1 + log2(CPUs, at most 8);
-//! - what runs keeps the CPU until its slice is over, or until it is ahead and one wakes up that is chosen before
-//!   it (RUN_TO_PARITY);
-//! - lag, V - v, is kept over sleep, at most two slices of it; debt is paid off while asleep as V goes on, credit
-//!   stays (what delayed dequeue does); a new task begins at V with half a slice (PLACE_DEADLINE_INITIAL);
-//! - a task wakes up where it ran last, or on an idle CPU if that one is busy; new ones where least weight is; a CPU
-//!   that becomes idle pulls a waiting task from the CPU with the most; every 64 ms the heaviest CPU gives one to
-//!   the lightest, unless that would make it the heavier one by more.
+//! Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First" (1995). On each CPU a task's
+//! virtual time v advances by its run time over its weight. V is the weighted mean of all v on the
+//! CPU. A task is *eligible* if it is not ahead (v <= V). Its virtual deadline is slice / weight after
+//! the v at which its slice began. The eligible task with the earliest virtual deadline runs. As in
+//! Linux:
+//! - The base slice is 0.75 ms times 1 + log2(CPUs, at most 8).
+//! - A running task keeps the CPU until its slice ends, or until it is ahead and a task wakes up that
+//!   is chosen before it (RUN_TO_PARITY).
+//! - The lag, V - v, is kept over a sleep, at most two slices of it. Debt is paid off during the sleep
+//!   as V advances, credit stays (the effect of delayed dequeue). A new task begins at V with half a
+//!   slice (PLACE_DEADLINE_INITIAL).
+//! - A task wakes up on the CPU where it ran last, or on an idle CPU if that one is busy. A new task
+//!   starts on the CPU with the least weight. A CPU that becomes idle pulls a task from the CPU with
+//!   the most waiting tasks. Every 64 ms the CPU with the most weight gives a task to the CPU with the
+//!   least, unless that would reverse the imbalance.
 //!
-//! Simplified: a slice ends when it ends, not at the next tick; no cache or NUMA domains; no wake-up preemption
-//! by shorter slices (all are the same); no cgroups; load is the weight of what is runnable now, without PELT.
+//! Simplified: a slice ends at its end, not at the next tick; no cache or NUMA domains; no wake-up
+//! preemption by shorter slices (all slices are the same); no cgroups; load is the weight of runnable
+//! tasks, without PELT.
 
 use std::collections::BTreeSet;
 
@@ -24,34 +28,37 @@ use crate::Reservation;
 
 /// Base slice on one CPU, ns.
 const BASE_SLICE_NS: u64 = 750_000;
-/// Virtual time of a nanosecond at weight 1: more than the highest weight (8668), so that none rounds to 0, and
-/// little enough that 10^5 s at weight 1 fit.
+/// Virtual time of 1 ns at weight 1. It is more than the highest weight (8668), so that no time rounds
+/// to 0, and 10^5 s at weight 1 fit into 64 bits.
 const FINE: i64 = 100 << 7;
-/// Between looks at the balance of CPUs, ns.
+/// Time between load balances, ns.
 const BALANCE_NS: u64 = 64_000_000;
 
 /// One task.
 struct Entity {
     weight: i64,
-    /// v
+    /// v.
     virtual_time: i64,
     deadline: i64,
-    /// The CPU in whose queue it is, or was.
+    /// The CPU in whose queue it is, or was last.
     queue: usize,
-    /// Asleep: V - v when it fell asleep, and V then.
+    /// V - v when it fell asleep.
     lag: i64,
+    /// V when it fell asleep.
     left_at: i64,
     new: bool,
 }
 
-/// One CPU's tasks: those that wait are in the tree, by virtual deadline; sums are of these and of what runs.
+/// The runnable tasks of one CPU.
 #[derive(Default)]
 struct Queue {
+    /// The waiting tasks, by virtual deadline.
     waiting: BTreeSet<(i64, TaskId)>,
+    /// Sum of the weights, the running task's included.
     weight: i128,
-    /// Sum of weight times v.
+    /// Sum of weight times v, the running task's included.
     weighted: i128,
-    /// V when the last one left.
+    /// V when the last task left, for an empty queue.
     stood_at: i64,
 }
 
@@ -67,7 +74,7 @@ impl Queue {
         self.weighted -= i128::from(e.weight) * i128::from(e.virtual_time);
     }
 
-    /// V, with `uncharged` ns of what runs.
+    /// V, if the running task has run `uncharged` ns that are not charged yet.
     fn mean(&self, uncharged: u64) -> i64 {
         if self.weight == 0 {
             return self.stood_at;
@@ -76,7 +83,7 @@ impl Queue {
         sum.div_euclid(self.weight) as i64
     }
 
-    /// Not ahead of V, exactly.
+    /// v <= V, without rounding.
     fn eligible(&self, virtual_time: i64, uncharged: u64) -> bool {
         i128::from(virtual_time) * self.weight
             <= self.weighted + i128::from(uncharged) * i128::from(FINE)
@@ -88,12 +95,12 @@ pub struct Eevdf {
     slice: u64,
     queues: Vec<Queue>,
     tasks: Vec<Entity>,
-    /// Looks at the balance so far, plus one.
+    /// Number of load balances, plus 1; 0: none is planned.
     turn: usize,
 }
 
 impl Eevdf {
-    /// For so many CPUs.
+    /// The model for a machine with this many CPUs.
     pub fn new(cpus: usize) -> Self {
         Self {
             slice: BASE_SLICE_NS * (1 + u64::from(cpus.clamp(1, 8).ilog2())),
@@ -103,12 +110,12 @@ impl Eevdf {
         }
     }
 
-    /// Virtual time of so many ns of a task.
+    /// The virtual time in which a task runs for `ns`.
     fn virtual_of(&self, id: TaskId, ns: u64) -> i64 {
         ns as i64 * FINE / self.tasks[id].weight
     }
 
-    /// V of a queue at this moment.
+    /// V of a queue now.
     fn mean(&self, core: &Core, queue: usize) -> i64 {
         self.queues[queue].mean(Self::uncharged(core, queue))
     }
@@ -117,12 +124,12 @@ impl Eevdf {
         core.cpus[cpu].curr.map_or(0, |_| core.uncharged(cpu))
     }
 
-    /// The task joins a queue with this lag.
+    /// Add a task to a queue with this lag.
     fn place(&mut self, core: &Core, id: TaskId, queue: usize, lag: i64) {
         let now = self.mean(core, queue);
         let q = &mut self.queues[queue];
         let e = &mut self.tasks[id];
-        // its joining moves V towards it: with this much more, its lag is `lag` after it
+        // adding the task moves V towards its v; scaled like this, its lag is `lag` afterwards
         let lag = if q.weight == 0 {
             0
         } else {
@@ -133,7 +140,7 @@ impl Eevdf {
         q.join(e);
     }
 
-    /// Half the slice for a new task, all of it for others.
+    /// Begin a slice: half a slice for a new task.
     fn begin_slice(&mut self, id: TaskId) {
         let slice = self.virtual_of(id, self.slice);
         let e = &mut self.tasks[id];
@@ -146,8 +153,8 @@ impl Eevdf {
         self.queues[e.queue].waiting.insert((e.deadline, id));
     }
 
-    /// The one that waits to run next there: of the eligible ones that with the earliest deadline. (What runs may be
-    /// the only eligible one; then the one that is least ahead.)
+    /// The waiting task that runs next: the eligible one with the earliest deadline. If only the running
+    /// task is eligible, the waiting task that is least ahead.
     fn best(&self, core: &Core, cpu: usize) -> Option<TaskId> {
         let q = &self.queues[cpu];
         let uncharged = Self::uncharged(core, cpu);
@@ -157,7 +164,7 @@ impl Eevdf {
         found.or_else(|| ids().min_by_key(|&id| self.tasks[id].virtual_time))
     }
 
-    /// Where a task wakes up.
+    /// The CPU on which a task wakes up.
     fn target(&self, core: &Core, id: TaskId) -> usize {
         let seat = &core.tasks[id];
         let idle = core.idle_for(id);
@@ -168,7 +175,7 @@ impl Eevdf {
         idle.or(seat.cpu).or_else(least).unwrap_or(0)
     }
 
-    /// Take a waiting task to another queue, with its lag and what is left of its slice.
+    /// Move a waiting task to another queue, with its lag and the rest of its slice.
     fn pull(&mut self, core: &Core, id: TaskId, to: usize) {
         let from = self.tasks[id].queue;
         let now = self.mean(core, from);
@@ -181,7 +188,7 @@ impl Eevdf {
         self.insert(id);
     }
 
-    /// A task that waits on the CPU where most do, and may run on `cpu`.
+    /// A task that may run on `cpu`, from the CPU with the most waiting tasks.
     fn victim(&self, core: &Core, cpu: usize) -> Option<TaskId> {
         let may = |id: TaskId| core.tasks[id].allowed.has(cpu);
         let busiest = |q: &&Queue| q.waiting.iter().any(|&(_, id)| may(id));
@@ -192,7 +199,7 @@ impl Eevdf {
 }
 
 impl Policy for Eevdf {
-    fn born(&mut self, core: &mut Core, id: TaskId) {
+    fn new_task(&mut self, core: &mut Core, id: TaskId) {
         self.tasks.push(Entity {
             weight: i64::from(core.tasks[id].weight.max(1)),
             virtual_time: 0,
@@ -215,9 +222,9 @@ impl Policy for Eevdf {
     fn wake(&mut self, core: &mut Core, id: TaskId) {
         let to = self.target(core, id);
         let e = &self.tasks[id];
-        let gone_on = self.mean(core, e.queue) - e.left_at;
+        let advance = self.mean(core, e.queue) - e.left_at;
         let lag = if e.lag < 0 {
-            (e.lag + gone_on).clamp(e.lag, 0)
+            (e.lag + advance).clamp(e.lag, 0)
         } else {
             e.lag
         };
@@ -288,7 +295,7 @@ impl Policy for Eevdf {
     fn alarm(&mut self, core: &mut Core, _: u64) -> Option<TaskId> {
         core.alarm(core.now + BALANCE_NS, 0);
         self.turn += 1;
-        // among equals another CPU each time, so that nobody is alone on one for ever while others share
+        // among equal CPUs another one each time, so that no task keeps a CPU for itself for ever
         let key = |cpu: usize| {
             (
                 self.queues[cpu].weight,

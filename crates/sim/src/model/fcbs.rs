@@ -1,46 +1,48 @@
-//! Flexible CBS as printed: what a completed job leaves of its budget, e by s, goes to others.
+//! Flexible CBS as printed: the slack of a completed job, e by s, goes to other jobs.
 //!
-//! Kato, Ishikawa and Rajkumar, section 4.2 and Fig. 3, over the servers of `cbs.rs`:
-//! 1. to the overrunning job with the earliest deadline, which runs on (e, s) and then has its own again; what it
-//!    leaves of that is passed on likewise;
-//! 2. else to the waiting job with the earliest deadline, at that deadline;
-//! 3. else it is the bonus B: idle time eats it, and the next job that is released has the rest.
+//! Kato, Ishikawa and Rajkumar, section 4.2 and figure 3, over the servers of `cbs.rs`:
+//! 1. Slack goes to the overrunning job with the earliest deadline. It runs on (e, s), and then has its
+//!    own budget again. If it leaves slack of that, these rules apply to it too.
+//! 2. Else slack goes to the waiting job with the earliest deadline, at that deadline.
+//! 3. Else slack becomes the bonus B. Idle time consumes it; the next job that is released gets the
+//!    rest.
 //!
-//! A budget that is used up when nothing is left is as with soft CBS: e = Q, s = s + P.
+//! When a budget is used up and there is no slack, soft CBS applies: e = Q, s = s + P.
 //!
-//! Where print and text leave a gap, or both would miss deadlines:
-//! - Slack never gets an earlier deadline: rule 1 and 2 pass over jobs that are more urgent than the giver was, and
-//!   so does B, which keeps its deadline (as printed a third task can miss: `crates/policy/src/fcbs`). Who runs at a
-//!   later deadline while B waits was let go first, and B takes over that deadline.
-//! - The giver has nothing left: a job that is released before s gets the next budget, by s + P. (In print e stays
-//!   with the giver too.) A saved budget is given back once. (In print again at each end, for ever.)
-//! - A job that runs on a later period's budget leaves nothing: see [`super::cbs::Cbs::complete`].
+//! Differences from the paper, where pseudocode and text leave a gap or miss deadlines:
+//! - Slack never gets an earlier deadline. Rules 1 and 2 skip jobs with an earlier deadline than the
+//!   giver, and B keeps its deadline. (As printed, a third task can miss: `crates/policy/src/fcbs`.) If
+//!   a job with a later deadline runs while B waits, B takes over that deadline.
+//! - The giver keeps nothing: a job that is released before s gets the next budget, by s + P. (In the
+//!   paper the giver keeps e too.) A saved budget is given back once. (In the paper again at each end.)
+//! - A job that runs on the budget of a later period leaves nothing: see [`super::cbs::Cbs::complete`].
 //!
-//! Why deadlines are kept: slack is the rest of a job that could have gone on. Whoever uses it stands in for that
-//! job, at its deadline or later; while nobody does, B shrinks as if it ran. So by any time no more has to be done
-//! than if each job used its whole budget, and on one CPU that is all EDF asks.
+//! Why deadlines are met: slack is the rest of a job that could have gone on. The job that uses it takes
+//! the place of that job, at its deadline or later. While no job uses it, B shrinks as if that job
+//! ran. So the work due by any time is no more than if each job used its whole budget. On one CPU EDF
+//! needs no more.
 //!
-//! On several CPUs under global EDF all of it is for the whole machine. An overrunner may run elsewhere, or wait;
-//! rule 2 looks at those that wait, since the CPU is now theirs. B shrinks by the idle time of all CPUs together
-//! (best-effort work is idle time): at least as fast as the jobs that left it could have run, side by side.
-//! So what has to be done by any time is still no more than without reclaiming. More cannot be said: to global EDF
-//! that is no promise of single deadlines (Dhall and Liu), and who gets slack runs it before or after his own
-//! budget, where the giver could have run beside him.
+//! Under global EDF slack belongs to the whole machine. An overrunning job may run on another CPU, or
+//! wait. Rule 2 applies to waiting jobs, because the CPU is free for them now. B shrinks by the idle
+//! time of all CPUs together (best-effort work counts as idle time): at least as fast as the jobs that
+//! left it could have run side by side. So the work due by any time is no more than without slack. That
+//! is no promise for single deadlines under global EDF (Dhall and Liu), because a job runs slack before
+//! or after its own budget, where the giver could have run beside it.
 
-/// B, of the CPUs of one queue.
+/// B of the CPUs of one queue.
 #[derive(Clone, Debug)]
 pub(super) struct Bonus {
-    /// ns, at `stamp`.
+    /// Amount at the time `stamp`, ns.
     amount: u64,
-    /// Of all of it, ns.
+    /// Its deadline, ns.
     deadline: u64,
     stamp: u64,
-    /// By CPU: does it run a reserved task?
+    /// For each CPU: does it run a reserved task?
     busy: Vec<bool>,
 }
 
 impl Bonus {
-    /// Nothing yet, and all CPUs idle.
+    /// An empty bonus, with all CPUs idle.
     pub fn new(cpus: usize) -> Self {
         Self {
             amount: 0,
@@ -50,7 +52,7 @@ impl Bonus {
         }
     }
 
-    /// Idle time since the last look has eaten of it; after its deadline it is void.
+    /// Subtract the idle time since `stamp`. After its deadline the bonus is void.
     fn settle(&mut self, now: u64) {
         let idle = self.busy.iter().filter(|busy| !**busy).count() as u64;
         let eaten = (now - self.stamp).saturating_mul(idle);
@@ -61,14 +63,14 @@ impl Bonus {
         }
     }
 
-    /// From now on `cpu` runs a reserved task with this deadline; None: it does not.
+    /// From now on `cpu` runs a reserved task with this deadline. None: it runs no reserved task.
     pub fn runs(&mut self, now: u64, cpu: usize, deadline: Option<u64>) {
         self.settle(now);
         self.busy[cpu] = deadline.is_some();
         self.deadline = self.deadline.max(deadline.unwrap_or(0));
     }
 
-    /// Nobody wants `slack` ns, which are there until `deadline` (rule 3). What is there already becomes as late.
+    /// Add `slack` ns by `deadline` (rule 3). The whole bonus has the later one of both deadlines.
     pub fn keep(&mut self, now: u64, slack: u64, deadline: u64) {
         self.settle(now);
         self.deadline = if self.amount == 0 {
@@ -79,7 +81,7 @@ impl Bonus {
         self.amount += slack;
     }
 
-    /// A job is released: what it has of the bonus, ns; nothing if it is more urgent.
+    /// A job is released: it takes the bonus, ns, or nothing if its deadline is earlier.
     pub fn take(&mut self, now: u64, deadline: u64) -> u64 {
         self.settle(now);
         if deadline < self.deadline {
@@ -94,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_time_eats_the_bonus() {
+    fn idle_time_consumes_the_bonus() {
         let mut b = Bonus::new(1);
         b.runs(0, 0, Some(10));
         b.keep(4, 6, 10);
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn all_idle_cpus_eat_at_once() {
+    fn idle_cpus_consume_the_bonus_together() {
         let mut b = Bonus::new(3);
         b.runs(0, 0, Some(100));
         b.keep(0, 50, 100);
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_while_no_cpu_is_idle() {
+    fn the_bonus_stays_while_no_cpu_is_idle() {
         let mut b = Bonus::new(1);
         b.runs(0, 0, Some(10));
         b.keep(0, 6, 20);
@@ -120,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_nothing_for_the_more_urgent_and_void_after_its_deadline() {
+    fn an_earlier_deadline_gets_no_bonus_and_the_bonus_is_void_after_its_own() {
         let mut b = Bonus::new(1);
         b.runs(0, 0, Some(10));
         b.keep(0, 6, 20);
@@ -129,7 +131,7 @@ mod tests {
         assert_eq!(
             b.take(2, 29),
             0,
-            "who went first has passed on his deadline"
+            "the task that ran before has passed on its deadline"
         );
         b.keep(3, 1, 25);
         assert_eq!(b.clone().take(3, 30), 7);

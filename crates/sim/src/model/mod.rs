@@ -1,14 +1,15 @@
-//! Models of what others do, to compare with: same programs, same numbers as [`crate::Simulation`].
+//! Models of other schedulers, for comparison: they run the same programs as [`crate::Simulation`], and
+//! report the same numbers.
 //!
-//! A model is exact and instant: no ticks, no cost of a switch or a migration, no late kick. That favours it
-//! against ours, which is played with all of these.
+//! A model is exact and instant: it has no ticks, no cost of a switch or a migration, and no late
+//! kicks. That favours it against aplomb, which is simulated with ticks and late kicks.
 //!
 //! | file | what |
 //! |---|---|
-//! | `engine.rs` | what happens when: steps of tasks, alarms, CPUs that choose |
-//! | `core.rs` | what a policy sees, and the interface of one |
+//! | `engine.rs` | the loop over events: steps of tasks, alarms, picks |
+//! | `core.rs` | the state that a policy sees, and the interface of policies |
 //! | `edf.rs`, `cbs.rs` | global and partitioned EDF over constant bandwidth servers (SCHED_DEADLINE) |
-//! | `fcbs.rs` | the same servers, passing on what jobs leave of their budgets (Kato's FCBS) |
+//! | `fcbs.rs` | slack of these servers that other tasks use (Kato's FCBS) |
 //! | `eevdf.rs` | Linux's fair class since 6.12 |
 //! | `wrr.rs` | weighted round-robin |
 

@@ -1,6 +1,6 @@
-//! Weighted round-robin: one queue for all CPUs; who comes to its head runs for a quantum in proportion to its
-//! weight, then goes to the tail. A task that sleeps loses the rest of its quantum; one that was pushed aside (by a
-//! reserved task, see `edf.rs`) goes on with it first.
+//! Weighted round-robin, with one queue for all CPUs. The task at the head runs for a quantum in
+//! proportion to its weight, then goes to the tail. A task that sleeps loses the rest of its quantum. A
+//! task that was preempted (by a reserved task, see `edf.rs`) goes to the head with the rest.
 
 use std::collections::VecDeque;
 
@@ -8,14 +8,14 @@ use crate::model::core::{Core, Policy};
 use crate::task::TaskId;
 use crate::Reservation;
 
-/// Quantum for each unit of weight, ns: 10 ms at nice 0, which has 100.
+/// Quantum for each unit of weight, ns: 10 ms at nice 0, whose weight is 100.
 const QUANTUM_NS: u64 = 100_000;
 
 /// See the file's header.
 #[derive(Default)]
 pub struct Wrr {
     queue: VecDeque<TaskId>,
-    /// What is left of each task's quantum, ns.
+    /// The rest of each task's quantum, ns.
     left: Vec<u64>,
 }
 
@@ -26,7 +26,7 @@ impl Wrr {
 }
 
 impl Policy for Wrr {
-    fn born(&mut self, core: &mut Core, id: TaskId) {
+    fn new_task(&mut self, core: &mut Core, id: TaskId) {
         self.left.push(0);
         self.renew(core, id);
     }

@@ -1,4 +1,4 @@
-//! One kind of task of a scenario: its fields, what they must be, and the behaviour that they mean.
+//! One kind of task of a scenario: its fields, their limits, and the program that they describe.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -6,72 +6,74 @@ use std::rc::Rc;
 use serde::Deserialize;
 
 use super::{one, zero, Reserve, Time};
-use crate::chance::Chance;
+use crate::rng::Rng;
 use crate::workload::{
-    hog, on_off, Arrivals, Bomb, Movie, Noted, Periodic, Player, Random, Trace, TraceError,
+    hog, on_off, Arrivals, Bomb, JobLog, Movie, Periodic, Player, Random, Trace, TraceError,
 };
 use crate::Program;
 
-/// A kind of task. Of `work`, `on`, `trace`, `bomb` and `random` at most one is given; it says what the tasks do.
+/// A kind of task. At most one of `work`, `on`, `trace`, `bomb` and `random` is given: it selects the
+/// tasks' program. Without any the tasks never stop.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Kind {
-    /// For the table.
+    /// Name in the table.
     pub name: String,
-    /// So many of them.
+    /// Number of tasks.
     #[serde(default = "one")]
     pub count: usize,
     /// -20 to 19.
     #[serde(default)]
     pub nice: i32,
-    /// CPUs that they may run on; all, if missing.
+    /// CPUs that they may run on [default: all].
     pub cpus: Option<Vec<usize>>,
-    /// When they start.
+    /// The time at which they start.
     #[serde(default = "zero")]
     pub start: Time,
-    /// Each reserves that.
+    /// The reservation of each.
     pub reserve: Option<Reserve>,
-    /// May be revoked.
+    /// The reservation may be revoked.
     #[serde(default)]
     pub revocable: bool,
-    /// Only a reservation that can be kept whatever happens.
+    /// The reservation is guaranteed.
     #[serde(default)]
     pub guaranteed: bool,
-    /// Jobs: CPU time of each, one every `period`, which is also their deadline.
+    /// Jobs: CPU time of each. There is one every `period`, which is also its deadline.
     pub work: Option<Time>,
     /// See `work` and `trace`.
     pub period: Option<Time>,
-    /// Jobs: they come up to so much later than `period` after the one before (sporadic).
+    /// Jobs: each is released at random up to this much later than `period` after the last (sporadic).
     pub extra: Option<Time>,
-    /// Jobs: so many are released at a time.
+    /// Jobs: number that is released at a time.
     pub burst: Option<u32>,
-    /// On-off: uses the CPU for so long, then sleeps for `off`.
+    /// On-off: the task runs for this long, then sleeps for `off`.
     pub on: Option<Time>,
     /// See `on`.
     pub off: Option<Time>,
-    /// A movie: file with the CPU time of each frame, beside the scenario, or synthetic-h264, synthetic-raw.
+    /// A movie: a file with the CPU time of each frame, in the scenario's folder, or synthetic-h264 or
+    /// synthetic-raw.
     pub trace: Option<PathBuf>,
     /// A movie: scale the trace to this mean, and with `peak` to this longest frame.
     pub mean: Option<Time>,
     /// See `mean`.
     pub peak: Option<Time>,
-    /// A movie: drop frames that are more than so many periods late; none, if missing.
+    /// A movie: drop frames that are more than this many periods late [default: none is dropped].
     pub drop_after: Option<u64>,
-    /// A fork bomb, which grows to so many tasks.
+    /// A fork bomb that grows to this many tasks.
     pub bomb: Option<u64>,
     /// A bomb: CPU time between forks.
     pub pause: Option<Time>,
     /// Runs and sleeps at random.
     #[serde(default)]
     pub random: bool,
-    /// What `trace` says, scaled.
+    /// The scaled trace.
     #[serde(skip)]
     frames: Option<Rc<Trace>>,
 }
 
 impl Kind {
-    /// What is wrong with it, in words.
-    pub(super) fn wrong(&self, cpus: usize) -> Option<String> {
+    /// The first field that is wrong, as a message.
+    pub(super) fn problem(&self, cpus: usize) -> Option<String> {
         let what = [
             self.work.is_some(),
             self.on.is_some() || self.off.is_some(),
@@ -85,7 +87,8 @@ impl Kind {
             && self.on.is_some() == self.off.is_some();
         if !complete {
             return Some(
-                "give work and period, or trace and period, or on and off, or bomb, or random, or none of them (it never stops)"
+                "give work and period, or trace and period, or on and off, or bomb, or random, \
+                 or none of them (it never stops)"
                     .into(),
             );
         }
@@ -132,7 +135,7 @@ impl Kind {
             return Some("revocable and guaranteed go with reserve".into());
         }
         if self.revocable && self.guaranteed {
-            return Some("what may be revoked is not guaranteed".into());
+            return Some("revocable and guaranteed exclude each other".into());
         }
         match &self.cpus {
             Some(list) if list.is_empty() => Some("cpus is empty".into()),
@@ -144,13 +147,13 @@ impl Kind {
         }
     }
 
-    /// Tasks of it in the end, those that it forks included.
+    /// Number of its tasks in the end, those that it forks included.
     pub(super) fn tasks(&self) -> usize {
         let grown = usize::try_from(self.bomb.unwrap_or(1)).unwrap_or(usize::MAX);
         self.count.saturating_mul(grown)
     }
 
-    /// Read the trace; `folder` is where the scenario is.
+    /// Read the trace; `folder` is the scenario's.
     pub(super) fn load(&mut self, folder: &Path) -> Result<(), TraceError> {
         let Some(path) = &self.trace else {
             return Ok(());
@@ -168,8 +171,8 @@ impl Kind {
         Ok(())
     }
 
-    /// The scheduler's weight of a nice value: the kernel's table (`sched_prio_to_weight`) in units where nice 0
-    /// has 100, rounded, at least 1 (`sched_weight_to_cgroup`).
+    /// The weight of the nice value in sched_ext: that of the kernel's table (`sched_prio_to_weight`),
+    /// scaled so that nice 0 has 100, rounded, at least 1 (`sched_weight_to_cgroup`).
     pub(super) fn weight(&self) -> u32 {
         const KERNEL: [u32; 40] = [
             88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100,
@@ -180,12 +183,8 @@ impl Kind {
         ((kernel * 100 + 512) / 1024).max(1)
     }
 
-    /// The behaviour of one of its tasks, which executes `ino` first (0: none), and where it notes its jobs.
-    pub(super) fn program(
-        &self,
-        ino: u64,
-        chance: &mut Chance,
-    ) -> (Box<dyn Program>, Option<Noted>) {
+    /// The program of one of its tasks, which executes `ino` first (0: none), and its log of jobs.
+    pub(super) fn program(&self, ino: u64, rng: &mut Rng) -> (Box<dyn Program>, Option<JobLog>) {
         let first = self.start.0;
         let period = self.period.map_or(0, |p| p.0);
         if let Some(work) = self.work {
@@ -193,7 +192,7 @@ impl Kind {
                 period,
                 extra: self.extra.map_or(0, |e| e.0),
                 burst: self.burst.unwrap_or(1),
-                chance: Chance::new(chance.any()),
+                rng: Rng::new(rng.next_u64()),
             };
             let (task, jobs) = Periodic::arriving(ino, work.0, first, arrivals);
             return (Box::new(task), Some(jobs));
@@ -202,7 +201,7 @@ impl Kind {
             let (task, _, jobs) = Movie::new(Player {
                 ino,
                 trace: Rc::clone(trace),
-                from: chance.below(trace.frames().len() as u64) as usize,
+                from: rng.below(trace.frames().len() as u64) as usize,
                 period,
                 first,
                 drop_after: self.drop_after,
@@ -215,7 +214,7 @@ impl Kind {
                 let pause = self.pause.map_or(1_000_000, |p| p.0);
                 Box::new(Bomb::new(ino, tasks, pause))
             }
-            _ if self.random => Box::new(Random::alone(ino, chance.any())),
+            _ if self.random => Box::new(Random::alone(ino, rng.next_u64())),
             _ => Box::new(hog(ino)),
         };
         (program, None)

@@ -1,28 +1,28 @@
-//! Play a scenario on any machine.
+//! Plays a scenario on a machine with any scheduler.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::{Kind, Scenario};
-use crate::chance::Chance;
 use crate::machine::{Machine, Scheduler};
 use crate::report::{Line, Report};
-use crate::workload::Noted;
+use crate::rng::Rng;
+use crate::workload::JobLog;
 use crate::{CpuMask, Program, Reservation, Settings, Step, TaskId};
 
 /// How a scenario is played.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Who schedules.
+    /// The scheduler.
     pub scheduler: Scheduler,
-    /// Instead of the scenario's.
+    /// The seed, instead of the scenario's.
     pub seed: Option<u64>,
-    /// Keep who ran when, for the picture.
+    /// Keep the context switches, for the picture.
     pub traced: bool,
 }
 
 impl Scenario {
-    /// Play it. `progress` is told the time played so far, ns, now and then.
+    /// Play it. `progress` is called 100 times, with the virtual time so far, ns.
     pub fn play(&self, options: Options, mut progress: impl FnMut(u64)) -> Report {
         let mut machine = options.scheduler.machine(Settings {
             cpus: self.cpus,
@@ -31,11 +31,11 @@ impl Scenario {
             ..Settings::default()
         });
         let seed = options.seed.unwrap_or(self.seed);
-        let mut chance = Chance::new(seed);
+        let mut rng = Rng::new(seed);
         let births = Births::default();
         let mut groups = Vec::new();
         for (ino, kind) in (1..).zip(&self.task) {
-            groups.push(kind.start(&mut *machine, ino, self.cpus, &births, &mut chance));
+            groups.push(kind.start(&mut *machine, ino, self.cpus, &births, &mut rng));
         }
         for part in 1..=100 {
             let end = (u128::from(self.length.0) * part / 100) as u64;
@@ -65,13 +65,13 @@ impl Scenario {
     }
 }
 
-/// The kind (its number) of each task that was forked, in order: that of their numbers.
+/// The number of the kind of each forked task, in the order of the forks, which is that of task ids.
 type Births = Rc<RefCell<Vec<u64>>>;
 
 /// The tasks of one kind.
 struct Group {
     ids: Vec<TaskId>,
-    jobs: Vec<Noted>,
+    jobs: Vec<JobLog>,
 }
 
 impl Kind {
@@ -81,7 +81,7 @@ impl Kind {
         number: u64,
         cpus: usize,
         births: &Births,
-        chance: &mut Chance,
+        rng: &mut Rng,
     ) -> Group {
         let ino = self.reserve.map_or(0, |r| {
             let asked = Reservation {
@@ -103,7 +103,7 @@ impl Kind {
             jobs: Vec::new(),
         };
         for _ in 0..self.count {
-            let (program, jobs) = self.program(ino, chance);
+            let (program, jobs) = self.program(ino, rng);
             group.jobs.extend(jobs);
             let task = Member {
                 until: self.start.0,
@@ -118,7 +118,7 @@ impl Kind {
     }
 }
 
-/// Sleeps until its time, then is `program`; its children are noted as of its kind.
+/// A task that sleeps until `until`, then does what `program` does. It records the kind of its children.
 struct Member {
     until: u64,
     kind: u64,

@@ -1,4 +1,4 @@
-//! Scenario files: what they mean, and what is refused with which words.
+//! Scenario files: their meaning, and the messages for mistakes.
 
 use super::*;
 
@@ -6,7 +6,7 @@ fn parse(text: &str) -> Result<Scenario, String> {
     Scenario::parse(Path::new("a.toml"), text).map_err(|e| e.to_string())
 }
 
-fn ours(traced: bool) -> Options {
+fn aplomb(traced: bool) -> Options {
     Options {
         scheduler: "aplomb".parse().unwrap(),
         seed: None,
@@ -29,9 +29,11 @@ start = "1s"
 
 #[test]
 fn a_movie_plays_through_a_bomb() {
-    let mut told = Vec::new();
-    let report = parse(MOVIE).unwrap().play(ours(true), |ns| told.push(ns));
-    assert_eq!(told.last(), Some(&4_000_000_000));
+    let mut progress = Vec::new();
+    let report = parse(MOVIE)
+        .unwrap()
+        .play(aplomb(true), |ns| progress.push(ns));
+    assert_eq!(progress.last(), Some(&4_000_000_000));
     let (movie, bomb) = (&report.tasks[0], &report.tasks[1]);
     assert_eq!((movie.jobs, movie.missed, movie.admitted), (100, 0, 1));
     assert!((124_000..126_000).contains(&movie.share_ppm), "{movie:?}");
@@ -49,15 +51,15 @@ fn a_movie_plays_through_a_bomb() {
 }
 
 #[test]
-fn without_a_reservation_it_does_not() {
+fn without_a_reservation_the_movie_misses_frames() {
     let report = parse(&MOVIE.replace("reserve = \"6ms/40ms\"", ""))
         .unwrap()
-        .play(ours(false), |_| {});
+        .play(aplomb(false), |_| {});
     assert!(report.tasks[0].missed > 0, "{}", report.table());
 }
 
 #[test]
-fn mistakes_are_named() {
+fn a_mistake_is_refused_and_named() {
     for (text, words) in [
         ("length = \"1s\"", "no [[task]]"),
         ("length = \"1s\"\nspeed = 3\n", "line 2"),
@@ -129,7 +131,7 @@ fn mistakes_are_named() {
 }
 
 #[test]
-fn weights_are_the_kernels() {
+fn weights_of_nice_values_are_those_of_the_kernel() {
     let weight = |nice: i32| {
         let text = format!("length = \"1s\"\n[[task]]\nname = \"a\"\nnice = {nice}");
         parse(&text).unwrap().task[0].weight()

@@ -1,12 +1,12 @@
-//! Tests of schedulability that need no simulation; each is a column of its own in the study.
+//! Analytic tests of schedulability; each is a column of the study.
 
 use crate::study::edf_wm::edf_wm;
 use crate::study::taskset::PeriodicTask;
 
-/// Is the set schedulable on so many CPUs?
+/// Is the set schedulable on this number of CPUs?
 pub type Test = fn(&[PeriodicTask], usize) -> bool;
 
-/// All of them, by the name of their column.
+/// All tests, with the names of their columns.
 pub const TESTS: [(&str, Test); 4] = [
     ("test-ff", first_fit),
     ("test-wf", worst_fit),
@@ -14,14 +14,15 @@ pub const TESTS: [(&str, Test); 4] = [
     ("test-global", global),
 ];
 
-/// Partitioned EDF, first-fit: each task on the first CPU on which the sum of C/T stays within 1 (Liu and Layland).
+/// Partitioned EDF, first-fit: each task on the first CPU on which the sum of C/T stays within 1 (Liu
+/// and Layland).
 fn first_fit(tasks: &[PeriodicTask], cpus: usize) -> bool {
     fits(tasks, cpus, |loads, share| {
         loads.iter().position(|load| load + share <= WHOLE)
     })
 }
 
-/// The same, each task on the emptiest CPU.
+/// Partitioned EDF, worst-fit: each task on the CPU with the least load.
 fn worst_fit(tasks: &[PeriodicTask], cpus: usize) -> bool {
     fits(tasks, cpus, |loads, share| {
         let emptiest = (0..loads.len()).min_by_key(|&cpu| loads[cpu])?;
@@ -29,8 +30,9 @@ fn worst_fit(tasks: &[PeriodicTask], cpus: usize) -> bool {
     })
 }
 
-/// Global EDF: sum C/T <= m - (m - 1) max C/T (Goossens, Funk and Baruah, "Priority-driven scheduling of periodic task
-/// systems on multiprocessors", 2003). Sufficient, not necessary: many sets that it refuses are never late.
+/// Global EDF: sum C/T <= m - (m - 1) max C/T (Goossens, Funk and Baruah, "Priority-driven scheduling
+/// of periodic task systems on multiprocessors", 2003). Sufficient, not necessary: many sets that it
+/// refuses miss no deadline.
 fn global(tasks: &[PeriodicTask], cpus: usize) -> bool {
     let share = |t: &PeriodicTask| u128::from(t.work) * u128::from(WHOLE) / u128::from(t.period);
     let heaviest = tasks.iter().map(share).max().unwrap_or(0);
@@ -60,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn fits_differ() {
+    fn first_fit_and_worst_fit_place_tasks_differently() {
         let light_first = set(&[(2, 10), (2, 10), (9, 10)]);
         assert!(first_fit(&light_first, 2));
         assert!(!worst_fit(&light_first, 2), "0.2 and 0.2, and 0.9 nowhere");
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn global_edf_is_sure_of_light_tasks_only() {
+    fn the_test_of_global_edf_accepts_light_tasks_only() {
         // 2 - 0.6 is 1.4
         assert!(global(&set(&[(6, 10), (4, 10), (4, 10)]), 2));
         assert!(!global(&set(&[(6, 10), (4, 10), (4, 10), (1, 1000)]), 2));

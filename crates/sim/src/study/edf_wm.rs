@@ -1,29 +1,32 @@
-//! The test of EDF-WM on paper: Kato, Ishikawa and Rajkumar, section 5 (Kato, Yamasaki and Ishikawa 2009), with
-//! worst-fit as in 5.2.
+//! The analytic test of EDF-WM: Kato, Ishikawa and Rajkumar, section 5 (Kato, Yamasaki and Ishikawa
+//! 2009), with worst-fit as in 5.2.
 //!
-//! A task goes whole to the CPU with the least load of those that have room for it; else, for n = 2 up to all CPUs,
-//! in windows of T/n to the n CPUs with the most room, if that is enough. Room is by the whole demand bound: what
-//! is due in any L ns, sum C' (floor((L - D)/T) + 1) over what is there, may not exceed L (Baruah, Rosier and
-//! Howell 1990). The paper looks at the deadlines of tasks only, and lets in sets that miss.
+//! A task goes whole to the CPU with the least load among those with room for it. If there is none, it
+//! is split for n = 2 up to all CPUs: into windows of T/n on the n CPUs with the most room, if that is
+//! enough. Room is by the demand bound: the work due in any L ns, sum C' (floor((L - D)/T) + 1) over all
+//! shares of the CPU, may not exceed L (Baruah, Rosier and Howell 1990). The paper checks the deadlines
+//! of the tasks only, and accepts sets that miss.
 //!
-//! It shares nothing with the scheduler's own admission (`bpf/policy/wmr.h`), which counts eight steps of each
-//! staircase and goes on with a line: it is what that one is compared with, and never has less room.
+//! It shares no code with the scheduler's admission (`bpf/policy/wmr.h`), which counts eight steps of
+//! each demand staircase and goes on with a line. That admission is compared with this test, which
+//! never has less room.
 //!
-//! How far to look: until the staircases repeat (the periods' least common multiple), or from where on the line over
-//! them, sum C'/T (L - D + T), is below L. If neither is before [`FAR_NS`], room is what keeps the line below
-//! L from there on. That is the only place where this test has less than the demand bound says: of a task of
-//! 100 ms at most 0.1 ms for each window that is there.
+//! The check ends where the staircases repeat (the periods' least common multiple), or where the line
+//! above them, sum C'/T (L - D + T), is below L from then on. If both are beyond [`FAR_NS`], room is
+//! limited so that the line is below L from there on. Only then this test has less room than the demand
+//! bound: for a task of 100 ms at most 0.1 ms less for each window on the CPU.
 
 use std::cmp::Reverse;
 
 use crate::study::taskset::PeriodicTask;
 
-/// Up to here each step is counted, ns: 1000 of the longest periods of the study.
+/// Each step is counted up to here, ns: 1000 times the longest period of the study.
 const FAR_NS: u64 = 100_000_000_000;
-/// Parts of a CPU.
+/// Loads are in units of 1/WHOLE of a CPU.
 const WHOLE: u128 = 1_000_000_000_000_000;
 
-/// What has to be done within `window`, once in `period`, ns: a task, or its share of one window.
+/// Work that has to be done within `window`, once in each `period`, ns: a task, or its share of one
+/// window.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     work: u64,
@@ -37,14 +40,15 @@ impl Share {
         (u128::from(self.work) * WHOLE).div_ceil(u128::from(self.period))
     }
 
-    /// C' (T - D)/T: by so much the line over the staircase is above `load` L, in parts of 1 ns, rounded up.
+    /// C' (T - D)/T: how much the line above the staircase is above `load` L, in parts of [`WHOLE`] of
+    /// 1 ns, rounded up.
     fn above(&self) -> u128 {
         let early = u128::from(self.period - self.window);
         (u128::from(self.work) * early * WHOLE).div_ceil(u128::from(self.period))
     }
 }
 
-/// What one CPU has to do.
+/// The shares of one CPU.
 #[derive(Clone, Debug, Default)]
 struct Cpu {
     shares: Vec<Share>,
@@ -55,7 +59,7 @@ impl Cpu {
         self.shares.iter().map(Share::load).sum()
     }
 
-    /// The most work that there is room for within `window` ns, once in `period` ns.
+    /// The room: the most work that may be added within `window` ns, once in each `period` ns.
     fn room(&self, period: u64, window: u64) -> u64 {
         let windowed = self.shares.iter().any(|s| s.window < s.period);
         if window == period && !windowed {
@@ -95,16 +99,17 @@ impl Cpu {
         }
     }
 
-    /// Of `period` ns, what the loads leave. Each is rounded down, so that three thirds are a whole; all that is
-    /// less than a thousandth of a ns.
+    /// The part of `period` ns that the loads leave. Each load is rounded down, so that three thirds are
+    /// at most one CPU. The error is less than a thousandth of a ns.
     fn rest(&self, period: u64) -> u64 {
         let taken = |s: &Share| u128::from(s.work) * WHOLE / u128::from(s.period);
         let taken: u128 = self.shares.iter().map(taken).sum();
         (WHOLE.saturating_sub(taken) * u128::from(period) / WHOLE) as u64
     }
 
-    /// The least common multiple of all periods, and one more since windows end within the first: demand that has not
-    /// been too much by then never is, if loads add up to a CPU at most. None: it is far.
+    /// Twice the least common multiple of all periods, because windows end within the first. If the
+    /// demand was not too much until then, it never is, provided that the loads are at most one CPU.
+    /// None: it is beyond [`FAR_NS`].
     fn cycle(&self, period: u64) -> Option<u64> {
         let mut periods = self.shares.iter().map(|s| s.period);
         let cycle = periods.try_fold(period, |cycle, p| {
@@ -122,7 +127,7 @@ impl Cpu {
         (room * u128::from(period) / WHOLE) as u64
     }
 
-    /// From here on the line is below L.
+    /// The time from which on the line is below L.
     fn far(&self, new: &Share) -> u64 {
         let shares = || self.shares.iter().chain([new]);
         let free = WHOLE.saturating_sub(shares().map(Share::load).sum());
@@ -142,13 +147,13 @@ fn divisor(a: u64, b: u64) -> u64 {
     }
 }
 
-/// Does EDF-WM vouch for the set on so many CPUs?
+/// Is the set schedulable by EDF-WM on this number of CPUs?
 pub(super) fn edf_wm(tasks: &[PeriodicTask], cpus: usize) -> bool {
     let mut cpus = vec![Cpu::default(); cpus];
     tasks.iter().all(|task| place(&mut cpus, task))
 }
 
-/// Enter a task where there is room; false: there is none.
+/// Place a task. False: there is no room.
 fn place(cpus: &mut [Cpu], task: &PeriodicTask) -> bool {
     let &PeriodicTask { work, period } = task;
     let share = |work, window| Share {

@@ -1,16 +1,17 @@
-//! Studies: the paper's figures that take many runs (Kato, section 7.1).
+//! Studies: figures that take many runs (Kato, Ishikawa and Rajkumar, section 7.1).
 //!
 //! | file | what |
 //! |---|---|
 //! | `taskset.rs` | random task sets |
-//! | `analysis.rs` | tests that need no simulation |
-//! | `edf_wm.rs` | the one of them that splits tasks over CPUs |
-//! | `schedulability.rs` | Figs. 21 to 23: how many sets miss no deadline |
-//! | `movies.rs` | Figs. 8 to 12 and 15 to 18: frames per second of several movies |
+//! | `analysis.rs` | analytic tests of schedulability |
+//! | `edf_wm.rs` | the analytic test of EDF-WM, which splits tasks over CPUs |
+//! | `schedulability.rs` | figures 21 to 23: how many sets miss no deadline |
+//! | `movies.rs` | figures 8 to 12 and 15 to 18: frames per second of several movies |
 
 use crate::Settings;
 
-/// All of each CPU may be promised, as in the paper; by default ours leaves a tenth to best-effort work.
+/// The settings of studies: all of each CPU may be reserved, as in the paper. (By default aplomb keeps
+/// a tenth for best-effort work.)
 fn settings(cpus: usize) -> Settings {
     Settings {
         cpus,

@@ -1,78 +1,79 @@
-//! Figs. 8 to 12 and 15 to 18: several movies at a time, and how many frames each shows in each second.
+//! Figures 8 to 12 and 15 to 18: several movies at a time, and the frames that each shows in each
+//! second.
 //!
-//! Each movie begins somewhere in the trace and in a period, by the seed. Seconds are counted from one second after
-//! the last has begun.
+//! Each movie begins at a random frame of the trace and at a random time in a period. Counting starts
+//! one second after the last movie has begun.
 
 use std::path::PathBuf;
 use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::chance::Chance;
 use crate::machine::Scheduler;
+use crate::rng::Rng;
 use crate::study::settings;
 use crate::workload::{Movie, Player, Trace, TraceError};
 use crate::{CpuMask, Reservation};
 
-/// Between the starts of movies, ns.
+/// Time between the starts of movies, ns.
 const APART_NS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Some movies under a scheduler.
+/// Several movies under a scheduler.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Show {
-    /// Who schedules.
+    /// The scheduler.
     pub scheduler: Scheduler,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: usize,
-    /// Movies.
+    /// Number of movies.
     pub count: u64,
     /// A file, or a name of [`Trace::synthetic`].
     pub trace: PathBuf,
-    /// The trace is scaled to these, ns: mean, and peak.
+    /// Scale the trace to this mean and this peak, ns.
     pub scale: Option<(u64, Option<u64>)>,
-    /// Each reserves C, ns ...
+    /// C of each movie's reservation, ns.
     pub runtime_ns: u64,
-    /// ... every T, ns, which is also the time between frames.
+    /// T of each movie's reservation, and the time between frames, ns.
     pub period_ns: u64,
-    /// Frames later than so many periods are dropped.
+    /// Frames that are more than this many periods late are dropped.
     pub drop_after: Option<u64>,
-    /// Endless best-effort tasks beside them.
+    /// Number of endless best-effort tasks.
     pub background: u64,
-    /// All begin with the first frame, at the same time.
+    /// All movies begin with the first frame, at the same time.
     pub together: bool,
-    /// Where movies begin.
+    /// Seed of the random beginnings.
     pub seed: u64,
-    /// Seconds that are counted.
+    /// Number of seconds that are counted.
     pub seconds: usize,
 }
 
-/// What was seen.
+/// The result of a show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// See [`Show`].
     pub scheduler: Scheduler,
     /// See [`Show`].
     pub count: u64,
-    /// Movies that got their reservation.
+    /// Number of movies that got their reservation.
     pub admitted: u64,
     /// Frames of the worst movie in each second.
     pub worst: Vec<u64>,
-    /// Mean of all movies in each second.
+    /// Mean over the movies in each second.
     pub mean: Vec<f64>,
     /// Standard deviation over the movies in each second.
     pub deviation: Vec<f64>,
-    /// The least of `worst`.
+    /// Minimum of `worst`.
     pub worst_second: u64,
-    /// Frames a second, of all movies and seconds.
+    /// Mean frames per second, over all movies and seconds.
     pub mean_fps: f64,
-    /// Standard deviation of that.
+    /// Standard deviation of the frames per second, over all movies and seconds.
     pub deviation_fps: f64,
     /// Frames that were dropped, of all movies.
     pub dropped: u64,
     /// Frames that were late, of all movies.
     pub late: u64,
-    /// Changes of CPU, of all movies.
+    /// Migrations of all movies.
     pub migrations: u64,
 }
 
@@ -92,12 +93,12 @@ impl Show {
         let all = CpuMask::first(self.cpus);
         let mut movies = Vec::new();
         for ino in 1..=self.count {
-            let mut chance = Chance::part(self.seed, ino);
+            let mut rng = Rng::stream(self.seed, ino);
             let (from, phase) = if self.together {
                 (0, 0)
             } else {
-                let from = chance.below(trace.frames().len() as u64);
-                (from as usize, chance.below(self.period_ns))
+                let from = rng.below(trace.frames().len() as u64);
+                (from as usize, rng.below(self.period_ns))
             };
             machine.reserve(
                 ino,
@@ -154,7 +155,7 @@ impl Show {
     }
 }
 
-/// Mean and standard deviation; 0 of nothing.
+/// Mean and standard deviation; 0 if there are no numbers.
 fn spread(numbers: impl Iterator<Item = u64> + Clone) -> (f64, f64) {
     let n = numbers.clone().count().max(1) as f64;
     let mean = numbers.clone().sum::<u64>() as f64 / n;

@@ -1,9 +1,9 @@
-//! Figs. 21 to 23: of random task sets with the same workload, how many meet all deadlines.
+//! Figures 21 to 23: how many of the random task sets with the same workload meet all deadlines.
 //!
-//! A set succeeds if all its tasks are admitted (by schedulers that admit) and none misses a deadline while it is
-//! played. Each task reserves what it uses, or a margin more. Tasks start 1 ms apart, which is the order of admission; their
-//! first jobs are released together. A run ends at the first miss. Ours is played with kicks of 1 us, the models
-//! with none (see `model/`).
+//! A set succeeds if all its tasks are admitted (by schedulers that admit) and no task misses a deadline
+//! in the run. Each task reserves what it uses, or a margin more. Tasks start 1 ms apart, in the order
+//! of admission, and their first jobs are released together. A run ends at the first miss. aplomb is
+//! simulated with kicks of 1 us, the models without (see `model/`).
 
 use serde::{Deserialize, Serialize};
 
@@ -13,49 +13,49 @@ use crate::study::{analysis, settings};
 use crate::workload::Periodic;
 use crate::{CpuMask, Reservation};
 
-/// Between the starts of tasks, ns.
+/// Time between the starts of tasks, ns.
 const APART_NS: u64 = 1_000_000;
-/// From the last start to the first jobs, ns: two of the longest periods, so that the period which a server began
-/// when it was admitted is over.
+/// Time from the last start to the first jobs, ns: two of the longest periods, so that the period that
+/// a server began at its admission is over.
 const SETTLE_NS: u64 = 200_000_000;
-/// Between looks for a miss, ns.
+/// Time between checks for a miss, ns.
 const LOOK_NS: u64 = 200_000_000;
 
-/// Some sets of one point.
+/// Some task sets of one point of a figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Batch {
-    /// Columns: those that are played. The analytic ones follow.
+    /// The simulated columns. The analytic ones follow them.
     pub schedulers: Vec<Scheduler>,
-    /// CPUs.
+    /// Number of CPUs.
     pub cpus: usize,
     /// C/T of tasks, ppm.
     pub range_ppm: (u64, u64),
     /// Workload, ppm of all CPUs.
     pub workload_ppm: u64,
-    /// Seed of the first set; the others follow it.
+    /// Seed of the first set; the other sets have the next numbers.
     pub seed: u64,
-    /// How many.
+    /// Number of sets.
     pub sets: u64,
-    /// How long each is played, ns.
+    /// Length of each run, ns.
     pub length_ns: u64,
-    /// Each task reserves so much more than it uses, ns, up to its period.
+    /// Each task reserves this much more than it uses, ns, at most its period.
     pub margin_ns: u64,
 }
 
-/// What came of a batch under one scheduler, or by one test.
+/// The result of a batch under one scheduler, or by one test.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// No deadline missed.
+    /// Number of sets that missed no deadline (or that the test accepts).
     pub met: u64,
-    /// Sets of which a task was not admitted (or that a test does not vouch for).
+    /// Number of sets with a task that was not admitted (or that the test refuses).
     pub refused: u64,
-    /// Seeds of sets that were admitted and missed a deadline.
+    /// Seeds of the sets that were admitted and missed a deadline.
     pub missed: Vec<u64>,
-    /// Scheduling events that were played.
+    /// Number of simulated events.
     pub events: u64,
 }
 
-/// What came of one set.
+/// The result of one set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// No deadline missed.
@@ -67,7 +67,7 @@ pub enum Outcome {
 }
 
 impl Tally {
-    /// Both together.
+    /// Add the results of another batch.
     pub fn add(&mut self, other: Self) {
         self.met += other.met;
         self.refused += other.refused;
@@ -85,7 +85,7 @@ impl Batch {
             .collect()
     }
 
-    /// Play one set; also the number of events.
+    /// Play one set. Returns the number of events, too.
     fn play_set(&self, scheduler: Scheduler, set: &[PeriodicTask]) -> (Outcome, u64) {
         let mut machine = scheduler.machine(settings(self.cpus));
         let begin = APART_NS * set.len() as u64 + SETTLE_NS;
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_told_apart() {
+    fn a_set_is_met_refused_or_missed() {
         let play = |name: &str, tasks: &[(u64, u64)]| {
             let batch = Batch {
                 schedulers: Vec::new(),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_add_up() {
+    fn two_batches_give_the_result_of_one() {
         let batch = |seed, sets| Batch {
             schedulers: vec!["global-edf-soft".parse().unwrap()],
             cpus: 4,

@@ -1,6 +1,6 @@
-//! Random task sets as in the paper's section 7.1.
+//! Random task sets, as in Kato, Ishikawa and Rajkumar, section 7.1.
 
-use crate::chance::Chance;
+use crate::rng::Rng;
 
 /// A periodic task whose deadlines are its periods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +11,10 @@ pub struct PeriodicTask {
     pub period: u64,
 }
 
-/// How sets are drawn.
+/// The distribution of task sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
-    /// C/T of a task, ppm: evenly from the first to the second.
+    /// C/T of a task, ppm: uniformly from the first to the second.
     pub range_ppm: (u64, u64),
     /// Sum of all C/T, ppm of one CPU.
     pub total_ppm: u64,
@@ -22,21 +22,21 @@ pub struct Recipe {
 
 /// Shortest and longest period, us.
 const PERIOD_US: (u64, u64) = (1_000, 100_000);
-/// The last task is left out if this is more than what is left for it, ns.
+/// The last task is left out if less work than this is left for it, ns.
 const LEAST_WORK_NS: u64 = 1_000;
 
 impl Recipe {
-    /// The set of a seed: tasks are added until the total is reached, and the last one gets what was left. Periods
-    /// are whole microseconds, evenly from 1 to 100 ms.
+    /// The set of a seed. Tasks are added until the total is reached; the last one gets the rest. Periods
+    /// are whole microseconds, uniformly from 1 to 100 ms.
     pub fn draw(&self, seed: u64) -> Vec<PeriodicTask> {
-        let mut chance = Chance::new(seed);
+        let mut rng = Rng::new(seed);
         let mut left = self.total_ppm;
         let mut tasks = Vec::new();
         while left > 0 {
-            let share = chance.between(self.range_ppm.0.max(1), self.range_ppm.1);
+            let share = rng.between(self.range_ppm.0.max(1), self.range_ppm.1);
             let share = share.min(left).min(1_000_000);
             left -= share;
-            let period = 1000 * chance.between(PERIOD_US.0, PERIOD_US.1);
+            let period = 1000 * rng.between(PERIOD_US.0, PERIOD_US.1);
             let work = period / 1000 * share / 1000;
             if work >= LEAST_WORK_NS {
                 tasks.push(PeriodicTask { work, period });

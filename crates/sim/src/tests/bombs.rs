@@ -1,7 +1,7 @@
-//! Fork bombs that grow inside one domain while others run: the others' shares are what they were.
+//! Fork bombs that grow in one domain: the shares of the other domains do not change.
 //!
-//! A thousand that are there from the start are in domains.rs. Here each comes as a fork does: new to its domain, awake,
-//! and without a place in any queue.
+//! `domains.rs` has a thousand tasks that exist from the start. Here each task comes by a fork: new in
+//! its domain, runnable, and in no queue yet.
 
 use super::cgroups::{machine, start_in};
 use super::domains::{domain, had, hogs};
@@ -9,11 +9,11 @@ use super::{MS, SEC};
 use crate::workload::Bomb;
 use crate::{DomainChange, DomainPolicy, Program, Step, ROOT};
 
-/// 2 points of 100: the mark.
+/// Tolerance of a share: 2 % of the machine.
 const OFF: u64 = 20_000;
 const SECONDS: u64 = 10;
 
-/// `:(){ :|:& };:`: each runs a little, forks two, and ends.
+/// `:(){ :|:& };:`: each task runs for a short time, forks two, and exits.
 struct Shell(u64);
 
 impl Shell {
@@ -35,9 +35,9 @@ impl Program for Shell {
     }
 }
 
-/// Beside hogs in domains of weight 100 and 200, a bomb in one of 100 with this order: from its start to its end
-/// all have their shares in each second. Returns how many tasks there are in the end.
-fn goes_off(cpus: usize, policy: DomainPolicy, bomb: impl Program + 'static) -> usize {
+/// A bomb in a domain of weight 100 with this policy, beside hogs in domains of weight 100 and 200. All
+/// domains have their shares in each second. Returns the number of tasks in the end.
+fn bomb_beside_hogs(cpus: usize, policy: DomainPolicy, bomb: impl Program + 'static) -> usize {
     let mut sim = machine(cpus);
     let [a, b, c] = [("a", 100), ("b", 100), ("c", 200)]
         .map(|(name, weight)| domain(&mut sim, ROOT, name, weight));
@@ -46,7 +46,7 @@ fn goes_off(cpus: usize, policy: DomainPolicy, bomb: impl Program + 'static) -> 
         (hogs(&mut sim, a, 2 * cpus), 250_000),
         (hogs(&mut sim, c, 2 * cpus), 500_000),
     ];
-    hogs(&mut sim, b, cpus); // it has its share before, so theirs is what it is then
+    hogs(&mut sim, b, cpus); // the domain uses its share before, so the others' shares do not change
     sim.run_until(SEC);
     start_in(&mut sim, b, bomb);
     let all = SEC * cpus as u64;
@@ -67,11 +67,11 @@ fn goes_off(cpus: usize, policy: DomainPolicy, bomb: impl Program + 'static) -> 
 }
 
 #[test]
-fn a_growing_bomb_stays_in_its_domain() {
+fn a_growing_bomb_uses_no_more_than_its_domains_share() {
     for cpus in [1, 2] {
         for policy in [DomainPolicy::Default, DomainPolicy::Mtr, DomainPolicy::Wrr] {
-            // a fork after each 3 ms: it grows all the time, and is not at its end when the test is
-            let tasks = goes_off(cpus, policy, Bomb::new(0, 10_000, 3 * MS));
+            // a fork every 3 ms: the bomb grows until the end of the test
+            let tasks = bomb_beside_hogs(cpus, policy, Bomb::new(0, 10_000, 3 * MS));
             println!("{cpus} CPUs, {policy:?}: {tasks}");
             assert!(tasks > 300 * cpus, "{tasks}");
         }
@@ -79,10 +79,10 @@ fn a_growing_bomb_stays_in_its_domain() {
 }
 
 #[test]
-fn a_bomb_of_which_each_ends_stays_in_its_domain() {
+fn a_bomb_whose_tasks_exit_uses_no_more_than_its_domains_share() {
     for cpus in [1, 2] {
         for policy in [DomainPolicy::Default, DomainPolicy::Sfq] {
-            let tasks = goes_off(cpus, policy, Shell(0));
+            let tasks = bomb_beside_hogs(cpus, policy, Shell(0));
             println!("{cpus} CPUs, {policy:?}: {tasks}");
             assert!(tasks > 600 * cpus, "{tasks}");
         }

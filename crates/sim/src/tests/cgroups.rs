@@ -1,7 +1,8 @@
-//! The kernel's part in cgroups: which callbacks, in the order of kernel/sched/ext.c, and what is refused.
+//! Cgroups in the simulated kernel: the callbacks, in the order of kernel/sched/ext.c, and what is
+//! refused.
 
 use super::probe::{Probe, Refuse};
-use crate::calls::noted::calls;
+use crate::calls::recorded::calls;
 use crate::kfuncs::{bpf_cgroup_ancestor, bpf_cgroup_from_id, scx_bpf_task_cgroup};
 use crate::workload::hog;
 use crate::{
@@ -46,9 +47,10 @@ fn names(all: &[(&'static str, usize)]) -> Vec<&'static str> {
     all.iter().map(|c| c.0).collect()
 }
 
-/// `scx_root_enable`: init; `scx_cgroup_init` goes over `css_for_each_descendant_pre`; then `scx_init_task`.
+/// `scx_root_enable`: init; then `scx_cgroup_init` for each of `css_for_each_descendant_pre`; then
+/// `scx_init_task`.
 #[test]
-fn attach_tells_of_all_cgroups_parents_first_and_then_of_tasks() {
+fn attach_initialises_cgroups_parents_first_and_then_tasks() {
     let probe = Probe::on();
     let limit = Bandwidth {
         period: 50_000,
@@ -78,7 +80,7 @@ fn attach_tells_of_all_cgroups_parents_first_and_then_of_tasks() {
             vec![id, parent, weight, 100_000, NO_LIMIT, 0],
         )
     };
-    let told = vec![
+    let expected = vec![
         init(0, u64::MAX, 100),
         init(1, 0, 100),
         init(3, 1, 300),
@@ -89,13 +91,13 @@ fn attach_tells_of_all_cgroups_parents_first_and_then_of_tasks() {
         ("init_task", vec![0, 5, 0]),
         ("init_task", vec![1, 0, 0]),
     ];
-    let mut said = probe.said();
-    said.retain(|s| s.0 != "runnable"); // which they are then
-    assert_eq!(said, told);
+    let mut calls = probe.calls();
+    calls.retain(|s| s.0 != "runnable"); // the tasks wake up
+    assert_eq!(calls, expected);
 }
 
 #[test]
-fn a_tree_that_is_not_possible_is_refused() {
+fn an_invalid_tree_is_refused() {
     let bad = |e: Existing| Simulation::attach(settings(1), &[e]).err();
     assert_eq!(bad(Existing::new(1, "a")), Some(CgroupError::NoCgroup(1)));
     assert_eq!(
@@ -109,12 +111,12 @@ fn a_tree_that_is_not_possible_is_refused() {
     assert_eq!(bad(heavy), Some(CgroupError::Weight(10_001)));
 }
 
-/// `SCX_HAS_OP`: what the scheduler lacks is passed over, and nothing else changes.
+/// `SCX_HAS_OP`: callbacks that the scheduler lacks are skipped, and nothing else changes.
 #[test]
-fn a_scheduler_without_callbacks_for_cgroups_is_not_bothered() {
+fn cgroups_work_without_cgroup_callbacks() {
     let mut sim = machine(1);
     if sim.state.cgroup_ops.init.is_some() {
-        return; // it has them now
+        return; // the scheduler has them
     }
     let all = calls(|| {
         let a = sim.create_cgroup(ROOT, "a").unwrap();
@@ -130,15 +132,15 @@ fn a_scheduler_without_callbacks_for_cgroups_is_not_bothered() {
 
 /// `scx_tg_online` at mkdir, `scx_tg_offline` at rmdir, once each (`SCX_TG_INITED`).
 #[test]
-fn a_cgroup_is_announced_when_it_is_made_and_when_it_goes() {
+fn mkdir_calls_cgroup_init_and_rmdir_cgroup_exit() {
     let probe = Probe::on();
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
     let b = sim.create_cgroup(a, "b").unwrap();
-    probe.said();
+    probe.calls();
     let c = sim.create_cgroup(b, "c").unwrap();
     assert_eq!(
-        probe.said(),
+        probe.calls(),
         [(
             "cgroup_init",
             vec![c as u64, b as u64, 100, 100_000, NO_LIMIT, 0]
@@ -159,8 +161,8 @@ fn a_cgroup_is_announced_when_it_is_made_and_when_it_goes() {
     );
     assert_eq!(sim.remove_cgroup(c), busy(c, 1, 0));
     sim.run_until(10 * MS);
-    assert_eq!(sim.place(id), Place::Gone);
-    probe.said();
+    assert_eq!(sim.place(id), Place::Exited);
+    probe.calls();
     assert_eq!(sim.remove_cgroup(c), Ok(()));
     assert_eq!(sim.remove_cgroup(c), Err(CgroupError::NoCgroup(c)));
     assert_eq!(sim.remove_cgroup(b), Ok(()));
@@ -169,48 +171,49 @@ fn a_cgroup_is_announced_when_it_is_made_and_when_it_goes() {
         ("cgroup_exit", vec![c as u64]),
         ("cgroup_exit", vec![b as u64]),
     ];
-    assert_eq!(probe.said(), exits);
-    // the name is free again, the number is not
+    assert_eq!(probe.calls(), exits);
+    // the name may be used again, the number is not
     assert_eq!(sim.create_cgroup(a, "b"), Ok(c + 1));
     assert_eq!(sim.create_cgroup(a, "b"), Err(CgroupError::Name(a)));
     assert_eq!(sim.create_cgroup(b, "x"), Err(CgroupError::NoCgroup(b)));
 }
 
-/// `scx_tg_online` fails: mkdir does, and there is no cgroup_exit.
+/// If `scx_tg_online` fails, mkdir fails, and cgroup_exit is not called.
 #[test]
-fn a_cgroup_that_the_scheduler_refuses_is_not_made() {
+fn a_cgroup_that_the_scheduler_refuses_is_not_created() {
     let probe = Probe::on();
     let mut sim = machine(1);
     probe.refuse(Refuse::Init(-12));
     assert_eq!(sim.create_cgroup(ROOT, "a"), Err(CgroupError::Refused(-12)));
     assert_eq!(names_of(&probe), ["cgroup_init", "cgroup_init"]);
-    probe.refuse(Refuse::Nobody);
+    probe.refuse(Refuse::None);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
     assert_eq!(sim.remove_cgroup(a - 1), Err(CgroupError::NoCgroup(a - 1)));
     assert_eq!(names_of(&probe), ["cgroup_init"]);
 }
 
 fn names_of(probe: &Probe) -> Vec<&'static str> {
-    probe.said().into_iter().map(|s| s.0).collect()
+    probe.calls().into_iter().map(|s| s.0).collect()
 }
 
-/// `scx_group_set_weight` and `scx_group_set_bandwidth` tell of changes only, `scx_group_set_idle` of every write;
-/// `sched_group_set_shares` refuses an idle cgroup's weight, `tg_set_bandwidth` what is out of range.
+/// `scx_group_set_weight` and `scx_group_set_bandwidth` call the scheduler if the value changes,
+/// `scx_group_set_idle` at every write. `sched_group_set_shares` refuses an idle cgroup's weight,
+/// `tg_set_bandwidth` values out of range.
 #[test]
-fn settings_are_told_when_they_change() {
+fn settings_call_the_scheduler_when_they_change() {
     let probe = Probe::on();
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
-    probe.said();
-    let told = |probe: &Probe, expected: &[(&'static str, Vec<u64>)]| {
-        assert_eq!(probe.said(), expected);
+    probe.calls();
+    let expect_calls = |probe: &Probe, expected: &[(&'static str, Vec<u64>)]| {
+        assert_eq!(probe.calls(), expected);
     };
     let n = a as u64;
     sim.set_cgroup_weight(a, 100).unwrap();
-    told(&probe, &[]);
+    expect_calls(&probe, &[]);
     sim.set_cgroup_weight(a, 200).unwrap();
     sim.set_cgroup_weight(a, 200).unwrap();
-    told(&probe, &[("cgroup_set_weight", vec![n, 200])]);
+    expect_calls(&probe, &[("cgroup_set_weight", vec![n, 200])]);
     for wrong in [0, 10_001] {
         let refused = sim.set_cgroup_weight(a, wrong);
         assert_eq!(refused, Err(CgroupError::Weight(wrong)));
@@ -229,7 +232,7 @@ fn settings_are_told_when_they_change() {
         ..limit
     };
     sim.set_cgroup_bandwidth(a, burst).unwrap();
-    told(
+    expect_calls(
         &probe,
         &[
             ("cgroup_set_bandwidth", vec![n, 100_000, 50_000, 0]),
@@ -270,12 +273,12 @@ fn settings_are_told_when_they_change() {
     sim.set_cgroup_weight(a, 300).unwrap();
     let idle = |on| ("cgroup_set_idle", vec![n, on]);
     let weight = ("cgroup_set_weight", vec![n, 300]);
-    told(&probe, &[idle(1), idle(1), idle(0), weight]);
+    expect_calls(&probe, &[idle(1), idle(1), idle(0), weight]);
 }
 
-/// `bpf_cgroup_ancestor`, `bpf_cgroup_from_id`, and `kn->id` and `level` (which the probe reads).
+/// `bpf_cgroup_ancestor`, `bpf_cgroup_from_id`, and `kn->id` and `level`, which the probe reads.
 #[test]
-fn the_scheduler_finds_cgroups() {
+fn kernel_functions_find_cgroups_by_number_and_ancestors_by_level() {
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
     let b = sim.create_cgroup(a, "b").unwrap();

@@ -1,4 +1,4 @@
-//! C every T for a whole domain (bpf/layers/domain_server.bpf.h): by its deadlines, and no more than once.
+//! A reservation of C every T for a whole domain (bpf/layers/domain_server.bpf.h).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ fn reservation(sim: &mut Simulation, of: CgroupId, c: u64, t: u64) -> Result<(),
     sim.change_domain(of, DomainChange::Reservation { runtime, interval })
 }
 
-/// A task of no spec in `cgroup`, with `work` us of work every `period` ms.
+/// Start a task without a spec in `cgroup`, with `work` us of work every `period` ms.
 fn periodic(
     sim: &mut Simulation,
     cgroup: CgroupId,
@@ -34,10 +34,10 @@ fn missed(sim: &Simulation, jobs: &Rc<RefCell<Jobs>>) -> u64 {
     jobs.borrow().missed_at(sim.now())
 }
 
-/// Two tasks that need 9.6 ms in each 50 together, beside hogs that are due as much as they by weight; by a fraction of
-/// the same size they would come too late now and then.
+/// Two tasks that need 9.6 ms in each 50 ms together, beside hogs. With a reserved fraction of the same
+/// size they would sometimes miss their deadlines.
 #[test]
-fn deadlines_are_met_whoever_else_is_there() {
+fn the_tasks_of_a_domain_with_a_reservation_meet_their_deadlines() {
     for cpus in [1, 2, 4] {
         let mut sim = machine(cpus);
         let (a, b) = (
@@ -54,9 +54,9 @@ fn deadlines_are_met_whoever_else_is_there() {
     }
 }
 
-/// What is reserved, and its part of what is not: 20 % and half of 80 %.
+/// Its reservation, and its part of the time that is not reserved: 20 % and half of 80 %.
 #[test]
-fn what_runs_by_right_counts_as_its_share() {
+fn a_domain_gets_its_reservation_and_its_share_of_the_rest() {
     let mut sim = machine(1);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 100),
@@ -69,9 +69,9 @@ fn what_runs_by_right_counts_as_its_share() {
     near(had(&sim, &other, 10 * SEC), 400_000, 10_000);
 }
 
-/// On no weight to speak of, what is reserved is all.
+/// With weight 1 beside 10,000 its share of the rest is negligible.
 #[test]
-fn what_is_reserved_comes_whatever_the_weight() {
+fn a_domain_gets_its_reservation_whatever_its_weight() {
     let mut sim = machine(1);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 1),
@@ -84,7 +84,7 @@ fn what_is_reserved_comes_whatever_the_weight() {
 }
 
 #[test]
-fn those_below_draw_on_it_and_those_who_move_away_do_not() {
+fn tasks_of_child_domains_use_the_reservation_and_tasks_that_move_away_do_not() {
     let mut sim = machine(1);
     let a = domain(&mut sim, ROOT, "a", 1);
     let b = domain(&mut sim, ROOT, "b", 10_000);
@@ -100,9 +100,9 @@ fn those_below_draw_on_it_and_those_who_move_away_do_not() {
     near((sim.ran(task) - before) / 4000, 250_000, 10_000);
 }
 
-/// The domain's own is one server: who came first does not keep it when the last thread has gone.
+/// The server is the domain's: it stays when the last thread exits.
 #[test]
-fn it_outlives_its_threads() {
+fn the_server_outlives_the_threads() {
     let mut sim = machine(1);
     let a = domain(&mut sim, ROOT, "a", 1);
     let b = domain(&mut sim, ROOT, "b", 1000);
@@ -119,7 +119,7 @@ fn it_outlives_its_threads() {
 }
 
 #[test]
-fn more_than_a_cpu_can_promise_is_refused_and_changes_nothing() {
+fn a_reservation_that_does_not_fit_is_refused_and_changes_nothing() {
     let mut sim = machine(1);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 1),
@@ -133,13 +133,13 @@ fn more_than_a_cpu_can_promise_is_refused_and_changes_nothing() {
     hogs(&mut sim, b, 3);
     let (_, jobs) = periodic(&mut sim, a, 48_000, 100);
     sim.run_until(5 * SEC);
-    assert_eq!(missed(&sim, &jobs), 0, "what it had before holds");
+    assert_eq!(missed(&sim, &jobs), 0, "it keeps its old reservation");
     reservation(&mut sim, b, 35, 100).unwrap();
 }
 
-/// Interactive tasks and domains draw on one table (MAX_SERVERS, intf.h; slot 0 is none).
+/// Interactive tasks and domains share one table of servers (MAX_SERVERS, intf.h; slot 0 is not used).
 #[test]
-fn a_full_table_refuses_until_one_leaves() {
+fn a_full_table_of_servers_refuses_until_a_task_exits() {
     const PLACES: u64 = 4096 - 1;
     let mut sim = machine(1);
     let a = domain(&mut sim, ROOT, "a", 1);
@@ -162,7 +162,7 @@ fn a_full_table_refuses_until_one_leaves() {
 }
 
 #[test]
-fn it_is_given_back() {
+fn a_removed_reservation_is_available_again() {
     let mut sim = machine(1);
     let a = domain(&mut sim, ROOT, "a", 1);
     let b = domain(&mut sim, ROOT, "b", 1);
@@ -176,9 +176,9 @@ fn it_is_given_back() {
     reservation(&mut sim, c, 80, 100).unwrap();
 }
 
-/// A program with a spec has its own server, whatever its domain has.
+/// A program with a spec has its own server, whether or not its domain has one.
 #[test]
-fn a_programs_own_goes_first() {
+fn the_server_of_a_program_comes_before_that_of_its_domain() {
     let mut sim = machine(1);
     sim.spec(7, reserve(30 * MS, 100 * MS));
     let a = domain(&mut sim, ROOT, "a", 1);
@@ -193,9 +193,9 @@ fn a_programs_own_goes_first() {
     near(had(&sim, &plain, 10 * SEC), 100_000, 12_000);
 }
 
-/// Its CPU leaves: the server moves to one that is there, by the governor's next looks.
+/// When the server's CPU goes offline, the governor moves the server to an online CPU.
 #[test]
-fn it_follows_when_its_cpu_leaves() {
+fn the_server_moves_when_its_cpu_goes_offline() {
     let mut sim = machine(2);
     let a = domain(&mut sim, ROOT, "a", 1);
     let b = domain(&mut sim, ROOT, "b", 10_000);

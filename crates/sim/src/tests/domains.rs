@@ -1,6 +1,4 @@
-//! The domain tree (bpf/tree/tree.bpf.h, tree/limit.bpf.h, tree/domain.bpf.h) as users see it: who gets how much.
-//!
-//! Hogs that start at 0 in cgroups, and their CPU time after some seconds.
+//! The domain tree (bpf/tree/) as users see it: the CPU time of hogs in cgroups after some seconds.
 
 use super::cgroups::{machine, start_in};
 use crate::workload::{hog, on_off};
@@ -19,7 +17,7 @@ pub(super) fn hogs(sim: &mut Simulation, cgroup: CgroupId, n: usize) -> Vec<Task
     (0..n).map(|_| start_in(sim, cgroup, hog(0))).collect()
 }
 
-/// What they had together, ppm of `of` ns.
+/// CPU time of all `tasks`, ppm of `of` ns.
 pub(super) fn had(sim: &Simulation, tasks: &[TaskId], of: u64) -> u64 {
     let ran: u64 = tasks.iter().map(|&t| sim.ran(t)).sum();
     ran * 1_000_000 / of
@@ -29,9 +27,9 @@ pub(super) fn near(found: u64, due: u64, off: u64) {
     assert!(found.abs_diff(due) <= off, "{found} ppm, due are {due}");
 }
 
-/// The marks: half a point of 100 on one CPU, two on two.
+/// Tolerance: 0.5 % of the machine on one CPU, 2 % on two.
 #[test]
-fn shares_are_the_weights() {
+fn domains_share_by_weight() {
     for (cpus, off) in [(1, 5_000), (2, 20_000), (4, 20_000)] {
         for weight in [100, 200, 400, 900] {
             let mut sim = machine(cpus);
@@ -50,7 +48,7 @@ fn shares_are_the_weights() {
     }
 }
 
-/// Each level by its own weights, to the deepest; who is deep loses nothing.
+/// Each level shares by its own weights; a deep domain loses nothing.
 #[test]
 fn shares_hold_at_any_depth() {
     let mut sim = machine(1);
@@ -65,9 +63,10 @@ fn shares_hold_at_any_depth() {
     near(had(&sim, &other, 10 * SEC), 500_000, 5_000);
 }
 
-/// One thread can use one CPU only, whatever its weight: the rest goes to the others, and it pays for nothing.
+/// One thread can use one CPU only, whatever its weight. The others get the rest, and the thread's domain
+/// has no debt for that.
 #[test]
-fn a_weight_that_cannot_be_used_harms_nobody() {
+fn a_weight_that_cannot_be_used_harms_no_domain() {
     let mut sim = machine(2);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 900),
@@ -77,15 +76,14 @@ fn a_weight_that_cannot_be_used_harms_nobody() {
     sim.run_until(5 * SEC);
     near(had(&sim, &one, 5 * SEC), 1_000_000, 10_000);
     near(had(&sim, &others, 5 * SEC), 1_000_000, 10_000);
-    // and it gains no credit: a second one does not take the other CPU for long
+    // the domain gains no credit either: a second thread does not take the other CPU for long
     let second = hogs(&mut sim, a, 1);
     sim.run_until(10 * SEC);
     near(had(&sim, &second, 5 * SEC), 900_000, 10_000);
 }
 
-/// Nobody's time is lost while another could use it.
 #[test]
-fn what_a_sleeper_leaves_goes_to_the_others() {
+fn the_time_that_a_sleeping_domain_leaves_goes_to_the_others() {
     let mut sim = machine(1);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 100),
@@ -100,7 +98,7 @@ fn what_a_sleeper_leaves_goes_to_the_others() {
 }
 
 #[test]
-fn an_idle_domain_gets_what_is_left() {
+fn an_idle_domain_gets_the_time_that_others_leave() {
     let mut sim = machine(1);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 100),
@@ -114,7 +112,7 @@ fn an_idle_domain_gets_what_is_left() {
     assert!(had(&sim, &normal, 10 * SEC) > 985_000);
 }
 
-/// `cpu.max`, each second within 1 % (the mark), at depths 1, 4 and 15, on one CPU and on several.
+/// `cpu.max`, within 1 % in each second, at depths 1, 4 and 15, on one CPU and on several.
 #[test]
 fn a_quota_is_kept_each_second_at_any_depth() {
     for (cpus, depth, quota) in [
@@ -157,10 +155,10 @@ fn a_quota_is_kept_each_second_at_any_depth() {
     }
 }
 
-/// Who was held back by its limit keeps its place, for a slice. Else the last part of its quota might come so late that some
-/// of it falls into the next period.
+/// A throttled domain keeps its tag, for a slice. Otherwise the last part of its quota might come so late
+/// that some of it falls into the next period.
 #[test]
-fn a_new_period_is_used_early() {
+fn a_throttled_domain_runs_early_in_its_next_period() {
     let mut sim = machine(1);
     let limited = domain(&mut sim, ROOT, "limited", 100);
     let limit = Bandwidth {
@@ -177,8 +175,8 @@ fn a_new_period_is_used_early() {
     sim.run_until(SEC);
     for period in 10..30 {
         let before = had(&sim, &tasks, SEC);
-        // the first when whoever runs at that moment has used up its slice, the second after one of some others; 50 to 60 ms
-        // if it had lost its place
+        // the first slice when the running task has used up its slice, the second after slices of some
+        // other domains; it would take 50 to 60 ms if the domain had lost its tag
         sim.run_until(period * 100 * MS + 30 * MS);
         near(had(&sim, &tasks, SEC), before + 8_000, 100);
         sim.run_until((period + 1) * 100 * MS);
@@ -186,7 +184,7 @@ fn a_new_period_is_used_early() {
     }
 }
 
-/// The limit of the one above holds for both below it together.
+/// The limit of a parent holds for both children together.
 #[test]
 fn quotas_are_hierarchical() {
     let mut sim = machine(2);
@@ -208,9 +206,9 @@ fn quotas_are_hierarchical() {
     near(had(&sim, &rest, 5 * SEC), 400_000, 5_000);
 }
 
-/// Moved, re-weighted, removed: what is due changes with it.
+/// A moved task, a new weight, a removed domain: shares change with each.
 #[test]
-fn changes_count_from_then_on() {
+fn changes_of_the_tree_count_from_then_on() {
     let mut sim = machine(1);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 100),
@@ -233,9 +231,8 @@ fn changes_count_from_then_on() {
     );
 }
 
-/// A thousand of them have no more than one.
 #[test]
-fn a_bomb_stays_in_its_domain() {
+fn a_thousand_tasks_have_no_more_than_their_domains_share() {
     let mut sim = machine(2);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 100),
@@ -247,15 +244,15 @@ fn a_bomb_stays_in_its_domain() {
     near(had(&sim, &bomb, 20 * SEC), 500_000, 20_000);
 }
 
-/// Tasks tied to a CPU wait in that CPU's queue, and use their domain's time all the same.
+/// Pinned tasks wait in the queue of their CPU, and use their domain's share like others.
 #[test]
-fn tied_tasks_run_too() {
+fn pinned_tasks_run_within_their_domains_share() {
     let mut sim = machine(2);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 100),
         domain(&mut sim, ROOT, "b", 100),
     );
-    let tied: Vec<_> = (0..2)
+    let pinned: Vec<_> = (0..2)
         .map(|cpu| {
             sim.start_in(a, 100, CpuMask::only(cpu), Box::new(hog(0)))
                 .unwrap()
@@ -263,13 +260,13 @@ fn tied_tasks_run_too() {
         .collect();
     let free = hogs(&mut sim, b, 2);
     sim.run_until(10 * SEC);
-    near(had(&sim, &tied, 20 * SEC), 500_000, 50_000);
+    near(had(&sim, &pinned, 20 * SEC), 500_000, 50_000);
     near(had(&sim, &free, 20 * SEC), 500_000, 50_000);
 }
 
-/// A limit holds for tasks that are tied to CPUs as well: what they run is a debt of the next periods.
+/// A limit holds for pinned tasks, too: time beyond the quota is a debt of the next periods.
 #[test]
-fn a_quota_holds_for_tied_tasks() {
+fn a_quota_holds_for_pinned_tasks() {
     let mut sim = machine(2);
     let a = domain(&mut sim, ROOT, "a", 100);
     let limit = Bandwidth {
@@ -278,17 +275,17 @@ fn a_quota_holds_for_tied_tasks() {
         burst: 0,
     };
     sim.set_cgroup_bandwidth(a, limit).unwrap();
-    let tied: Vec<_> = (0..4)
+    let pinned: Vec<_> = (0..4)
         .map(|i| sim.start_in(a, 100, CpuMask::only(i % 2), Box::new(hog(0))))
         .collect::<Result<_, _>>()
         .unwrap();
     sim.run_until(10 * SEC);
-    near(had(&sim, &tied, 10 * SEC), 400_000, 8_000);
+    near(had(&sim, &pinned, 10 * SEC), 400_000, 8_000);
 }
 
-/// Domains beyond the limits are their ancestor's.
+/// Cgroups beyond the limits of the tree belong to the domain of an ancestor.
 #[test]
-fn one_too_deep_is_its_ancestors() {
+fn a_cgroup_that_is_too_deep_belongs_to_its_ancestors_domain() {
     let mut sim = machine(1);
     let mut at = ROOT;
     for level in 0..20 {
@@ -300,13 +297,14 @@ fn one_too_deep_is_its_ancestors() {
     near(had(&sim, &deep, 4 * SEC), 500_000, 10_000);
     near(had(&sim, &free, 4 * SEC), 500_000, 10_000);
     const LIMIT: usize = 11; // EV_LIMIT
-    assert_eq!(sim.told(LIMIT), 4);
+    assert_eq!(sim.reported(LIMIT), 4);
 }
 
-/// The kernel ends a scheduler that leaves a task for 30 s (`nobody_starves` looks at it after every event): not by a weight
-/// of 1 beside 10,000, nor by a limit of 1 ms in a second, however many are in there.
+/// The kernel ends a scheduler that lets a task wait for 30 s (`no_task_starves` checks this after every
+/// event). Neither a weight of 1 beside 10,000 causes that, nor a limit of 1 ms in a second with many
+/// tasks.
 #[test]
-fn nobody_waits_for_ever_whatever_his_domain_is_due() {
+fn no_task_waits_for_ever_however_small_its_domains_share_is() {
     let mut sim = machine(1);
     let (a, b, c) = (
         domain(&mut sim, ROOT, "a", 10_000),
@@ -326,17 +324,17 @@ fn nobody_waits_for_ever_whatever_his_domain_is_due() {
     for round in 1..=3 {
         sim.run_until((20 + 25 * round) * SEC);
         for (id, before) in light.iter().chain(&limited).zip(&mut before) {
-            assert!(sim.ran(*id) > *before, "task {id} had nothing for 25 s");
+            assert!(sim.ran(*id) > *before, "task {id} has not run for 25 s");
             *before = sim.ran(*id);
         }
     }
     assert!(had(&sim, &movie, 95 * SEC) > 970_000);
 }
 
-/// First come, first served, for ever: the second would make the kernel end the scheduler after 30 s, and if it was
-/// preempted in the kernel, RCU after 21.
+/// If the first task of a FIFO never stopped, the kernel would end the scheduler after 30 s, because the
+/// second waits. If the second was preempted in the kernel, RCU would stall after 21 s.
 #[test]
-fn nobody_waits_for_ever_behind_the_first_of_a_fifo() {
+fn no_task_waits_for_ever_behind_the_first_of_a_fifo() {
     let mut sim = machine(1);
     let a = domain(&mut sim, ROOT, "a", 100);
     sim.change_domain(a, DomainChange::Policy(DomainPolicy::Fifo))
@@ -350,12 +348,12 @@ fn nobody_waits_for_ever_behind_the_first_of_a_fifo() {
         before = now;
     }
     let first = had(&sim, &tasks[..1], 60 * SEC);
-    assert!(first > 990_000, "and it stays first: {first}");
+    assert!(first > 990_000, "the first task stays first: {first}");
 }
 
-/// What nobody reserved is split among those who want it: forty idle services count for nothing.
+/// The time that is not reserved is split among the runnable domains. Forty sleeping services have no part.
 #[test]
-fn who_sleeps_has_no_part_of_what_is_left() {
+fn a_sleeping_domain_has_no_part_of_the_unreserved_time() {
     for cpus in [1, 2] {
         let mut sim = machine(cpus);
         let (a, b) = (
@@ -375,9 +373,9 @@ fn who_sleeps_has_no_part_of_what_is_left() {
     }
 }
 
-/// `cpu.max.burst`: what earlier periods left may be used at once, and no more than that.
+/// `cpu.max.burst`: the rest of earlier quotas may be used at once, and no more than that.
 #[test]
-fn a_burst_is_what_was_left_before() {
+fn a_burst_is_the_rest_of_earlier_quotas() {
     let longest = |burst| {
         let mut sim = machine(1);
         let a = domain(&mut sim, ROOT, "a", 100);
@@ -387,13 +385,16 @@ fn a_burst_is_what_was_left_before() {
             burst,
         };
         sim.set_cgroup_bandwidth(a, limit).unwrap();
-        // 38 ms in each 300: less than the quota of three periods, nearly that of two
+        // 38 ms in each 300 ms: less than the quota of three periods, nearly that of two
         let (task, jobs) = crate::workload::Periodic::new(0, 38 * MS, 300 * MS, 1010 * MS);
         start_in(&mut sim, a, task);
         sim.run_until(10 * SEC);
         let longest = jobs.borrow().response.iter().copied().max();
         longest.unwrap()
     };
-    assert!(longest(0) > 80 * MS, "it waits for the next period");
-    assert!(longest(20_000) < 40 * MS, "it need not");
+    assert!(
+        longest(0) > 80 * MS,
+        "without a burst it waits for the next period"
+    );
+    assert!(longest(20_000) < 40 * MS, "with a burst it does not wait");
 }

@@ -1,4 +1,4 @@
-//! Faults that random changes of domains, affinity and CPUs have found, each cut down to what it took.
+//! Faults that random changes of domains, affinity and CPUs have found, each reduced to few changes.
 
 use super::cgroups::{machine, start_in};
 use super::domains::{domain, hogs};
@@ -14,10 +14,11 @@ fn limit(quota: u64) -> Bandwidth {
     }
 }
 
-/// One CPU, idle, for its only task is held back by a cpu.max. Moved to where it may run it has to run, though that is no
-/// wake-up: it waited for the next period.
+/// The only CPU is idle, because the domain of its only task is throttled. When the task is moved to a
+/// domain without a limit, it must run at once. A move is not a wake-up, so the task waited for the next
+/// period of the old domain.
 #[test]
-fn who_is_moved_out_of_a_throttled_domain_runs_at_once() {
+fn a_task_that_is_moved_out_of_a_throttled_domain_runs_at_once() {
     let mut sim = machine(1);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 100),
@@ -32,11 +33,11 @@ fn who_is_moved_out_of_a_throttled_domain_runs_at_once() {
     sim.run_until(2 * SEC);
 }
 
-/// CPU 0 is the only one, so who is tied to it waits in its domain's queue. Then CPU 1 comes and CPU 0 leaves. Who chooses it
-/// there would send it to CPU 0's local queue, from which the kernel takes it elsewhere; but it was rescued, and in DSQ_RESCUE
-/// no CPU could take it, for ever.
+/// CPU 0 is the only CPU, so a task that is pinned to it waits in its domain's queue. Then CPU 1 goes
+/// online and CPU 0 offline. A CPU that picks the task there sends it to CPU 0's local queue, from which
+/// the kernel migrates it. But the task was rescued: in DSQ_RESCUE no CPU could take it, for ever.
 #[test]
-fn who_is_tied_to_a_cpu_that_left_is_not_rescued_to_where_nobody_takes_it() {
+fn a_task_pinned_to_an_offline_cpu_runs_although_it_was_rescued() {
     let mut sim = machine(2);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 100),
@@ -47,19 +48,20 @@ fn who_is_tied_to_a_cpu_that_left_is_not_rescued_to_where_nobody_takes_it() {
     hogs(&mut sim, a, 30);
     assert!(sim.change(Change::Offline(1)));
     sim.run_until(SEC);
-    let tied = sim
+    let pinned = sim
         .start_in(a, 100, CpuMask::only(0), Box::new(hog(0)))
         .unwrap();
     sim.run_until(2 * SEC);
     assert!(sim.change(Change::Online(1)));
     assert!(sim.change(Change::Offline(0)));
     sim.run_until(40 * SEC);
-    assert!(sim.ran(tied) > 0, "{:?}", sim.place(tied));
+    assert!(sim.ran(pinned) > 0, "{:?}", sim.place(pinned));
 }
 
-/// Then CPU 0 comes back, and all others have ended. CPUs are idle, one waits to be rescued, and none was woken for it.
+/// As above, but then all other tasks exit and CPU 0 goes online. The CPUs were idle, and none was kicked
+/// for the task that was to be rescued.
 #[test]
-fn an_idle_cpu_is_woken_for_who_is_rescued() {
+fn an_idle_cpu_is_kicked_for_a_task_that_is_rescued() {
     let mut sim = machine(2);
     let a = domain(&mut sim, ROOT, "a", 100);
     sim.set_cgroup_bandwidth(a, limit(1_000)).unwrap();
@@ -67,7 +69,7 @@ fn an_idle_cpu_is_woken_for_who_is_rescued() {
     others.extend(hogs(&mut sim, ROOT, 2));
     assert!(sim.change(Change::Offline(1)));
     sim.run_until(SEC);
-    let tied = sim
+    let pinned = sim
         .start_in(a, 100, CpuMask::only(0), Box::new(hog(0)))
         .unwrap();
     sim.run_until(2 * SEC);
@@ -81,5 +83,5 @@ fn an_idle_cpu_is_woken_for_who_is_rescued() {
     sim.run_until(26 * SEC);
     assert!(sim.change(Change::Online(0)));
     sim.run_until(40 * SEC);
-    assert!(sim.ran(tied) > 0, "{:?}", sim.place(tied));
+    assert!(sim.ran(pinned) > 0, "{:?}", sim.place(pinned));
 }

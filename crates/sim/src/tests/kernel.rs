@@ -1,6 +1,6 @@
-//! The kernel's part by itself: which callbacks in which order, and what tasks can do and have done to them.
+//! The simulated kernel: the order of callbacks, the steps of tasks, and changes from outside.
 
-use crate::calls::noted::{calls, STAND_IN};
+use crate::calls::recorded::{calls, STAND_IN};
 use crate::kfuncs;
 use crate::workload::{hog, on_off};
 use crate::{Change, CpuMask, Place, Program, Settings, Simulation, Step, TaskId};
@@ -18,15 +18,15 @@ fn machine(cpus: usize) -> Simulation {
     })
 }
 
-/// The least that a scheduler has to do when a CPU leaves: whatever waits in its queues is the kernel's to push
-/// away.
+/// The least that a scheduler has to do when a CPU goes offline: give the tasks of its queues to the
+/// kernel, which migrates them.
 pub(super) fn leave_to_the_kernel(cpu: usize, comes: bool) {
     const LOCAL_ON: u64 = 1 << 63 | 1 << 62;
     if comes {
         return;
     }
     for queue in [0x1_0000, 0x2_0000] {
-        kfuncs::move_all(queue + cpu as u64, LOCAL_ON | cpu as u64);
+        kfuncs::queues::move_all(queue + cpu as u64, LOCAL_ON | cpu as u64);
     }
 }
 
@@ -34,14 +34,14 @@ fn only(sim: &mut Simulation, id: TaskId, cpu: usize) -> bool {
     sim.change(Change::Affinity(id, CpuMask::only(cpu)))
 }
 
-/// A behaviour that is over after some steps.
+/// A program that makes these steps, then exits.
 fn script(steps: Vec<Step>) -> impl Program {
     let mut steps = steps.into_iter();
     move |_now: u64, _ran: u64| steps.next().unwrap_or(Step::Exit)
 }
 
 #[test]
-fn a_wake_up_asks_for_a_cpu_and_queues() {
+fn a_wake_up_calls_select_cpu_then_enqueue() {
     let mut sim = machine(2);
     let hogs = [sim.start(hog(0)), sim.start(hog(0))];
     let pinned = CpuMask::only(0);
@@ -62,15 +62,15 @@ fn a_wake_up_asks_for_a_cpu_and_queues() {
         calls_of(&mut sim, free),
         ["select_cpu", "enqueue", "running", "stopping", "exit_task"]
     );
-    let tied = made(&mut sim, pinned);
-    let began = calls_of(&mut sim, tied);
-    // it was enqueued when it was made, since its sleep was over then: new tasks are asked for no CPU twice
+    let pinned = made(&mut sim, pinned);
+    let began = calls_of(&mut sim, pinned);
+    // it was enqueued when it was started, because its sleep was over then; select_cpu is called once
     assert_eq!(began, ["running", "stopping", "exit_task"]);
     assert!(hogs.iter().all(|&id| sim.ran(id) > 90 * MS));
 }
 
 #[test]
-fn a_fork_is_announced_and_woken() {
+fn a_fork_calls_init_task_and_enable_and_wakes_the_child() {
     let mut sim = machine(1);
     let parent = script(vec![Step::Run(MS), Step::Fork(0), Step::Run(MS)]);
     let parent = sim.start(parent);
@@ -95,7 +95,7 @@ fn a_fork_is_announced_and_woken() {
 }
 
 #[test]
-fn affinity_of_a_sleeper_is_only_told() {
+fn a_new_affinity_of_a_sleeping_task_calls_set_cpumask_only() {
     let mut sim = machine(2);
     let id = sim.start(script(vec![Step::SleepUntil(SEC), Step::Run(MS)]));
     let all = calls(|| assert!(only(&mut sim, id, 1)));
@@ -105,7 +105,7 @@ fn affinity_of_a_sleeper_is_only_told() {
 }
 
 #[test]
-fn affinity_of_a_queued_task_queues_it_again_and_moves_it() {
+fn a_new_affinity_of_a_waiting_task_enqueues_it_again_and_migrates_it() {
     let mut sim = machine(2);
     let ids: Vec<_> = (0..3).map(|_| sim.start(hog(0))).collect();
     sim.run_until(10 * MS);
@@ -116,7 +116,7 @@ fn affinity_of_a_queued_task_queues_it_again_and_moves_it() {
     };
     let first = of_it(calls(|| assert!(only(&mut sim, id, 0))));
     let second = of_it(calls(|| assert!(only(&mut sim, id, 1))));
-    // on one of the two it was already
+    // it was on one of the two CPUs already
     let mut both = [first, second];
     both.sort_by_key(Vec::len);
     assert_eq!(both[1], ["set_cpumask", "enqueue", "enqueue"]);
@@ -129,7 +129,7 @@ fn affinity_of_a_queued_task_queues_it_again_and_moves_it() {
 }
 
 #[test]
-fn a_running_task_is_moved_off_a_cpu_that_it_may_no_longer_use() {
+fn a_running_task_leaves_a_cpu_that_it_may_no_longer_use() {
     let mut sim = machine(2);
     let id = sim.start(hog(0));
     sim.run_until(10 * MS);
@@ -149,7 +149,7 @@ fn a_running_task_is_moved_off_a_cpu_that_it_may_no_longer_use() {
 }
 
 #[test]
-fn weight_counts_from_now_on() {
+fn a_new_weight_counts_from_then_on() {
     let mut sim = machine(1);
     let ids = [sim.start(hog(0)), sim.start(hog(0))];
     sim.run_until(SEC);
@@ -175,7 +175,7 @@ fn weight_counts_from_now_on() {
 }
 
 #[test]
-fn who_yields_lets_others_go_first() {
+fn a_task_that_yields_lets_others_go_first() {
     let mut sim = machine(1);
     let yields = |_now: u64, ran: u64| {
         if ran % 2 == 0 {
@@ -196,7 +196,7 @@ fn who_yields_lets_others_go_first() {
     let polite = sim.start(polite);
     let other = sim.start(yields);
     sim.run_until(SEC);
-    // slices are 4 ms; it gives them up after one
+    // slices are 4 ms; it gives up each after 1 ms
     let turns = sim
         .trace()
         .iter()
@@ -207,9 +207,9 @@ fn who_yields_lets_others_go_first() {
 }
 
 #[test]
-fn a_pipe_wakes_its_reader_and_forgets_nothing() {
+fn a_pipe_wakes_its_reader_and_loses_no_wake_up() {
     let mut sim = machine(1);
-    // the reader waits twice, and is written to twice before it first does
+    // the reader waits twice; both writes come before its first wait
     let reader = sim.start(script(vec![
         Step::SleepUntil(5 * MS),
         Step::Wait,
@@ -230,10 +230,13 @@ fn a_pipe_wakes_its_reader_and_forgets_nothing() {
     sim.run_until(10 * MS);
     assert_eq!((sim.ran(reader), sim.place(reader)), (MS, Place::Asleep));
     sim.run_until(30 * MS);
-    assert_eq!((sim.ran(reader), sim.place(reader)), (2 * MS, Place::Gone));
+    assert_eq!(
+        (sim.ran(reader), sim.place(reader)),
+        (2 * MS, Place::Exited)
+    );
 }
 
-/// Executes a program with a spec, then starts threads like itself.
+/// A task that executes a program with a spec, then starts threads like itself.
 struct Threaded {
     steps: Vec<Step>,
 }
@@ -261,7 +264,7 @@ fn threaded(last: Vec<Step>) -> Threaded {
 }
 
 #[test]
-fn threads_draw_on_one_server() {
+fn threads_of_a_process_share_one_server() {
     let mut sim = machine(1);
     sim.spec(7, super::reserve(6 * MS, 30 * MS));
     let leader = sim.start(threaded(vec![]));
@@ -302,13 +305,13 @@ fn a_process_ends_with_its_threads() {
     assert_eq!(threads.len(), 3);
     sim.run_until(3 * SEC);
     assert!(
-        threads.iter().all(|&id| sim.place(id) == Place::Gone),
+        threads.iter().all(|&id| sim.place(id) == Place::Exited),
         "{leader}"
     );
 }
 
 #[test]
-fn a_signal_ends_a_task_wherever_it_is() {
+fn a_signal_ends_a_sleeping_a_waiting_and_a_running_task() {
     let mut sim = machine(1);
     let running = sim.start(hog(0));
     let asleep = sim.start(script(vec![Step::Run(1), Step::SleepUntil(100 * SEC)]));
@@ -321,20 +324,20 @@ fn a_signal_ends_a_task_wherever_it_is() {
     let ran = sim.ran(running) + sim.ran(queued);
     assert!(all.iter().all(|&id| sim.change(Change::Kill(id))));
     sim.run_until(11 * MS);
-    assert!(all.iter().all(|&id| sim.place(id) == Place::Gone));
+    assert!(all.iter().all(|&id| sim.place(id) == Place::Exited));
     assert_eq!(sim.ran(running) + sim.ran(queued), ran, "no time is used");
     assert!(!sim.change(Change::Kill(running)));
 }
 
 #[test]
-fn a_cpu_that_leaves_takes_nothing_with_it() {
+fn all_tasks_of_a_cpu_that_goes_offline_run_on_other_cpus() {
     let mut sim = machine(3);
     let free: Vec<_> = (0..5).map(|_| sim.start(hog(0))).collect();
-    let tied = sim.start_with(100, CpuMask::only(1), Box::new(hog(0)));
+    let pinned = sim.start_with(100, CpuMask::only(1), Box::new(hog(0)));
     let sleeper = sim.start_with(100, CpuMask::only(1), Box::new(on_off(0, MS, 100 * MS)));
     sim.run_until(SEC);
     assert!(sim.change(Change::Offline(1)));
-    assert!(!sim.change(Change::Offline(1)), "it has gone");
+    assert!(!sim.change(Change::Offline(1)), "it is offline");
     let before: Vec<_> = free.iter().map(|&id| sim.ran(id)).collect();
     sim.run_until(3 * SEC);
     let on_it = |sim: &Simulation, from| {
@@ -347,7 +350,7 @@ fn a_cpu_that_leaves_takes_nothing_with_it() {
         let ran = sim.ran(id) - before;
         assert!(ran > 600 * MS && ran < 720 * MS, "{ran}");
     }
-    assert!(sim.ran(tied) > SEC, "its affinity is wider now");
+    assert!(sim.ran(pinned) > SEC, "its affinity is wider now");
     assert!(sim.ran(sleeper) > 20 * MS);
     assert!(sim.change(Change::Online(1)));
     sim.run_until(4 * SEC);
@@ -358,7 +361,7 @@ fn a_cpu_that_leaves_takes_nothing_with_it() {
 }
 
 #[test]
-fn the_scheduler_is_told_of_cpus_before_its_tasks_move() {
+fn cpu_offline_is_called_before_the_tasks_migrate() {
     let mut sim = machine(2);
     let id = sim.start_with(100, CpuMask::only(1), Box::new(hog(0)));
     sim.run_until(10 * MS);
@@ -383,7 +386,7 @@ fn the_scheduler_is_told_of_cpus_before_its_tasks_move() {
 }
 
 #[test]
-fn without_callbacks_for_cpus_the_scheduler_would_end() {
+fn hotplug_without_hotplug_callbacks_ends_the_scheduler() {
     let mut sim = machine(2);
     if sim.knows_hotplug() {
         return;

@@ -1,4 +1,4 @@
-//! A domain's own tasks in the order of its policy (bpf/tree/leaf.bpf.h).
+//! The order of a domain's own tasks, by its policy (bpf/tree/leaf.bpf.h).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,18 +18,18 @@ fn under(sim: &mut Simulation, policy: DomainPolicy) -> CgroupId {
     a
 }
 
-/// A hog of this weight (nice 0: 100).
+/// Start a hog of this weight (nice 0: 100).
 fn heavy(sim: &mut Simulation, cgroup: CgroupId, weight: u32) -> TaskId {
     let all = CpuMask::first(sim.state.settings.cpus);
     sim.start_in(cgroup, weight, all, Box::new(hog(0))).unwrap()
 }
 
 #[test]
-fn tasks_get_what_their_weights_say() {
+fn tasks_of_a_domain_share_by_weight() {
     for cpus in [1, 2] {
         for policy in ORDERS {
             if cpus > 1 && policy == DomainPolicy::Wrr {
-                continue; // a line of turns is for one CPU: with two, who is first in it runs, and so is the next
+                continue; // a list in order of turns is for one CPU: on two, its first two tasks run
             }
             let mut sim = machine(cpus);
             let a = under(&mut sim, policy);
@@ -44,9 +44,10 @@ fn tasks_get_what_their_weights_say() {
     }
 }
 
-/// Eclipse's Example 1: one that sleeps often has its share under MTR-LS, and far less under round-robin.
+/// Example 1 of Eclipse: a task that sleeps often has its share under MTR-LS, and far less under
+/// round-robin.
 #[test]
-fn who_sleeps_keeps_its_share_by_mtr_and_not_by_wrr() {
+fn a_task_that_sleeps_often_keeps_its_share_under_mtr_and_not_under_wrr() {
     let part = |policy| {
         let mut sim = machine(1);
         let a = under(&mut sim, policy);
@@ -56,14 +57,16 @@ fn who_sleeps_keeps_its_share_by_mtr_and_not_by_wrr() {
         had(&sim, &[sleeper], 20 * SEC)
     };
     let (mtr, wrr) = (part(DomainPolicy::Mtr), part(DomainPolicy::Wrr));
-    // a CPU of its own with a fifth of the speed: 5 ms for 1, then 3 elsewhere. Up to 200,000 what others leave in between
+    // as on a CPU of its own with a fifth of the speed: 5 ms for 1 ms of work, then 3 ms of sleep: 125,000
+    // ppm. It gets more, because other tasks leave time in between.
     assert!(mtr > 125_000 * 4 / 3, "it wants 250,000: {mtr}");
     assert!(wrr < mtr / 3, "{wrr}, by MTR-LS {mtr}");
 }
 
-/// Who waits under one policy has its turn under the next. (Who runs at the change may have a sleeper's credit: 1 s.)
+/// A task that waits under one policy runs under the next. (The task that runs at the change may have a
+/// sleeper's credit: 1 s.)
 #[test]
-fn a_change_of_policy_leaves_nobody_behind() {
+fn all_tasks_run_after_a_change_of_policy() {
     use DomainPolicy::{Default, Fair, Fifo, Mtr, Sfq, Wrr};
     for cpus in [1, 2] {
         let mut sim = machine(cpus);
@@ -88,10 +91,11 @@ fn a_change_of_policy_leaves_nobody_behind() {
     }
 }
 
-/// Eclipse's Fig. 11: 11 ms of CPU, 100 ms of sleep, beside 20 that run for 11 and sleep for 5. It wants a tenth, and is due
-/// a twenty-first; but it begins at once, for who is early before it is so for a token, not to the next tick.
+/// Figure 11 of Eclipse: a task with 11 ms of CPU and 100 ms of sleep, beside 20 that run for 11 ms and
+/// sleep for 5 ms. It wants a tenth of the CPU, and its share is a twenty-first. Still it begins at once:
+/// an early task before it runs for a token only, not until the next tick.
 #[test]
-fn who_sleeps_long_begins_at_once_beside_many() {
+fn a_task_that_sleeps_long_begins_at_once_beside_many_tasks() {
     const ON: u64 = 11 * MS;
     let mut sim = machine(1);
     let a = under(&mut sim, DomainPolicy::Mtr);
@@ -101,13 +105,13 @@ fn who_sleeps_long_begins_at_once_beside_many() {
     }
     let sleeper = domain(&mut sim, a, "sleeper", 100);
     let late = Rc::new(RefCell::new(vec![]));
-    let (told, mut steps, mut due) = (late.clone(), 0, 0);
+    let (log, mut steps, mut due) = (late.clone(), 0, 0);
     start_in(&mut sim, sleeper, move |now: u64, _ran: u64| {
         steps += 1;
         match steps % 3 {
             1 => {
                 if due > 2 * SEC {
-                    told.borrow_mut().push(now - due);
+                    log.borrow_mut().push(now - due);
                 }
                 Step::Run(ON)
             }
@@ -115,7 +119,7 @@ fn who_sleeps_long_begins_at_once_beside_many() {
                 due = now + 100 * MS;
                 Step::SleepUntil(due)
             }
-            _ => Step::Run(1), // it has begun
+            _ => Step::Run(1), // it runs now
         }
     });
     sim.run_until(40 * SEC);

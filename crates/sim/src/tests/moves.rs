@@ -1,8 +1,9 @@
-//! Tasks that are moved between cgroups, and their children: which callbacks, in the order of kernel/sched/ext.c.
+//! Tasks that are moved between cgroups, and their children: the callbacks, in the order of
+//! kernel/sched/ext.c.
 
 use super::cgroups::{machine, script, start_in};
 use super::probe::{Probe, Refuse};
-use crate::calls::noted::calls;
+use crate::calls::recorded::calls;
 use crate::workload::{hog, on_off};
 use crate::{
     CgroupChange, CgroupError, CgroupId, Change, CpuMask, Place, Program, Simulation, Step, TaskId,
@@ -14,7 +15,7 @@ const SEC: u64 = 1000 * MS;
 /// `DEQUEUE_SAVE | DEQUEUE_MOVE`
 const SAVE_AND_MOVE: u64 = 6;
 
-/// A process of a leader and two threads, in `cgroup`, all asleep for long after 1 ms.
+/// Start a process in `cgroup`: a leader and two threads, which sleep for a long time after 1 ms.
 fn threads_in(sim: &mut Simulation, cgroup: CgroupId) -> [TaskId; 3] {
     struct Leader(Vec<Step>);
     impl Program for Leader {
@@ -31,23 +32,23 @@ fn threads_in(sim: &mut Simulation, cgroup: CgroupId) -> [TaskId; 3] {
     [leader, leader + 1, leader + 2]
 }
 
-/// `scx_cgroup_can_attach`, then `sched_move_task` with nothing to take off a run queue.
+/// `scx_cgroup_can_attach`, then `sched_move_task` of a task that is on no run queue.
 #[test]
-fn a_sleeper_is_only_moved() {
+fn a_move_of_a_sleeping_task_calls_prep_move_and_move_only() {
     let probe = Probe::on();
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
     let id = sim.start(script(vec![Step::SleepUntil(SEC), Step::Run(MS)]));
     let all = calls(|| sim.move_process(id, a).unwrap());
     assert_eq!(all, [("cgroup_prep_move", id), ("cgroup_move", id)]);
-    probe.said();
-    // to where it is: scx_cgroup_can_attach() passes over what does not change
+    probe.calls();
+    // to its own cgroup: scx_cgroup_can_attach() skips tasks whose cgroup does not change
     assert_eq!(calls(|| sim.move_process(id, a).unwrap()), []);
     sim.run_until(SEC + MS / 2);
     assert_eq!((sim.place(id), sim.cgroup_of(id)), (Place::Running(0), a));
 }
 
-/// Two that never stop on one CPU, after 10 ms: who runs, who waits.
+/// Two hogs on one CPU, after 10 ms. Returns the running one and the waiting one.
 fn one_runs_one_waits(sim: &mut Simulation) -> (TaskId, TaskId) {
     let (a, b) = (sim.start(hog(0)), sim.start(hog(0)));
     sim.run_until(10 * MS);
@@ -63,12 +64,12 @@ fn one_runs_one_waits(sim: &mut Simulation) -> (TaskId, TaskId) {
 
 /// `sched_move_task`: `dequeue_task_scx` (quiescent), `scx_cgroup_move_task`, `enqueue_task_scx` (runnable, enqueue).
 #[test]
-fn a_queued_task_is_queued_again() {
+fn a_waiting_task_that_is_moved_is_enqueued_again() {
     let probe = Probe::on();
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
     let (running, id) = one_runs_one_waits(&mut sim);
-    probe.said();
+    probe.calls();
     let all = calls(|| sim.move_process(id, a).unwrap());
     let order = [
         "cgroup_prep_move",
@@ -79,22 +80,22 @@ fn a_queued_task_is_queued_again() {
     ];
     assert_eq!(all, order.map(|name| (name, id)));
     let n = id as u64;
-    let told = [
+    let expected = [
         ("cgroup_prep_move", vec![n, 0, a as u64]),
         ("quiescent", vec![n, SAVE_AND_MOVE]),
         ("cgroup_move", vec![n, 0, a as u64]),
         ("runnable", vec![n, SAVE_AND_MOVE]),
     ];
-    assert_eq!(probe.said(), told);
+    assert_eq!(probe.calls(), expected);
     assert!(matches!(sim.place(id), Place::Queue(_)));
     sim.run_until(SEC);
     assert!([running, id].iter().all(|&id| sim.ran(id) > 450 * MS));
 }
 
-/// As above, with `put_prev_task_scx`, `set_next_task_scx` and `resched_curr` around: a running task is put into the
-/// local queue without enqueue (`do_enqueue_task`, sticky_cpu) and goes on.
+/// As above, with `put_prev_task_scx`, `set_next_task_scx` and `resched_curr`. A running task is put into
+/// the local queue without enqueue (`do_enqueue_task`, sticky_cpu), and goes on.
 #[test]
-fn a_running_task_stops_and_goes_on() {
+fn a_running_task_that_is_moved_stops_and_goes_on() {
     let probe = Probe::on();
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
@@ -111,13 +112,14 @@ fn a_running_task_stops_and_goes_on() {
     ];
     assert_eq!(all, order.map(|name| (name, id)));
     assert_eq!(probe.cgroup_of(id), Some(a));
-    assert!(sim.state.cpus[0].resched.get(), "the CPU chooses anew");
+    assert!(sim.state.cpus[0].resched.get(), "the CPU picks again");
     sim.run_until(10 * MS + 1);
     assert_eq!(sim.place(id), Place::Running(0), "its slice is not over");
     assert_eq!(sim.trace().len(), before);
 }
 
-/// All prepared, then all in the new cgroup, then one after the other (`cgroup_migrate_execute`).
+/// First all threads are prepared, then all are in the new cgroup, then each is moved
+/// (`cgroup_migrate_execute`).
 #[test]
 fn a_process_moves_with_its_threads() {
     let probe = Probe::on();
@@ -132,16 +134,16 @@ fn a_process_moves_with_its_threads() {
         .flat_map(|&name| [leader, first, second].map(|id| (name, id)))
         .collect();
     assert_eq!(all, order);
-    // one thread by itself, and then the rest of them
+    // one thread alone, then the other two
     sim.move_thread(first, a).unwrap();
     assert_eq!(
         [leader, first, second].map(|id| sim.cgroup_of(id)),
         [b, a, b]
     );
-    probe.said();
+    probe.calls();
     sim.move_process(leader, a).unwrap();
     let moved: Vec<_> = probe
-        .said()
+        .calls()
         .into_iter()
         .map(|s| (s.0, s.1[0] as usize))
         .collect();
@@ -154,13 +156,13 @@ fn a_process_moves_with_its_threads() {
             ("cgroup_move", second)
         ]
     );
-    // from two cgroups: cgroup by cgroup, in the order in which they are met (cgroup_migrate_add_task)
+    // from two cgroups: cgroup by cgroup, in the order of their first threads (cgroup_migrate_add_task)
     sim.move_thread(first, b).unwrap();
     let c = sim.create_cgroup(b, "c").unwrap();
-    probe.said();
+    probe.calls();
     sim.move_process(leader, c).unwrap();
     let prepared: Vec<_> = probe
-        .said()
+        .calls()
         .into_iter()
         .filter(|s| s.0 == "cgroup_prep_move")
         .collect();
@@ -170,7 +172,7 @@ fn a_process_moves_with_its_threads() {
 
 /// `scx_cgroup_can_attach`, its error path.
 #[test]
-fn a_refused_move_is_taken_back() {
+fn a_refused_move_is_cancelled_for_the_threads_before() {
     let probe = Probe::on();
     let mut sim = machine(2);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
@@ -189,14 +191,14 @@ fn a_refused_move_is_taken_back() {
     ];
     assert_eq!(all, order);
     assert_eq!(ids.map(|id| sim.cgroup_of(id)), [ROOT; 3]);
-    probe.refuse(Refuse::Nobody);
+    probe.refuse(Refuse::None);
     sim.move_process(leader, a).unwrap();
     assert_eq!(ids.map(|id| sim.cgroup_of(id)), [a; 3]);
 }
 
 /// `ops_sanitize_err`
 #[test]
-fn what_is_no_errno_ends_the_scheduler() {
+fn a_status_that_is_not_an_errno_ends_the_scheduler() {
     let probe = Probe::on();
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
@@ -211,7 +213,7 @@ fn what_is_no_errno_ends_the_scheduler() {
 }
 
 #[test]
-fn moves_that_are_not_possible_are_refused() {
+fn impossible_moves_are_refused() {
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
     let id = sim.start(script(vec![Step::Run(MS)]));
@@ -228,10 +230,10 @@ fn moves_that_are_not_possible_are_refused() {
     assert_eq!(nowhere, Err(CgroupError::NoCgroup(a)));
 }
 
-/// `scx_fork`: init_task has the cgroup of the child, which is its parent's at the time of the fork. Exec changes
-/// nothing. `finish_task_switch`: `sched_ext_dead` (exit_task), then `cgroup_task_dead`.
+/// `scx_fork`: init_task gets the child's cgroup, which is its parent's at the time of the fork. An exec
+/// changes nothing. `finish_task_switch`: `sched_ext_dead` (exit_task), then `cgroup_task_dead`.
 #[test]
-fn children_stay_in_their_parents_cgroup_until_they_end() {
+fn a_child_is_in_its_parents_cgroup_until_its_exit() {
     let probe = Probe::on();
     let mut sim = machine(1);
     sim.spec(7, super::reserve(6 * MS, 30 * MS));
@@ -252,8 +254,8 @@ fn children_stay_in_their_parents_cgroup_until_they_end() {
     sim.run_until(20 * MS);
     sim.move_process(parent, b).unwrap();
     sim.run_until(SEC);
-    let mut said = probe.said();
-    said.retain(|s| s.0 == "init_task");
+    let mut calls = probe.calls();
+    calls.retain(|s| s.0 == "init_task");
     let [a, b, p] = [a, b, parent].map(|n| n as u64);
     let born = [
         ("init_task", vec![p, a, 0]),
@@ -261,16 +263,16 @@ fn children_stay_in_their_parents_cgroup_until_they_end() {
         ("init_task", vec![p + 2, b, 1]),
         ("init_task", vec![p + 3, b, 1]),
     ];
-    assert_eq!(said, born);
-    assert!((0..sim.tasks()).all(|id| sim.place(id) == Place::Gone));
+    assert_eq!(calls, born);
+    assert!((0..sim.tasks()).all(|id| sim.place(id) == Place::Exited));
     sim.remove_cgroup(b as usize).unwrap();
     sim.remove_cgroup(a as usize).unwrap();
 }
 
-/// A leader that has exited stands for its threads; threads that have exited stay where they were
-/// (`cgroup_migrate_add_task` passes over PF_EXITING).
+/// The pid of a leader that has exited names its process. Threads that have exited are not moved
+/// (`cgroup_migrate_add_task` skips PF_EXITING).
 #[test]
-fn those_that_have_exited_are_not_moved() {
+fn exited_threads_are_not_moved() {
     let mut sim = machine(1);
     let a = sim.create_cgroup(ROOT, "a").unwrap();
     let [leader, first, second] = threads_in(&mut sim, ROOT);
@@ -287,9 +289,8 @@ fn those_that_have_exited_are_not_moved() {
     );
 }
 
-/// A reserved task keeps its server, its budget and its deadlines wherever it is moved.
 #[test]
-fn a_reserved_task_is_moved_without_harm() {
+fn a_reserved_task_keeps_its_server_budget_and_deadlines_when_it_is_moved() {
     let mut sim = machine(1);
     sim.spec(7, super::reserve(6 * MS, 30 * MS));
     (0..5).for_each(|_| {

@@ -1,14 +1,14 @@
-//! Callbacks for cgroups in front of the scheduler's own, or instead of those that it lacks: they note what they
-//! are told, refuse what a test wants refused, and see to it that what they are told fits together.
+//! Cgroup callbacks that are called before the scheduler's own, or instead of callbacks that it lacks.
+//! They record their arguments, check that these are consistent, and refuse what a test wants refused.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use crate::calls::noted::note;
+use crate::calls::recorded::record;
 use crate::cgroups::CgroupStruct;
-use crate::chance::Chance;
 use crate::host::{CgroupInitArgs, CgroupOps, InitArgs};
 use crate::kfuncs::{bpf_cgroup_ancestor, bpf_cgroup_from_id, scx_bpf_task_cgroup};
+use crate::rng::Rng;
 use crate::state::State;
 use crate::task::{TaskId, TaskStruct};
 use crate::CgroupId;
@@ -24,22 +24,22 @@ const NONE: CgroupOps = CgroupOps {
     set_idle: None,
 };
 
-/// Who refuses.
+/// The calls that are refused.
 pub(crate) enum Refuse {
-    Nobody,
-    /// `cgroup_init`, with this.
+    None,
+    /// `cgroup_init`, with this errno.
     Init(i32),
-    /// `cgroup_prep_move` of this task, with this.
+    /// `cgroup_prep_move` of this task, with this errno.
     Prep(TaskId, i32),
-    /// Every so-manieth of either, by chance.
-    Some(Chance, u64),
+    /// One in this number of both, at random.
+    Some(Rng, u64),
 }
 
 impl Refuse {
     fn init(&mut self) -> i32 {
         match self {
             Self::Init(errno) => *errno,
-            Self::Some(chance, one_in) => -12 * i32::from(chance.below(*one_in) == 0),
+            Self::Some(rng, one_in) => -12 * i32::from(rng.below(*one_in) == 0),
             _ => 0,
         }
     }
@@ -47,23 +47,24 @@ impl Refuse {
     fn prep(&mut self, id: TaskId) -> i32 {
         match self {
             Self::Prep(of, errno) if *of == id => *errno,
-            Self::Some(chance, one_in) => -i32::from(chance.below(*one_in) == 0),
+            Self::Some(rng, one_in) => -i32::from(rng.below(*one_in) == 0),
             _ => 0,
         }
     }
 }
 
-/// What the probe knows.
+/// The state of the probe.
 struct Seen {
     /// The scheduler's own callbacks.
     own: CgroupOps,
     refuse: Refuse,
-    /// Name, then what it was told.
-    said: Vec<(&'static str, Vec<u64>)>,
+    /// Name and arguments of the recorded calls.
+    calls: Vec<(&'static str, Vec<u64>)>,
     /// Weights of the cgroups that are initialised.
     cgroups: HashMap<CgroupId, u64>,
-    /// Where tasks are, and where those go that are prepared.
+    /// The cgroup of each task.
     tasks: HashMap<TaskId, CgroupId>,
+    /// The new cgroup of each task between cgroup_prep_move and cgroup_move.
     prepared: HashMap<TaskId, CgroupId>,
 }
 
@@ -75,8 +76,8 @@ thread_local! {
 fn fresh(own: CgroupOps) -> Seen {
     Seen {
         own,
-        refuse: Refuse::Nobody,
-        said: Vec::new(),
+        refuse: Refuse::None,
+        calls: Vec::new(),
         cgroups: HashMap::new(),
         tasks: HashMap::new(),
         prepared: HashMap::new(),
@@ -87,7 +88,7 @@ fn seen<R>(f: impl FnOnce(&mut Seen) -> R) -> R {
     SEEN.with(|s| f(&mut s.borrow_mut()))
 }
 
-/// The probe is there for simulations that this thread makes until this is dropped.
+/// While it exists, the probe is in front of the scheduler in all new simulations of this thread.
 pub(crate) struct Probe;
 
 impl Probe {
@@ -105,17 +106,17 @@ impl Probe {
         seen(|s| s.refuse = refuse);
     }
 
-    /// What was told since the last look, and what else the probe was asked.
-    pub fn said(&self) -> Vec<(&'static str, Vec<u64>)> {
-        seen(|s| std::mem::take(&mut s.said))
+    /// The calls since the last time: name and arguments.
+    pub fn calls(&self) -> Vec<(&'static str, Vec<u64>)> {
+        seen(|s| std::mem::take(&mut s.calls))
     }
 
-    /// Where a task is, by what was told.
+    /// The cgroup of a task, by the callbacks so far.
     pub fn cgroup_of(&self, id: TaskId) -> Option<CgroupId> {
         seen(|s| s.tasks.get(&id).copied())
     }
 
-    /// A cgroup's weight, by what was told.
+    /// The weight of a cgroup, by the callbacks so far.
     pub fn weight_of(&self, id: CgroupId) -> Option<u64> {
         seen(|s| s.cgroups.get(&id).copied())
     }
@@ -127,7 +128,7 @@ impl Drop for Probe {
     }
 }
 
-/// The callbacks with the probe around them, if it is on.
+/// The callbacks with the probe in front of them, if there is one.
 pub(crate) fn around(own: CgroupOps) -> CgroupOps {
     if !ON.with(Cell::get) {
         return own;
@@ -147,7 +148,7 @@ pub(crate) fn around(own: CgroupOps) -> CgroupOps {
 
 /// `kn->id` and `level`, as a scheduler reads them.
 fn read(cgroup: *mut CgroupStruct) -> (CgroupId, i32) {
-    // SAFETY: what a callback was given
+    // SAFETY: the argument of a callback
     unsafe { ((*(*cgroup).kn.get()).id as CgroupId - 1, (*cgroup).level) }
 }
 
@@ -155,29 +156,29 @@ fn id(cgroup: *mut CgroupStruct) -> CgroupId {
     read(cgroup).0
 }
 
-fn say(name: &'static str, numbers: &[u64]) {
-    seen(|s| s.said.push((name, numbers.to_vec())));
+fn note(name: &'static str, arguments: &[u64]) {
+    seen(|s| s.calls.push((name, arguments.to_vec())));
 }
 
-/// `runnable` or `quiescent` of a scheduler that lacks it, so that tests see all of the kernel's order.
-/// The task is still in the cgroup that was last told of, or already: the task group changes in between.
+/// `runnable` or `quiescent` of a scheduler that lacks it, so that tests see the kernel's whole order.
+/// The task is in the cgroup of the last callback: its task group changes between the two.
 pub(crate) fn lacking(name: &'static str, p: *mut TaskStruct, flags: u64) {
     if ON.with(Cell::get) {
         let task = State::id(p);
-        note(name, task);
-        say(name, &[task as u64, flags]);
+        record(name, task);
+        note(name, &[task as u64, flags]);
         let cgroup = id(scx_bpf_task_cgroup(p));
         seen(|s| assert_eq!(s.tasks.get(&task), Some(&cgroup), "{name} of task {task}"));
     }
 }
 
-// A failed assertion in what follows ends the process, with its message: these are C functions.
+// The functions below are called from C, so a failed assertion prints its message and ends the process.
 
-/// A task's init_task.
+/// init_task of a task.
 pub(crate) fn init_task(task: TaskId, args: &InitArgs) {
     if ON.with(Cell::get) {
         let cgroup = id(args.cgroup);
-        say(
+        note(
             "init_task",
             &[task as u64, cgroup as u64, u64::from(args.fork)],
         );
@@ -201,7 +202,7 @@ extern "C" fn init(cgroup: *mut CgroupStruct, args: *mut CgroupInitArgs) -> i32 
     } else {
         id(parent) as u64
     };
-    let told = [
+    let arguments = [
         number as u64,
         above,
         u64::from(a.weight),
@@ -209,7 +210,7 @@ extern "C" fn init(cgroup: *mut CgroupStruct, args: *mut CgroupInitArgs) -> i32 
         a.quota,
         a.burst,
     ];
-    say("cgroup_init", &told);
+    note("cgroup_init", &arguments);
     let status = seen(|s| {
         assert!(
             number == 0 || s.cgroups.contains_key(&(above as CgroupId)),
@@ -217,7 +218,7 @@ extern "C" fn init(cgroup: *mut CgroupStruct, args: *mut CgroupInitArgs) -> i32 
         );
         let status = s.refuse.init();
         if status == 0 {
-            let before = s.cgroups.insert(number, told[2]);
+            let before = s.cgroups.insert(number, arguments[2]);
             assert_eq!(before, None, "cgroup {number} is initialised twice");
         }
         status
@@ -231,10 +232,10 @@ extern "C" fn init(cgroup: *mut CgroupStruct, args: *mut CgroupInitArgs) -> i32 
 
 extern "C" fn exit(cgroup: *mut CgroupStruct) {
     let number = id(cgroup);
-    say("cgroup_exit", &[number as u64]);
+    note("cgroup_exit", &[number as u64]);
     assert!(
         bpf_cgroup_from_id(number as u64 + 1).is_null(),
-        "its directory has gone"
+        "its directory is removed"
     );
     seen(|s| {
         assert!(
@@ -248,9 +249,9 @@ extern "C" fn exit(cgroup: *mut CgroupStruct) {
     }
 }
 
-fn told_of_move(name: &'static str, task: TaskId, from: *mut CgroupStruct, to: *mut CgroupStruct) {
+fn check_move(name: &'static str, task: TaskId, from: *mut CgroupStruct, to: *mut CgroupStruct) {
     let (from, to) = (id(from), id(to));
-    say(name, &[task as u64, from as u64, to as u64]);
+    note(name, &[task as u64, from as u64, to as u64]);
     seen(|s| {
         assert_eq!(s.tasks.get(&task), Some(&from), "{name} of task {task}");
         assert!(from != to && s.cgroups.contains_key(&to), "{name} to {to}");
@@ -259,7 +260,7 @@ fn told_of_move(name: &'static str, task: TaskId, from: *mut CgroupStruct, to: *
 
 extern "C" fn prep_move(p: *mut TaskStruct, from: *mut CgroupStruct, to: *mut CgroupStruct) -> i32 {
     let task = State::id(p);
-    told_of_move("cgroup_prep_move", task, from, to);
+    check_move("cgroup_prep_move", task, from, to);
     let status = seen(|s| s.refuse.prep(task));
     let status = match seen(|s| s.own.prep_move).filter(|_| status == 0) {
         // SAFETY: passed on
@@ -277,7 +278,7 @@ extern "C" fn prep_move(p: *mut TaskStruct, from: *mut CgroupStruct, to: *mut Cg
 
 extern "C" fn moved(p: *mut TaskStruct, from: *mut CgroupStruct, to: *mut CgroupStruct) {
     let task = State::id(p);
-    told_of_move("cgroup_move", task, from, to);
+    check_move("cgroup_move", task, from, to);
     assert_eq!(scx_bpf_task_cgroup(p), to, "the task group is the new one");
     seen(|s| {
         assert_eq!(
@@ -295,7 +296,7 @@ extern "C" fn moved(p: *mut TaskStruct, from: *mut CgroupStruct, to: *mut Cgroup
 
 extern "C" fn cancel_move(p: *mut TaskStruct, from: *mut CgroupStruct, to: *mut CgroupStruct) {
     let task = State::id(p);
-    told_of_move("cgroup_cancel_move", task, from, to);
+    check_move("cgroup_cancel_move", task, from, to);
     seen(|s| {
         assert_eq!(
             s.prepared.remove(&task),
@@ -310,7 +311,7 @@ extern "C" fn cancel_move(p: *mut TaskStruct, from: *mut CgroupStruct, to: *mut 
 }
 
 extern "C" fn set_weight(cgroup: *mut CgroupStruct, weight: u32) {
-    say("cgroup_set_weight", &[id(cgroup) as u64, u64::from(weight)]);
+    note("cgroup_set_weight", &[id(cgroup) as u64, u64::from(weight)]);
     seen(|s| {
         let before = s.cgroups.insert(id(cgroup), u64::from(weight));
         assert!(before.is_some_and(|b| b != u64::from(weight)), "it changes");
@@ -322,7 +323,7 @@ extern "C" fn set_weight(cgroup: *mut CgroupStruct, weight: u32) {
 }
 
 extern "C" fn set_bandwidth(cgroup: *mut CgroupStruct, period: u64, quota: u64, burst: u64) {
-    say(
+    note(
         "cgroup_set_bandwidth",
         &[id(cgroup) as u64, period, quota, burst],
     );
@@ -333,7 +334,7 @@ extern "C" fn set_bandwidth(cgroup: *mut CgroupStruct, period: u64, quota: u64, 
 }
 
 extern "C" fn set_idle(cgroup: *mut CgroupStruct, idle: bool) {
-    say("cgroup_set_idle", &[id(cgroup) as u64, u64::from(idle)]);
+    note("cgroup_set_idle", &[id(cgroup) as u64, u64::from(idle)]);
     if let Some(own) = seen(|s| s.own.set_idle) {
         // SAFETY: passed on
         unsafe { own(cgroup, idle) };

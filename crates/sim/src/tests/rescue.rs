@@ -1,6 +1,7 @@
-//! Nobody waits for longer than the kernel bears (bpf/tree/rescue.bpf.h), and kernel threads not for all others.
+//! No task waits until the kernel's watchdog ends the scheduler (bpf/tree/rescue.bpf.h), and kernel
+//! threads do not wait for all other tasks.
 //!
-//! That nobody waits for 30 s is among the invariants, which all machines here check.
+//! All machines here check the invariants, among them that no task waits for 30 s.
 
 use super::domains::domain;
 use super::{machine, MS, SEC};
@@ -8,7 +9,7 @@ use crate::task::PF_KTHREAD;
 use crate::workload::{hog, on_off};
 use crate::{CgroupId, CpuMask, Simulation, TaskId, ROOT};
 
-/// What sched_ext makes of nice -20 and 19.
+/// The weights of nice -20 and 19 in sched_ext.
 const HEAVIEST: u32 = 8668;
 const LIGHTEST: u32 = 1;
 
@@ -23,12 +24,13 @@ fn hogs_of(
     (0..n).map(start).collect()
 }
 
-/// By its weight it would run for 4 ms in 173 s beside 5, and for less beside 40.
+/// By its weight, the task with nice 19 would run for 4 ms in 173 s beside 5 tasks, and for less beside
+/// 40.
 #[test]
 fn nice_19_runs_beside_nice_minus_20() {
     for (cpus, many) in [(1, 5), (1, 40), (2, 40)] {
         for grouped in [false, true] {
-            for tied in [false, true] {
+            for pinned in [false, true] {
                 let mut sim = machine(cpus);
                 let all = CpuMask::first(cpus);
                 let group = if grouped {
@@ -37,16 +39,16 @@ fn nice_19_runs_beside_nice_minus_20() {
                     ROOT
                 };
                 let heavy = hogs_of(&mut sim, group, HEAVIEST, all, many);
-                let on = if tied { CpuMask::only(0) } else { all };
+                let on = if pinned { CpuMask::only(0) } else { all };
                 let light = hogs_of(&mut sim, group, LIGHTEST, on, 1)[0];
-                println!("{many} on {cpus}, grouped {grouped}, tied {tied}");
+                println!("{many} on {cpus}, grouped {grouped}, pinned {pinned}");
                 sim.run_until(20 * SEC);
                 let before = sim.ran(light);
                 sim.run_until(60 * SEC);
                 let ran = sim.ran(light) - before;
-                // 0.2 ms in 10 s, or in 11: the look is once a second. Between who is tied to a CPU and the rest
-                // it is numbers that count (fair_pair), not weights
-                let most = if tied { SEC * 4 } else { 20 * MS };
+                // 0.2 ms in 10 or 11 s, because the check is once a second. Between pinned tasks and the
+                // others numbers count (fair_pair), not weights.
+                let most = if pinned { SEC * 4 } else { 20 * MS };
                 assert!((MS / 2..most).contains(&ran), "{ran} ns");
                 let of: Vec<_> = heavy.iter().map(|&id| sim.ran(id)).collect();
                 let (least, most) = (of.iter().min().unwrap(), of.iter().max().unwrap());
@@ -59,9 +61,10 @@ fn nice_19_runs_beside_nice_minus_20() {
     }
 }
 
-/// Weak ones in hundreds, beside nice 0 whose rounds take longer than a rescue.
+/// Hundreds of tasks with low weights, beside tasks with nice 0 whose rounds take longer than the time to
+/// a rescue.
 #[test]
-fn many_of_all_weights_run() {
+fn hundreds_of_tasks_of_all_weights_run() {
     let mut sim = machine(1);
     let all = CpuMask::first(1);
     let mut tasks = hogs_of(&mut sim, ROOT, HEAVIEST, all, 100);
@@ -72,7 +75,8 @@ fn many_of_all_weights_run() {
     assert_eq!(none, 0, "have not run at all");
 }
 
-/// A kernel thread that needs 30 ms now and then beside 50 hogs: a slice of each between two of its own would make that 1.6 s.
+/// A kernel thread that sometimes needs 30 ms, beside 50 hogs. If each of them ran for a slice between two
+/// slices of the thread, the 30 ms would take 1.6 s.
 #[test]
 fn a_kernel_thread_does_not_wait_for_a_slice_of_each() {
     let worst = |kernel: bool| {
@@ -88,7 +92,10 @@ fn a_kernel_thread_does_not_wait_for_a_slice_of_each() {
         sim.ran(one)
     };
     let (kernel, plain) = (worst(true), worst(false));
-    // a round of its own is 970 ms and what it takes for 30
+    // each of its rounds is a sleep of 970 ms and the time for its 30 ms of work
     assert!(kernel > 17 * 30 * MS, "{kernel}");
-    assert!(plain < 13 * 30 * MS, "{plain}: the test tells nothing");
+    assert!(
+        plain < 13 * 30 * MS,
+        "{plain}: no task waits, so the test shows nothing"
+    );
 }

@@ -1,4 +1,4 @@
-//! Server policies, FCBS and EDF-WMR in the scheduler itself (their theorems are in crates/policy).
+//! Servers, FCBS and EDF-WMR in the scheduler (their theorems are tests of crates/policy).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -20,7 +20,7 @@ fn machine(cpus: usize, server: ServerPolicy) -> Simulation {
     })
 }
 
-/// All of each CPU may be promised.
+/// A machine on which all of each CPU may be reserved.
 fn whole_machine(cpus: usize) -> Simulation {
     Simulation::new(Settings {
         cpus,
@@ -56,7 +56,7 @@ fn share_ppm(sim: &mut Simulation, id: TaskId, seconds: u64) -> u64 {
 }
 
 #[test]
-fn hard_is_never_more_even_on_an_idle_machine() {
+fn a_hard_server_gets_no_more_than_its_budget_even_on_an_idle_machine() {
     for cpus in [1, 2] {
         let mut sim = machine(cpus, ServerPolicy::CbsHard);
         sim.spec(7, reserve(6 * MS, 30 * MS));
@@ -67,9 +67,10 @@ fn hard_is_never_more_even_on_an_idle_machine() {
     }
 }
 
-/// What it ran while nobody wanted the CPU is no debt to those who come: from then on it has its half, by right or not.
+/// A task that ran while no other was runnable has no debt to tasks that start later: from then on it has
+/// half of the CPU, on its budget or not.
 #[test]
-fn who_ran_alone_owes_nothing_to_newcomers() {
+fn a_task_that_ran_alone_has_no_debt_to_new_tasks() {
     for domains in [false, true] {
         let mut sim = machine(1, ServerPolicy::Fcbs);
         sim.spec(7, reserve(5 * MS, 30 * MS));
@@ -90,7 +91,7 @@ fn who_ran_alone_owes_nothing_to_newcomers() {
 }
 
 #[test]
-fn soft_goes_before_best_effort_for_as_long_as_it_likes() {
+fn a_soft_server_runs_before_best_effort_work_without_a_limit() {
     let mut sim = machine(1, ServerPolicy::CbsSoft);
     sim.spec(7, reserve(6 * MS, 30 * MS));
     sim.start(hog(0));
@@ -100,10 +101,10 @@ fn soft_goes_before_best_effort_for_as_long_as_it_likes() {
     assert!((880_000..902_000).contains(&ppm), "{ppm}: all but a tenth");
 }
 
-/// Light ones are packed, heavy ones have CPUs of their own; by worst-fit for all, the light ones would be on three
-/// CPUs and neither heavy one would fit.
+/// Light tasks are packed on few CPUs, heavy tasks have CPUs of their own. By worst-fit for all tasks the
+/// light ones would be on three CPUs, and no heavy one would fit.
 #[test]
-fn light_ones_leave_room_for_heavy_ones() {
+fn light_reservations_leave_room_for_heavy_ones() {
     let mut sim = whole_machine(3);
     let wanted = [(10, 40), (10, 50), (10, 100), (36, 40), (18, 20), (8, 20)];
     let mut started = Vec::new();
@@ -126,7 +127,7 @@ fn light_ones_leave_room_for_heavy_ones() {
     }
 }
 
-/// Two CPUs of which 95 % may be promised, and four that never stop.
+/// Two CPUs of which 95 % may be reserved, with four hogs.
 fn beside_loops() -> Simulation {
     let mut sim = Simulation::new(Settings {
         cpus: 2,
@@ -140,9 +141,9 @@ fn beside_loops() -> Simulation {
     sim
 }
 
-/// Neither loops nor promises that are used whole stand in the way of the next promise.
+/// Neither hogs nor guaranteed tasks that use their whole budgets prevent the next guarantee.
 #[test]
-fn a_promise_is_made_beside_busy_loops() {
+fn a_guarantee_is_given_beside_busy_loops() {
     let mut sim = beside_loops();
     for ino in 1..=3 {
         sim.spec(ino, guaranteed(25 * MS, 41 * MS));
@@ -152,9 +153,9 @@ fn a_promise_is_made_beside_busy_loops() {
     }
 }
 
-/// Promises of all that may be promised, beside busy loops that have their turns: no deadline is missed.
+/// Guarantees of all that may be reserved, beside hogs that get the rest: no deadline is missed.
 #[test]
-fn turns_of_best_effort_work_break_no_promise() {
+fn best_effort_work_breaks_no_guarantee() {
     for seed in 0..20 {
         let mut sim = beside_loops();
         let mut all = Vec::new();
@@ -172,9 +173,9 @@ fn turns_of_best_effort_work_break_no_promise() {
     }
 }
 
-/// A policy of its own goes before the machine's.
+/// The server of a spec comes before the machine's.
 #[test]
-fn a_spec_chooses_its_policy() {
+fn a_spec_may_name_its_server() {
     let mut sim = machine(1, ServerPolicy::Fcbs);
     let policy = Some(ServerPolicy::CbsHard);
     sim.spec(
@@ -190,8 +191,8 @@ fn a_spec_chooses_its_policy() {
     assert!((199_000..201_000).contains(&ppm), "{ppm}");
 }
 
-/// A movie with a heavy frame now and then, beside one that leaves half of its budget, and 20 that never stop:
-/// the worst response of the heavy one, ns.
+/// A movie with some heavy frames, beside a movie that leaves half of its budget, and 20 hogs. Returns the
+/// worst response time of the heavy movie, ns.
 fn heavy_beside_light(server: ServerPolicy) -> (u64, u64) {
     let mut sim = machine(1, server);
     sim.spec(7, reserve(10 * MS, 40 * MS));
@@ -212,7 +213,7 @@ thread_local! {
     static HEAVY_WORST: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Frames of 8 ms, each tenth of 16.
+/// Frames of 8 ms, each tenth one of 16 ms.
 #[derive(Default)]
 struct Heavy {
     begun: bool,
@@ -240,7 +241,7 @@ impl Heavy {
 }
 
 #[test]
-fn a_heavy_frame_has_what_the_light_movie_left() {
+fn a_heavy_frame_runs_on_the_budget_that_the_light_movie_leaves() {
     let (redline, light_redline) = heavy_beside_light(ServerPolicy::Redline);
     let (fcbs, light_fcbs) = heavy_beside_light(ServerPolicy::Fcbs);
     assert_eq!((light_redline, light_fcbs), (0, 0));
@@ -248,7 +249,10 @@ fn a_heavy_frame_has_what_the_light_movie_left() {
         redline > 40 * MS,
         "alone it waits for its next period: {redline}"
     );
-    assert!(fcbs < 22 * MS, "16 ms of work and 3 of the other's: {fcbs}");
+    assert!(
+        fcbs < 22 * MS,
+        "16 ms of its work and 3 ms of the other movie's: {fcbs}"
+    );
 }
 
 #[test]
@@ -274,7 +278,7 @@ fn the_third_movie_is_split_over_two_cpus() {
 }
 
 #[test]
-fn a_guarantee_that_fits_nowhere_is_refused() {
+fn a_guarantee_that_does_not_fit_is_refused() {
     let mut sim = whole_machine(2);
     sim.spec(7, guaranteed(25 * MS, 41 * MS));
     let movies: Vec<_> = (0..4)
@@ -288,7 +292,7 @@ fn a_guarantee_that_fits_nowhere_is_refused() {
 }
 
 #[test]
-fn what_is_promised_comes_back() {
+fn the_guarantee_of_an_exited_task_is_available_again() {
     let mut sim = whole_machine(1);
     sim.spec(7, guaranteed(30 * MS, 40 * MS));
     for round in 0..50 {
@@ -299,16 +303,16 @@ fn what_is_promised_comes_back() {
         });
         let end = sim.now() + 10 * MS;
         sim.run_until(end);
-        assert_eq!(sim.told(13), round + 1, "guaranteed, task {id}");
+        assert_eq!(sim.reported(13), round + 1, "guaranteed, task {id}");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-    /// Whatever was admitted as guaranteed misses nothing, among best-effort tasks, split or not.
+    /// A guaranteed task, split or not, misses no deadline beside best-effort tasks.
     #[test]
-    fn what_is_guaranteed_misses_nothing(
+    fn a_guaranteed_task_misses_no_deadline(
         cpus in 2usize..5,
         hogs in 0usize..6,
         sets in prop::collection::vec((100_000u64..1_000_000, 2_000u64..100_000, 0u64..50_000), 3..14),
@@ -320,7 +324,7 @@ proptest! {
             let period = period_us * 1000;
             let runtime = period / 1000 * ppm / 1000;
             sim.spec(ino, guaranteed(runtime, period));
-            // kicks take 1 us each; a job is preempted a few times, and changes its CPU up to 8 times
+            // kicks take 1 us each; a job is preempted several times, and migrates up to 8 times
             let work = runtime - 30_000;
             movies.push(periodic(&mut sim, ino, work, period, 100 * MS + offset_us * 1000));
         }
@@ -333,18 +337,22 @@ proptest! {
     }
 }
 
-/// `aplomb set --clear` on a program that is throttled: nobody is left to end its wait but the governor.
+/// `aplomb set --clear` on a throttled program: only the governor can end its wait.
 #[test]
-fn a_throttled_task_outlives_its_server() {
+fn a_throttled_task_runs_again_after_its_reservation_is_cleared() {
     let mut sim = machine(1, ServerPolicy::CbsHard);
     sim.spec(7, reserve(20 * MS, 8 * SEC));
     let id = sim.start(hog(7));
     sim.run_until(SEC);
     assert!(sim.ran(id) < 25 * MS, "throttled: {}", sim.ran(id));
-    sim.take_away(id);
-    // its slot, and with it its timer, are another's from now on
+    sim.clear_reservation(id);
+    // from now on its slot, and the slot's timer, may belong to another task
     sim.spec(9, reserve(MS, 9 * SEC));
     sim.start(hog(9));
     sim.run_until(4 * SEC);
-    assert!(sim.ran(id) > SEC, "free within a second: {}", sim.ran(id));
+    assert!(
+        sim.ran(id) > SEC,
+        "it runs again within a second: {}",
+        sim.ran(id)
+    );
 }

@@ -1,48 +1,49 @@
-//! Tasks that release jobs: at a period, at least a period apart (sporadic), or several at a time (bursts).
+//! Tasks with jobs, which are released periodically, at least a period apart (sporadic), or several at
+//! a time (bursts).
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::chance::Chance;
+use crate::rng::Rng;
 use crate::task::{Program, Step};
 
-/// What a task has seen of its jobs.
+/// The results of a task's jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Jobs {
-    /// Response times of finished jobs, ns, in order.
+    /// Response times of completed jobs, ns, in order.
     pub response: Vec<u64>,
-    /// Jobs that ended later than a period after their release.
+    /// Jobs that were completed later than a period after their release.
     pub missed: u64,
-    /// When the job that is under way, or the next one, has to be done, ns.
+    /// Deadline of the current job, or of the next one, ns.
     pub due: u64,
 }
 
 impl Jobs {
-    /// Has a job missed its deadline by `now`, ns, be it done or not?
+    /// Has a job missed its deadline by `now`, ns, whether it is completed or not?
     pub fn late(&self, now: u64) -> bool {
         self.missed > 0 || now > self.due
     }
 
-    /// Missed ones, that which is overdue at `now`, ns, included.
+    /// Missed deadlines, that of a job that is overdue at `now`, ns, included.
     pub fn missed_at(&self, now: u64) -> u64 {
         self.missed + u64::from(now > self.due)
     }
 }
 
-/// Where a task notes its jobs.
-pub type Noted = Rc<RefCell<Jobs>>;
+/// The results of a task's jobs, which the task and the test share.
+pub type JobLog = Rc<RefCell<Jobs>>;
 
-/// When jobs are released.
+/// The release times of jobs.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     /// Least time between releases, and relative deadline of each job, ns.
     pub period: u64,
-    /// Up to so much more, evenly, ns; 0: periodic.
+    /// Greatest additional time between releases, ns, uniformly distributed; 0: periodic.
     pub extra: u64,
-    /// Jobs that are released together.
+    /// Number of jobs that are released together.
     pub burst: u32,
-    /// For `extra`.
-    pub chance: Chance,
+    /// Random numbers for `extra`.
+    pub rng: Rng,
 }
 
 impl Arrivals {
@@ -52,7 +53,7 @@ impl Arrivals {
             period,
             extra: 0,
             burst: 1,
-            chance: Chance::new(0),
+            rng: Rng::new(0),
         }
     }
 
@@ -60,40 +61,40 @@ impl Arrivals {
         let extra = if self.extra == 0 {
             0
         } else {
-            self.chance.between(0, self.extra)
+            self.rng.between(0, self.extra)
         };
         self.period + extra
     }
 }
 
-/// A task that uses `work` ns in each of its jobs. Its jobs queue up: one that is late is followed by the next at
-/// once. Executes the program `ino` before the first (0: none).
+/// A task that uses `work` ns in each of its jobs. A late job delays the next one, which then begins at
+/// once. The task executes the program `ino` before the first job (0: none).
 pub struct Periodic {
     ino: u64,
     work: u64,
     arrivals: Arrivals,
-    /// Release of the job under way, or of the next one, ns.
+    /// Release of the current job, or of the next one, ns.
     release: u64,
-    /// Jobs of this release that are not done.
+    /// Jobs of this release that are not completed.
     left: u32,
     begun: bool,
     busy: bool,
-    jobs: Noted,
+    jobs: JobLog,
 }
 
 impl Periodic {
-    /// One job in every `period` ns, from `first` ns on; and where it will note them.
-    pub fn new(ino: u64, work: u64, period: u64, first: u64) -> (Self, Noted) {
+    /// A task with one job in every `period` ns, from `first` ns on, and its log of jobs.
+    pub fn new(ino: u64, work: u64, period: u64, first: u64) -> (Self, JobLog) {
         Self::arriving(ino, work, first, Arrivals::periodic(period))
     }
 
-    /// The same with other arrivals.
-    pub fn arriving(ino: u64, work: u64, first: u64, arrivals: Arrivals) -> (Self, Noted) {
+    /// Like [`Periodic::new`], with other arrivals.
+    pub fn arriving(ino: u64, work: u64, first: u64, arrivals: Arrivals) -> (Self, JobLog) {
         let jobs = Rc::new(RefCell::new(Jobs {
             due: first + arrivals.period,
             ..Jobs::default()
         }));
-        let noted = Rc::clone(&jobs);
+        let log = Rc::clone(&jobs);
         let task = Self {
             ino,
             work,
@@ -104,7 +105,7 @@ impl Periodic {
             busy: false,
             jobs,
         };
-        (task, noted)
+        (task, log)
     }
 
     fn done(&mut self, now: u64) {
@@ -140,7 +141,7 @@ impl Program for Periodic {
 mod tests {
     use super::*;
 
-    /// Play a task alone on a CPU of its own until `end`: (start, length) of each job.
+    /// Run a task alone on a CPU until `end`. Returns (start, length) of each job.
     fn alone(mut task: impl Program, end: u64) -> Vec<(u64, u64)> {
         let (mut now, mut pieces) = (0, Vec::new());
         while now < end {
@@ -158,17 +159,17 @@ mod tests {
 
     #[test]
     fn periodic_jobs_are_a_period_apart() {
-        let (task, noted) = Periodic::new(0, 2, 10, 5);
+        let (task, log) = Periodic::new(0, 2, 10, 5);
         assert_eq!(alone(task, 35), [(5, 2), (15, 2), (25, 2)]);
-        assert_eq!(noted.borrow().response, [2, 2, 2]);
-        assert_eq!((noted.borrow().missed, noted.borrow().due), (0, 45));
+        assert_eq!(log.borrow().response, [2, 2, 2]);
+        assert_eq!((log.borrow().missed, log.borrow().due), (0, 45));
     }
 
     #[test]
     fn sporadic_jobs_are_at_least_a_period_apart() {
         let arrivals = |seed| Arrivals {
             extra: 5,
-            chance: Chance::new(seed),
+            rng: Rng::new(seed),
             ..Arrivals::periodic(10)
         };
         let (task, _) = Periodic::arriving(0, 1, 0, arrivals(3));
@@ -182,25 +183,25 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_several_jobs_at_once_and_each_has_the_deadline() {
+    fn all_jobs_of_a_burst_are_released_together_with_the_same_deadline() {
         let arrivals = Arrivals {
             burst: 3,
             ..Arrivals::periodic(10)
         };
-        let (task, noted) = Periodic::arriving(0, 4, 0, arrivals);
+        let (task, log) = Periodic::arriving(0, 4, 0, arrivals);
         assert_eq!(
             alone(task, 20),
             [(0, 4), (4, 4), (8, 4), (12, 4), (16, 4)],
             "the third is late, and the next burst follows at once"
         );
-        assert_eq!(noted.borrow().response[..3], [4, 8, 12]);
-        assert_eq!(noted.borrow().missed, 1);
+        assert_eq!(log.borrow().response[..3], [4, 8, 12]);
+        assert_eq!(log.borrow().missed, 1);
     }
 
     #[test]
-    fn a_job_that_never_ends_is_late() {
-        let (_, noted) = Periodic::new(0, 2, 10, 5);
-        assert!(!noted.borrow().late(15));
-        assert!(noted.borrow().late(16));
+    fn a_job_that_is_not_completed_is_late_after_its_deadline() {
+        let (_, log) = Periodic::new(0, 2, 10, 5);
+        assert!(!log.borrow().late(15));
+        assert!(log.borrow().late(16));
     }
 }

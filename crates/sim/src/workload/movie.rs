@@ -1,29 +1,31 @@
 //! A movie player.
 //!
-//! Frame i is there to be decoded at first + i P. The player decodes one frame after the other and shows each P
-//! after that time, or when it is decoded if that is later: as mplayer, which sleeps until a frame is due, shows
-//! it, and begins to decode the next. A late frame is followed by the next at once, so a player that is behind
-//! shows more than one frame in P until it has caught up. A frame that it could begin to decode only more than N
-//! periods late is dropped: neither decoded nor shown. (mplayer's -hardframedrop, which does so from 100 ms on: about
-//! three frames; without that option nothing is dropped.)
+//! Frame i can be decoded from first + i P on. The player decodes one frame after the other. It shows
+//! each frame P after that time, or when it is decoded if that is later. This is what mplayer does: it
+//! sleeps until a frame is due, shows it, and begins to decode the next. A late frame is followed by
+//! the next at once, so a player that is behind shows more than one frame in P until it has caught up.
+//!
+//! A frame whose decoding would begin more than N periods late is dropped: neither decoded nor shown.
+//! (mplayer's -hardframedrop does so after 100 ms, about three frames. Without that option mplayer
+//! drops no frame.)
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::task::{Program, Step};
-use crate::workload::{Jobs, Noted, Trace};
+use crate::workload::{JobLog, Jobs, Trace};
 
-/// What was seen of a movie.
+/// The frames that a movie showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
-    /// When each frame was shown, ns, in order.
+    /// The time of each shown frame, ns, in order.
     pub times: Vec<u64>,
-    /// Frames that were not.
+    /// Number of frames that were not shown.
     pub dropped: u64,
 }
 
 impl Shown {
-    /// Frames in each of so many seconds from `from` ns on.
+    /// Number of frames in each second, from `from` ns on.
     pub fn per_second(&self, from: u64, seconds: usize) -> Vec<u64> {
         let mut frames = vec![0; seconds];
         for at in self.times.iter().filter(|&&at| at >= from) {
@@ -35,20 +37,20 @@ impl Shown {
     }
 }
 
-/// How it is played.
+/// The settings of a player.
 #[derive(Clone, Debug)]
 pub struct Player {
     /// The program that it executes first (0: none).
     pub ino: u64,
-    /// What frames cost.
+    /// CPU time of the frames.
     pub trace: Rc<Trace>,
-    /// The frame of the trace that comes first.
+    /// The first frame, as an index into the trace.
     pub from: usize,
-    /// Between frames, ns.
+    /// Time between frames, ns.
     pub period: u64,
-    /// When the first frame can be decoded, ns.
+    /// The time from which the first frame can be decoded, ns.
     pub first: u64,
-    /// Frames later than so many periods are dropped; None: no frame is.
+    /// Frames that are more than this many periods late are dropped; None: no frame is dropped.
     pub drop_after: Option<u64>,
 }
 
@@ -59,12 +61,12 @@ pub struct Movie {
     release: u64,
     busy: bool,
     shown: Rc<RefCell<Shown>>,
-    jobs: Noted,
+    jobs: JobLog,
 }
 
 impl Movie {
-    /// The task, what it shows, and its frames as jobs with deadline P (a dropped one is a missed one).
-    pub fn new(player: Player) -> (Self, Rc<RefCell<Shown>>, Noted) {
+    /// The task, its shown frames, and its frames as jobs with deadline P (a dropped frame misses it).
+    pub fn new(player: Player) -> (Self, Rc<RefCell<Shown>>, JobLog) {
         let shown = Rc::new(RefCell::new(Shown::default()));
         let jobs = Rc::new(RefCell::new(Jobs {
             due: player.first + player.period,
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
     use std::path::Path;
 
-    /// A movie with these frames, played until `end` on a CPU of its own, a period of 1 ms.
+    /// Play a movie with these frames and a period of 1 ms alone on a CPU until `end`.
     fn play(frames: &str, drop_after: Option<u64>, end: u64) -> (Shown, Jobs) {
         let player = Player {
             ino: 0,
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_far_behind_drops_frames_if_told_to() {
+    fn a_player_that_is_far_behind_drops_frames_if_drop_after_is_set() {
         let frames = "3500000\n300000\n300000\n300000\n300000\n300000\n";
         let (shown, jobs) = play(frames, Some(2), 5_000_000);
         // frame 1 could begin 2.5 periods late; frame 2 begins 1.5 late, and the third is in time

@@ -2,7 +2,7 @@
 
 use crate::task::{Program, Step};
 
-/// Never stops. Executes the program `ino` first (0: none).
+/// A task that never stops. It executes the program `ino` first (0: none).
 pub fn hog(ino: u64) -> impl Program {
     let mut begun = ino == 0;
     move |_now: u64, _ran: u64| {
@@ -14,7 +14,8 @@ pub fn hog(ino: u64) -> impl Program {
     }
 }
 
-/// Runs for `on` ns, sleeps for `off` ns; executes the program `ino` first (0: none).
+/// A task that runs for `on` ns, sleeps for `off` ns, and so on. It executes the program `ino` first
+/// (0: none).
 pub fn on_off(ino: u64, on: u64, off: u64) -> impl Program {
     let mut begun = ino == 0;
     let mut sleeps = true;
@@ -31,18 +32,19 @@ pub fn on_off(ino: u64, on: u64, off: u64) -> impl Program {
     }
 }
 
-/// A fork bomb: doubles until there are so many, each using `pause` ns of CPU between forks; then all are endless.
+/// A fork bomb: its tasks double in number, each using `pause` ns of CPU between forks. At their final
+/// number all never stop.
 pub struct Bomb {
     ino: u64,
     pause: u64,
-    /// How many more are to come from this one.
+    /// Number of tasks that this one and its children still have to fork.
     more: u64,
-    /// The next step is a pause, then a fork.
+    /// The last step was a pause, so the next one is a fork.
     forks: bool,
 }
 
 impl Bomb {
-    /// `tasks` in the end, itself included (at least 1). Executes the program `ino` first (0: none).
+    /// A bomb that grows to `tasks`, itself included. It executes the program `ino` first (0: none).
     pub fn new(ino: u64, tasks: u64, pause: u64) -> Self {
         Self {
             ino,
@@ -65,7 +67,7 @@ impl Program for Bomb {
         if self.forks {
             return Step::Run(self.pause.max(1));
         }
-        // the child takes half of what is to come, itself included
+        // the child takes half of the tasks to come, itself included
         let child = self.more.div_ceil(2);
         self.more -= child;
         Step::Fork(child)

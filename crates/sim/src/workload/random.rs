@@ -1,34 +1,34 @@
-//! A task that does anything, for tests and as noise: runs and sleeps, long and short, forks, executes, ends.
+//! A task that runs and sleeps at random, for short and long times, and that forks, executes and exits.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::chance::Chance;
+use crate::rng::Rng;
 use crate::task::{Program, Step};
 
 /// See the file's header.
 pub struct Random {
-    chance: Chance,
-    /// Programs that it executes: numbers 1 to that.
+    rng: Rng,
+    /// It executes the programs 1 to `programs`.
     programs: u64,
-    /// Executed before anything else (0: none).
+    /// The program that it executes first (0: none).
     ino: u64,
-    /// Forks that it and its children may still do, all together.
+    /// Number of forks that are left to it and all its children together.
     forks: Rc<Cell<u32>>,
 }
 
 impl Random {
-    /// Executes the programs 1 to `programs` (0: none); `forks` is shared by a family.
+    /// A task that executes the programs 1 to `programs` (0: none). Its children share `forks`.
     pub fn new(seed: u64, programs: u64, forks: &Rc<Cell<u32>>) -> Self {
         Self {
-            chance: Chance::new(seed),
+            rng: Rng::new(seed),
             programs,
             ino: 0,
             forks: Rc::clone(forks),
         }
     }
 
-    /// One that runs and sleeps only, after it has executed the program `ino` (0: none).
+    /// A task that only runs and sleeps. It executes the program `ino` first (0: none).
     pub fn alone(ino: u64, seed: u64) -> Self {
         Self {
             ino,
@@ -42,18 +42,18 @@ impl Program for Random {
         if self.ino != 0 {
             return Step::Exec(std::mem::take(&mut self.ino));
         }
-        let chance = &mut self.chance;
-        match chance.below(20) {
+        let rng = &mut self.rng;
+        match rng.below(20) {
             0 if self.forks.get() > 0 => {
                 self.forks.set(self.forks.get() - 1);
-                Step::Fork(chance.any())
+                Step::Fork(rng.next_u64())
             }
-            1 if self.programs > 0 => Step::Exec(chance.between(1, self.programs)),
-            2 if self.programs > 0 && chance.below(4) == 0 => Step::Exit,
-            3..=8 => Step::SleepUntil(now + chance.between(1, 30_000_000)),
-            9..=11 => Step::SleepUntil(now + chance.between(1, 100_000)),
-            12..=14 => Step::Run(chance.between(1, 30_000_000)),
-            _ => Step::Run(chance.between(1, 300_000)),
+            1 if self.programs > 0 => Step::Exec(rng.between(1, self.programs)),
+            2 if self.programs > 0 && rng.below(4) == 0 => Step::Exit,
+            3..=8 => Step::SleepUntil(now + rng.between(1, 30_000_000)),
+            9..=11 => Step::SleepUntil(now + rng.between(1, 100_000)),
+            12..=14 => Step::Run(rng.between(1, 30_000_000)),
+            _ => Step::Run(rng.between(1, 300_000)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What each frame of a movie costs, as a player was seen to need it: CSV, one frame a line.
+//! The CPU time of each frame of a movie, as recorded from a player: CSV, one frame a line.
 //!
 //! ```text
 //! # mplayer, 1920x800 H.264, recorded in the lab
@@ -8,13 +8,13 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::chance::Chance;
+use crate::rng::Rng;
 
-/// Frames of a trace; more are refused.
+/// Most frames of a trace; a file with more is refused.
 const MAX_FRAMES: usize = 10_000_000;
-/// No frame costs less after scaling, ns.
+/// Least CPU time of a frame after scaling, ns.
 const LEAST_NS: u64 = 1_000;
-/// Or more than this as it is read, ns.
+/// Greatest CPU time of a frame in a file, ns; a file with more is refused.
 const MOST_NS: u64 = 3_600_000_000_000;
 
 /// What is wrong with a trace.
@@ -23,13 +23,13 @@ pub enum TraceError {
     /// The file cannot be read.
     #[error("{0}: {1}")]
     Read(PathBuf, std::io::Error),
-    /// A line that is no time in ns.
+    /// A line that is not a time in ns.
     #[error("{0}:{1}: \"{2}\": a line is the CPU time of a frame: 1 to {MOST_NS} ns")]
     Line(PathBuf, usize, String),
-    /// Without frames, or with too many.
+    /// No frames, or too many.
     #[error("{0}: {1} frames; 1 to {MAX_FRAMES}")]
     Frames(PathBuf, usize),
-    /// A mean and a peak that no scaling reaches.
+    /// Scaling cannot reach this mean and this peak.
     #[error(
         "mean {0} ns, peak {1} ns: the peak must be more than the mean, and the frames must differ"
     )]
@@ -41,19 +41,19 @@ pub enum TraceError {
 pub struct Trace(Vec<u64>);
 
 impl Trace {
-    /// Read a file; or, of these names, make one: see [`Trace::synthetic`].
+    /// Read a file, or generate a trace if `path` is a name of [`Trace::synthetic`].
     ///
     /// # Errors
     /// See [`TraceError`].
     pub fn read(path: &Path) -> Result<Self, TraceError> {
-        if let Some(made) = path.to_str().and_then(|name| Self::synthetic(name, 1)) {
-            return Ok(made);
+        if let Some(trace) = path.to_str().and_then(|name| Self::synthetic(name, 1)) {
+            return Ok(trace);
         }
         let text = std::fs::read_to_string(path).map_err(|e| TraceError::Read(path.into(), e))?;
         Self::parse(path, &text)
     }
 
-    /// The same of a text.
+    /// Parse the text of the file `path`.
     ///
     /// # Errors
     /// As [`Trace::read`].
@@ -73,30 +73,31 @@ impl Trace {
         Ok(Self(frames))
     }
 
-    /// What frame `number` costs, ns; after the last one comes the first.
+    /// CPU time of frame `number`, ns. After the last frame the trace begins again.
     pub fn frame(&self, number: usize) -> u64 {
         self.0[number % self.0.len()]
     }
 
-    /// All frames, ns: at least one.
+    /// All frames, ns; at least one.
     pub fn frames(&self) -> &[u64] {
         &self.0
     }
 
-    /// ns, rounded down.
+    /// Mean, ns, rounded down.
     pub fn mean(&self) -> u64 {
         let sum: u128 = self.0.iter().map(|&ns| u128::from(ns)).sum();
         (sum / self.0.len() as u128) as u64
     }
 
-    /// ns
+    /// Maximum, ns.
     pub fn peak(&self) -> u64 {
         self.0.iter().copied().max().unwrap_or(0)
     }
 
-    /// The trace of a slower or faster machine, ns: x becomes mean + (x - old mean) (peak - mean) / (old peak - old
-    /// mean), so that mean and peak are as asked. Frames that would get less than 1 us cost 1 us; then the mean is a
-    /// little more. Without `peak`: x becomes x mean / old mean.
+    /// The trace of a slower or faster machine. x becomes
+    /// mean + (x - old mean) (peak - mean) / (old peak - old mean), so that mean and peak are as given.
+    /// A frame that would get less than 1 us gets 1 us; then the mean is a little greater. Without
+    /// `peak` x becomes x mean / old mean.
     ///
     /// # Errors
     /// [`TraceError::Scale`], if the peak is not above the mean, or all frames cost the same.
@@ -116,32 +117,33 @@ impl Trace {
         Ok(Self(self.0.iter().map(|&x| at_least(map(x))).collect()))
     }
 
-    /// Made up, where no recorded one is at hand; five minutes of frames. "synthetic-h264": groups of 12 frames (one
-    /// I, three P, eight B) in scenes of different activity, mean 23 ms and peak 45 ms as in the paper's Fig. 6.
-    /// "synthetic-raw": frames that hardly differ, mean 8.3 ms and peak 9.5 ms, as in its Fig. 7.
+    /// Generate a trace of five minutes. "synthetic-h264": groups of 12 frames (one I, three P, eight B)
+    /// in scenes of different activity, mean 23 ms and peak 45 ms, as in figure 6 of Kato and others.
+    /// "synthetic-raw": frames that hardly differ, mean 8.3 ms and peak 9.5 ms, as in their figure 7.
+    /// None: there is no such name.
     pub fn synthetic(name: &str, seed: u64) -> Option<Self> {
         const FRAMES: usize = 24 * 300;
-        let mut chance = Chance::new(seed);
+        let mut rng = Rng::new(seed);
         let (frames, mean, peak): (Vec<u64>, _, _) = match name {
             "synthetic-h264" => {
                 let mut scene = 1000;
                 let frame = |number: usize| {
-                    if chance.below(60) == 0 {
-                        scene = chance.between(700, 1300); // a cut
+                    if rng.below(60) == 0 {
+                        scene = rng.between(700, 1300); // a cut
                     }
                     let kind = match number % 12 {
                         0 => 1500,
                         3 | 6 | 9 => 1150,
                         _ => 880,
                     };
-                    // the sum of two even ones: small deviations are more frequent
-                    let own = chance.between(850, 1000) + chance.between(0, 150);
+                    // the sum of two uniform numbers, so that small deviations are more frequent
+                    let own = rng.between(850, 1000) + rng.between(0, 150);
                     kind * scene * own
                 };
                 ((0..FRAMES).map(frame).collect(), 23_000_000, 45_000_000)
             }
             "synthetic-raw" => {
-                let frame = |_| 1000 + chance.between(0, 40) + chance.between(0, 40);
+                let frame = |_| 1000 + rng.between(0, 40) + rng.between(0, 40);
                 ((0..FRAMES).map(frame).collect(), 8_300_000, 9_500_000)
             }
             _ => return None,
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn made_ones_are_like_the_papers() {
+    fn synthetic_traces_are_like_those_of_the_paper() {
         let h264 = Trace::read(Path::new("synthetic-h264")).unwrap();
         assert!(h264.mean().abs_diff(23_000_000) < 1000, "{}", h264.mean());
         assert_eq!(h264.peak(), 45_000_000);

@@ -52,7 +52,7 @@ pub struct Args {
 }
 
 fn parse_server(text: &str) -> Result<Scheduler, String> {
-    Scheduler::ours_with(text).ok_or_else(|| "redline, cbs-hard, cbs-soft or fcbs".into())
+    Scheduler::aplomb_with(text).ok_or_else(|| "redline, cbs-hard, cbs-soft or fcbs".into())
 }
 
 pub fn play(args: &Args) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What must hold of every model, whatever the tasks do; checked on the trace.
+//! What must hold for every model, whatever the tasks do; checked on the trace.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::*;
-use crate::chance::Chance;
 use crate::machine::Scheduler;
+use crate::rng::Rng;
 use crate::workload::Random;
 use crate::Switch;
 
@@ -31,22 +31,22 @@ fn play(name: &str, seed: u64, cpus: usize, pinned: bool) -> (Vec<Switch>, Vec<u
         traced: true,
         ..Settings::default()
     });
-    let mut chance = Chance::new(seed);
+    let mut rng = Rng::new(seed);
     for ino in 1..=4 {
-        let period = 5 * MS + chance.below(100 * MS);
+        let period = 5 * MS + rng.below(100 * MS);
         m.reserve(
             ino,
-            reservation(period / 20 + chance.below(period / 2), period),
+            reservation(period / 20 + rng.below(period / 2), period),
         );
     }
     let forks = Rc::new(Cell::new(30));
     for _ in 0..8 {
         let mut allowed = CpuMask::first(cpus);
-        if pinned && chance.below(3) == 0 {
-            allowed = CpuMask::only(chance.below(cpus as u64) as usize);
+        if pinned && rng.below(3) == 0 {
+            allowed = CpuMask::only(rng.below(cpus as u64) as usize);
         }
-        let weight = 1 + chance.below(1000) as u32;
-        let life = Random::new(chance.any(), 6, &forks);
+        let weight = 1 + rng.below(1000) as u32;
+        let life = Random::new(rng.next_u64(), 6, &forks);
         m.start_with(weight, allowed, Box::new(life));
     }
     m.run_until(3 * SEC);
@@ -54,7 +54,7 @@ fn play(name: &str, seed: u64, cpus: usize, pinned: bool) -> (Vec<Switch>, Vec<u
     (m.trace().to_vec(), (0..tasks).map(|id| m.ran(id)).collect())
 }
 
-/// (task, from, to) of all that ran, by task and time.
+/// All runs, by task and time: (task, from, to).
 fn pieces(trace: &[Switch], cpus: usize) -> Vec<(TaskId, u64, u64)> {
     let mut open: Vec<Option<(TaskId, u64)>> = vec![None; cpus];
     let mut pieces = Vec::new();
@@ -76,7 +76,7 @@ fn pieces(trace: &[Switch], cpus: usize) -> Vec<(TaskId, u64, u64)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-    /// Nobody runs on two CPUs at a time, and CPU time is what the trace says.
+    /// No task runs on two CPUs at a time, and its CPU time is the sum of its runs.
     #[test]
     fn traces_are_possible(model in 0..MODELS.len(), seed: u64, cpus in 1usize..6, pinned: bool) {
         let (trace, ran) = play(MODELS[model], seed, cpus, pinned);
@@ -91,12 +91,12 @@ proptest! {
     }
 
     #[test]
-    fn a_seed_repeats(model in 0..MODELS.len(), seed: u64) {
+    fn the_same_seed_gives_the_same_trace(model in 0..MODELS.len(), seed: u64) {
         prop_assert!(play(MODELS[model], seed, 3, true) == play(MODELS[model], seed, 3, true));
     }
 }
 
-/// Work conservation: as many CPUs run as there are endless tasks, up to all, whoever comes and goes.
+/// Work conservation: as many CPUs run as there are hogs, up to all, while other tasks start and exit.
 #[test]
 fn no_cpu_idles_while_tasks_wait() {
     for name in MODELS {

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Play sets of (C, T) in ms, each reserving all it needs, for 20 s: (admitted, missed).
+/// Play a set of (C, T), ms, in which each task reserves all that it uses, for 20 s. Returns (admitted,
+/// missed).
 fn play(m: &mut impl Machine, tasks: &[(u64, u64)]) -> (usize, u64) {
     let started: Vec<_> = (1..)
         .zip(tasks)
@@ -17,7 +18,7 @@ fn play(m: &mut impl Machine, tasks: &[(u64, u64)]) -> (usize, u64) {
 #[test]
 fn one_cpu_is_used_to_the_last_nanosecond() {
     for server in [Server::Hard, Server::Soft] {
-        let full = [(2, 5), (3, 10), (6, 20)]; // 1/2 at most is what fixed priorities are sure of; this is 1
+        let full = [(2, 5), (3, 10), (6, 20)]; // a load of 1
         assert_eq!(play(&mut edf(1, Fit::Global, server), &full), (3, 0));
         let (_, missed) = play(
             &mut edf(1, Fit::Global, server),
@@ -27,9 +28,9 @@ fn one_cpu_is_used_to_the_last_nanosecond() {
     }
 }
 
-/// Dhall and Liu 1978: short jobs of little load take all CPUs just when a heavy one needs one.
+/// Dhall and Liu 1978: short jobs of little load take all CPUs when a heavy task needs one.
 #[test]
-fn dhalls_effect_ruins_global_edf_and_spares_first_fit() {
+fn global_edf_misses_by_dhalls_effect_and_first_fit_does_not() {
     let tasks = [(2, 10), (2, 10), (2, 10), (2, 10), (10, 11)]; // 0.8 + 0.91 of 4
     let (_, missed) = play(&mut edf(4, Fit::Global, Server::Soft), &tasks);
     assert!(missed > 0);
@@ -42,7 +43,7 @@ fn dhalls_effect_ruins_global_edf_and_spares_first_fit() {
     );
 }
 
-/// The paper's example (section 5): m + 1 tasks of a little more than half.
+/// The example of Kato and others, section 5: m + 1 tasks of a little more than half a CPU.
 #[test]
 fn five_tasks_of_a_little_more_than_half_defeat_four_cpus() {
     let tasks = [(51, 100); 5];
@@ -62,9 +63,9 @@ fn partitions_take_reservations_up_to_their_capacity() {
     assert_eq!(thirds, (4, 0), "rounding refuses none of them");
 }
 
-/// Who uses more than it reserved does not hurt others, hard or soft.
+/// With hard and with soft servers.
 #[test]
-fn overrunners_are_isolated() {
+fn a_task_that_overruns_its_budget_does_not_harm_others() {
     for server in [Server::Hard, Server::Soft] {
         for fit in [Fit::Global, Fit::First] {
             let mut m = edf(1, fit, server);
@@ -79,14 +80,14 @@ fn overrunners_are_isolated() {
 }
 
 #[test]
-fn hard_is_exactly_the_bandwidth_and_soft_at_least() {
+fn a_hard_server_gets_exactly_its_bandwidth_and_a_soft_one_at_least() {
     for (server, want) in [(Server::Hard, 3 * SEC), (Server::Soft, 10 * SEC)] {
         let mut m = edf(1, Fit::Global, server);
         let id = greedy(&mut m, 1, 3 * MS, 10 * MS);
         m.run_until(BEGIN + 10 * SEC);
         assert_eq!(m.ran(id), want, "{server:?}, alone");
     }
-    // two soft ones share all by their bandwidths
+    // two soft servers share the CPU by their bandwidths
     let mut m = edf(1, Fit::Global, Server::Soft);
     let (a, b) = (
         greedy(&mut m, 1, 2 * MS, 10 * MS),
@@ -97,9 +98,10 @@ fn hard_is_exactly_the_bandwidth_and_soft_at_least() {
     assert!(m.ran(b).abs_diff(10 * SEC) < 20 * MS, "{}", m.ran(b));
 }
 
-/// Hard: 4 ms of work with 3 ms every 10: done in the second period. Soft: as soon as the CPU is free.
+/// 4 ms of work with 3 ms every 10 ms. Hard: completed in the second period. Soft: as soon as the CPU is
+/// free.
 #[test]
-fn an_overrun_waits_for_the_next_period_if_hard() {
+fn an_overrun_waits_for_the_next_period_under_a_hard_server_only() {
     for (server, response) in [(Server::Hard, 11 * MS), (Server::Soft, 4 * MS)] {
         let mut m = edf(1, Fit::Global, server);
         m.reserve(1, reservation(3 * MS, 10 * MS));
@@ -128,7 +130,7 @@ fn global_edf_migrates_and_partitioned_does_not() {
 }
 
 #[test]
-fn best_effort_tasks_get_what_is_left() {
+fn best_effort_tasks_get_the_time_that_reserved_tasks_leave() {
     let mut m = edf(2, Fit::Global, Server::Soft);
     let (id, jobs) = periodic(&mut m, 1, 4 * MS, 4 * MS, 10 * MS);
     let hogs: Vec<_> = (0..3).map(|_| start(&mut m, hog(0))).collect();

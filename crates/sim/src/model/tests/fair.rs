@@ -63,9 +63,9 @@ fn extreme_weights_are_kept() {
     assert!(got[1] > 0.0);
 }
 
-/// A turn of round-robin is the sum of the others' quanta.
+/// A round of round-robin is the sum of the others' quanta.
 #[test]
-fn a_task_waits_for_a_whole_turn_of_round_robin() {
+fn a_task_waits_for_a_whole_round_of_round_robin() {
     let mut m = machine(1, Wrr::default());
     (0..5).for_each(|_| {
         m.start(hog(0));
@@ -76,8 +76,8 @@ fn a_task_waits_for_a_whole_turn_of_round_robin() {
     assert!((45 * MS..=51 * MS).contains(&worst.unwrap()), "{worst:?}");
 }
 
-/// A request is served by its virtual deadline and one slice more (Stoica): that is 7 slices of 0.75 ms for the
-/// first slice of a task that wakes up among five of its weight.
+/// A request is served by its virtual deadline and one slice more (Stoica). For the first slice of a task
+/// that wakes up among five tasks of its weight that is 7 slices of 0.75 ms.
 #[test]
 fn a_light_task_waits_for_few_slices_of_eevdf() {
     let mut m = machine(1, Eevdf::new(1));
@@ -90,9 +90,9 @@ fn a_light_task_waits_for_few_slices_of_eevdf() {
     assert!(worst.unwrap() <= 7 * 750_000, "{worst:?}");
 }
 
-/// Lag is kept over sleep, but not more than two slices: who slept for long does not own the machine.
+/// Lag is kept over a sleep, so that a long sleep does not give a claim to the whole machine.
 #[test]
-fn sleep_saves_up_no_more_than_two_slices() {
+fn a_sleep_saves_no_more_than_two_slices() {
     let mut m = machine(1, Eevdf::new(1));
     let other = m.start(hog(0));
     let mut woken = false;
@@ -110,9 +110,9 @@ fn sleep_saves_up_no_more_than_two_slices() {
     assert!(a.abs_diff(b) < 4 * MS, "{a} {b}");
 }
 
-/// Who sleeps often gets no more than its share either, nor less than it asks for below that.
+/// Nor less than they ask for, if that is less than their share.
 #[test]
-fn on_off_tasks_cannot_cheat_eevdf() {
+fn on_off_tasks_get_no_more_than_their_share_of_eevdf() {
     let mut m = machine(1, Eevdf::new(1));
     let hogs: Vec<_> = (0..3).map(|_| m.start(hog(0))).collect();
     let cheat = m.start(on_off(0, 700_000, 1_000));
@@ -124,9 +124,9 @@ fn on_off_tasks_cannot_cheat_eevdf() {
 }
 
 #[test]
-fn an_idle_cpu_pulls() {
+fn an_idle_cpu_pulls_a_task() {
     let mut m = machine(2, Eevdf::new(2));
-    // three on two CPUs, of which one leaves
+    // three tasks on two CPUs, of which one exits
     let (a, b) = (m.start(hog(0)), m.start(hog(0)));
     let mut left = 10;
     m.start(move |_: u64, _: u64| {

@@ -1,6 +1,7 @@
-//! FCBS under global EDF: each rule in an example beside soft CBS, and that nobody's reservation suffers.
+//! FCBS under global EDF: an example of each rule, compared with soft CBS, and a property: no
+//! reservation suffers.
 //!
-//! Examples are in ms after [`BEGIN`]. (Q, P) of a task, then its one job: (release, work).
+//! Times in examples are in ms after [`BEGIN`]. A task is (Q, P), and its only job (release, work).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,12 +10,12 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::*;
-use crate::chance::Chance;
+use crate::rng::Rng;
 use crate::workload::Arrivals;
 
 type Example = [((u64, u64), (u64, u64))];
 
-/// When each task's job is done.
+/// The completion time of each task's job.
 fn done(server: Server, cpus: usize, tasks: &Example) -> Vec<u64> {
     let mut m = edf(cpus, Fit::Global, server);
     play(&mut m, tasks)
@@ -24,7 +25,7 @@ fn play(m: &mut impl Machine, tasks: &Example) -> Vec<u64> {
     play_on(m, tasks, |_| CpuMask::first(crate::MAX_CPUS))
 }
 
-/// The same, each on the CPUs that `may` says.
+/// Like [`play`], with the affinity `may`.
 fn play_on(m: &mut impl Machine, tasks: &Example, may: impl Fn(u64) -> CpuMask) -> Vec<u64> {
     let mut times = Vec::new();
     for (ino, &((runtime, period), (release, work))) in (1..).zip(tasks) {
@@ -49,19 +50,19 @@ fn play_on(m: &mut impl Machine, tasks: &Example, may: impl Fn(u64) -> CpuMask) 
 }
 
 #[test]
-fn rule_1_slack_goes_to_the_overrunner_before_the_next_by_deadline() {
-    // the first is past its 2 ms when the second leaves 3 ms, due at 10; the third is due at 12
+fn rule_1_slack_goes_to_an_overrunning_job_before_the_waiting_one_with_the_next_deadline() {
+    // the first has used its 2 ms when the second leaves 3 ms by 10; the third has the deadline 12
     let tasks = [((2, 8), (0, 5)), ((5, 10), (0, 2)), ((2, 12), (0, 2))];
     assert_eq!(done(Server::Flexible, 1, &tasks), [7, 4, 9]);
     assert_eq!(done(Server::Soft, 1, &tasks), [9, 4, 6]);
 }
 
 #[test]
-fn rule_1_of_several_overrunners_the_earliest_has_it_and_passes_on_the_rest() {
+fn rule_1_the_earliest_of_several_overrunning_jobs_gets_slack_and_passes_on_the_rest() {
     let tasks = [
         ((1, 8), (0, 2)),
         ((1, 9), (0, 2)),
-        ((5, 10), (0, 1)), // leaves 4 ms at 3; the first uses 1 of them, the second another
+        ((5, 10), (0, 1)), // leaves 4 ms at 3; the first uses 1 ms of them, the second another
         ((1, 12), (0, 1)),
     ];
     assert_eq!(done(Server::Flexible, 1, &tasks), [4, 5, 3, 6]);
@@ -69,7 +70,7 @@ fn rule_1_of_several_overrunners_the_earliest_has_it_and_passes_on_the_rest() {
 }
 
 #[test]
-fn when_the_slack_is_used_up_the_own_budget_is_back_and_then_the_deadline_postponed() {
+fn after_slack_a_job_has_its_own_budget_and_then_a_postponed_deadline() {
     let tasks = [
         ((2, 8), (0, 9)), // [0, 2), [4, 7) on slack, [9, 11) by 16, and [12, 14) by 24
         ((5, 10), (0, 2)),
@@ -80,15 +81,15 @@ fn when_the_slack_is_used_up_the_own_budget_is_back_and_then_the_deadline_postpo
 }
 
 #[test]
-fn rule_2_else_the_next_by_deadline_has_it() {
-    // 4 ms are left at 1; the second has 2 + 4, needs 4, and is not postponed after 2
+fn rule_2_slack_goes_to_the_waiting_job_with_the_earliest_deadline() {
+    // 4 ms are left at 1; the second has 2 + 4, needs 4, and keeps its deadline
     let tasks = [((5, 10), (0, 1)), ((2, 12), (0, 4)), ((1, 14), (0, 1))];
     assert_eq!(done(Server::Flexible, 1, &tasks), [1, 5, 6]);
     assert_eq!(done(Server::Soft, 1, &tasks), [1, 6, 4]);
 }
 
 #[test]
-fn rule_3_else_the_next_that_is_released_has_what_idle_time_did_not_eat() {
+fn rule_3_the_next_released_job_gets_the_slack_that_idle_time_leaves() {
     // 4 ms are left at 1, 2 of them at 3: enough for 1 + 2
     let tasks = [((5, 10), (0, 1)), ((1, 20), (3, 3)), ((1, 21), (3, 1))];
     assert_eq!(done(Server::Flexible, 1, &tasks), [1, 6, 7]);
@@ -98,23 +99,23 @@ fn rule_3_else_the_next_that_is_released_has_what_idle_time_did_not_eat() {
 }
 
 #[test]
-fn rule_3_best_effort_work_is_idle_time() {
+fn rule_3_best_effort_work_counts_as_idle_time() {
     let mut m = edf(1, Fit::Global, Server::Flexible);
     start(&mut m, hog(0));
     let late = [((5, 10), (0, 1)), ((1, 20), (4, 3)), ((1, 21), (4, 1))];
     assert_eq!(play(&mut m, &late), [1, 8, 7]);
 }
 
-/// As printed, the bonus would be the second's at its deadline of 11, and the third miss 12 by far.
+/// As printed, the second would get the bonus by its deadline of 11, and the third miss 12 by far.
 #[test]
-fn rule_3_the_bonus_is_nothing_for_a_more_urgent_job() {
+fn rule_3_a_job_with_an_earlier_deadline_gets_no_bonus() {
     let tasks = [((10, 100), (0, 1)), ((1, 10), (1, 20)), ((8, 10), (2, 8))];
     assert_eq!(done(Server::Flexible, 1, &tasks)[2], 10);
 }
 
-/// The whole machine's: the overrunner is on the other CPU, and no longer gives way to those that come at 4.
+/// The overrunning job is on the other CPU. With slack it is not preempted by those that come at 4.
 #[test]
-fn slack_crosses_cpus() {
+fn slack_goes_to_jobs_on_other_cpus() {
     let tasks = [
         ((2, 20), (0, 10)),
         ((9, 10), (0, 3)), // leaves 6 at 3
@@ -125,10 +126,11 @@ fn slack_crosses_cpus() {
     assert_eq!(done(Server::Soft, 2, &tasks), [14, 3, 8, 8]);
 }
 
-/// On CPU 1 are an overrunner due at 16 and one that waits, due at 18, when 6 ms due at 20 are left on CPU 0: those would
-/// make them later, or be due earlier than they were. They are for the next, due at 30.
+/// 6 ms by 20 are left on CPU 0. On CPU 1 are an overrunning job with deadline 16 and a waiting one with
+/// deadline 18. Both would get a later deadline, or the slack an earlier one. So the next job gets it, with
+/// deadline 30.
 #[test]
-fn slack_is_nothing_for_the_more_urgent() {
+fn jobs_with_earlier_deadlines_get_no_slack() {
     let tasks = [
         ((2, 8), (0, 6)),
         ((2, 18), (0, 2)),
@@ -141,18 +143,18 @@ fn slack_is_nothing_for_the_more_urgent() {
     assert_eq!(done, [8, 6, 3, 6, 7]);
 }
 
-/// Runs and sleeps for any time, with no regard to what it reserved.
+/// A task that runs and sleeps for random times, whatever it reserved.
 fn mischief(ino: u64, seed: u64) -> impl crate::Program {
-    let mut chance = Chance::new(seed);
-    let (run, sleep) = (1 + chance.below(40 * MS), 1 + chance.below(40 * MS));
+    let mut rng = Rng::new(seed);
+    let (run, sleep) = (1 + rng.below(40 * MS), 1 + rng.below(40 * MS));
     let mut begun = false;
     move |now: u64, _: u64| {
         if !std::mem::replace(&mut begun, true) {
             Step::Exec(ino)
-        } else if chance.below(2) == 0 {
-            Step::Run(1 + chance.below(run))
+        } else if rng.below(2) == 0 {
+            Step::Run(1 + rng.below(run))
         } else {
-            Step::SleepUntil(now + 1 + chance.below(sleep))
+            Step::SleepUntil(now + 1 + rng.below(sleep))
         }
     }
 }
@@ -160,35 +162,35 @@ fn mischief(ino: u64, seed: u64) -> impl crate::Program {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
 
-    /// On one CPU, all of which is reserved: jobs within Q, at least P apart, meet their deadlines, and who never
-    /// sleeps (if there is one: then no time is idle) has k Q after k P, beside others that do anything.
+    /// On one CPU that is reserved wholly, beside tasks with random behaviour: jobs within Q and at least P
+    /// apart meet their deadlines. A task that never sleeps, if there is one, has k Q after k P.
     #[test]
-    fn everybody_gets_q_in_every_p(seed: u64, fine in 1u64..4, wild in 1u64..4, endless: bool) {
-        let mut chance = Chance::new(seed);
+    fn each_task_gets_q_in_every_p(seed: u64, fine in 1u64..4, wild in 1u64..4, endless: bool) {
+        let mut rng = Rng::new(seed);
         let mut m = edf(1, Fit::Global, Server::Flexible);
         let each = 1_000_000 / (fine + wild + u64::from(endless)); // ppm
-        let reserve = |m: &mut Model<Edf>, chance: &mut Chance, ino| {
-            let period = MS * (2 + chance.below(60));
+        let reserve = |m: &mut Model<Edf>, rng: &mut Rng, ino| {
+            let period = MS * (2 + rng.below(60));
             let runtime = period / 1_000_000 * each;
             m.reserve(ino, reservation(runtime, period));
             (runtime, period)
         };
         let mut noted = Vec::new();
         for ino in 1..=fine {
-            let (runtime, period) = reserve(&mut m, &mut chance, ino);
-            let extra = chance.below(2) * chance.below(period);
-            let arrivals = Arrivals { extra, chance: Chance::new(seed ^ ino), ..Arrivals::periodic(period) };
-            let work = runtime - chance.below(2) * chance.below(runtime);
+            let (runtime, period) = reserve(&mut m, &mut rng, ino);
+            let extra = rng.below(2) * rng.below(period);
+            let arrivals = Arrivals { extra, rng: Rng::new(seed ^ ino), ..Arrivals::periodic(period) };
+            let work = runtime - rng.below(2) * rng.below(runtime);
             let (task, jobs) = Periodic::arriving(ino, work, BEGIN, arrivals);
             start(&mut m, task);
             noted.push(jobs);
         }
-        let (runtime, period) = reserve(&mut m, &mut chance, 100);
+        let (runtime, period) = reserve(&mut m, &mut rng, 100);
         let awake = endless.then(|| greedy(&mut m, 100, runtime, period));
-        m.run_until(MS); // they execute their programs as best-effort work, which the others would keep waiting
+        m.run_until(MS); // the tasks exec as best-effort work, so before reserved tasks run
         for ino in fine + 1..=fine + wild {
-            reserve(&mut m, &mut chance, ino);
-            start(&mut m, mischief(ino, chance.any()));
+            reserve(&mut m, &mut rng, ino);
+            start(&mut m, mischief(ino, rng.next_u64()));
         }
         for k in 1..=3 * SEC / period {
             m.run_until(BEGIN + k * period);

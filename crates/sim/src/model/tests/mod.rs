@@ -1,10 +1,10 @@
-//! What theory says of each model, and what must hold of all of them.
+//! What theory says about each model, and what must hold for all of them.
 
 use crate::machine::Machine;
 use crate::model::core::Policy;
 use crate::model::{Edf, Fit, Model, Server, WHOLE_PPM};
 use crate::task::Step;
-use crate::workload::{hog, Noted, Periodic};
+use crate::workload::{hog, JobLog, Periodic};
 use crate::{CpuMask, Reservation, Settings, TaskId};
 
 mod any;
@@ -14,7 +14,7 @@ mod fcbs;
 
 const MS: u64 = 1_000_000;
 const SEC: u64 = 1000 * MS;
-/// When periodic tasks begin: they have executed their program by then.
+/// The beginning of periodic tasks; they have executed their programs before.
 const BEGIN: u64 = 100 * MS;
 
 fn machine<P: Policy>(cpus: usize, policy: P) -> Model<P> {
@@ -38,20 +38,20 @@ fn reservation(runtime: u64, period: u64) -> Reservation {
     }
 }
 
-/// A periodic task that reserves `runtime` every `period` and uses `work` of it.
+/// Start a periodic task that reserves `runtime` every `period` and uses `work` of it.
 fn periodic(
     m: &mut impl Machine,
     ino: u64,
     work: u64,
     runtime: u64,
     period: u64,
-) -> (TaskId, Noted) {
+) -> (TaskId, JobLog) {
     m.reserve(ino, reservation(runtime, period));
     let (task, jobs) = Periodic::new(ino, work, period, BEGIN);
     (start(m, task), jobs)
 }
 
-/// One that reserves that, and from [`BEGIN`] on never stops.
+/// Start a task with this reservation that never stops from [`BEGIN`] on.
 fn greedy(m: &mut impl Machine, ino: u64, runtime: u64, period: u64) -> TaskId {
     m.reserve(ino, reservation(runtime, period));
     let mut before = vec![Step::SleepUntil(BEGIN), Step::Exec(ino)];

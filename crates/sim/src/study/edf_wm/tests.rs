@@ -1,4 +1,5 @@
-//! Room against counting by hand and by force; and against the scheduler's own admission (`bpf/policy/wmr.h`).
+//! Room compared with counting by hand, with brute force, and with the scheduler's admission
+//! (`bpf/policy/wmr.h`).
 
 use aplomb_policy::wmr::{Roster, Split, PARTS};
 use proptest::prelude::*;
@@ -29,7 +30,7 @@ fn set(tasks: &[(u64, u64)]) -> Vec<PeriodicTask> {
 }
 
 #[test]
-fn whole_tasks_have_what_the_sum_leaves() {
+fn the_room_beside_whole_tasks_is_what_their_loads_leave() {
     assert_eq!(cpu(&[]).room(10, 10), 10);
     assert_eq!(cpu(&[(1, 3, 3), (1, 3, 3)]).room(3, 3), 1);
     assert_eq!(cpu(&[(1, 2, 2), (1, 3, 3)]).room(12, 12), 2);
@@ -37,23 +38,24 @@ fn whole_tasks_have_what_the_sum_leaves() {
 }
 
 #[test]
-fn a_window_has_what_is_left_at_each_deadline() {
+fn the_room_in_a_window_is_what_is_left_at_each_deadline() {
     assert_eq!(cpu(&[]).room(10, 5), 5);
     assert_eq!(cpu(&[(25, 41, 41)]).room(41, 20), 16, "at 41");
     assert_eq!(cpu(&[(4, 5, 10)]).room(10, 5), 1, "at 5");
     // at 10 of 10 two jobs of 3 are due; at 5 only one
     assert_eq!(cpu(&[(3, 5, 5)]).room(20, 10), 4);
-    // a whole task beside a window: one job at 12 and 15, two at 25, where three of the other's are due
+    // a whole task beside a window: one job is due at 12 and 15, two at 25, where three of the window are
     assert_eq!(cpu(&[(4, 5, 10)]).room(12, 12), 6);
 }
 
-/// The paper (7.1): six of 25 ms in 41 ms on four CPUs, 3.66, "are theoretically schedulable by the EDF-WM algorithm".
+/// Section 7.1: six tasks of 25 ms in 41 ms on four CPUs, a load of 3.66, "are theoretically
+/// schedulable by the EDF-WM algorithm".
 #[test]
-fn movies_of_the_paper() {
+fn the_movies_of_the_paper_are_schedulable() {
     assert!(edf_wm(&set(&[(25, 41); 6]), 4));
     assert!(!edf_wm(&set(&[(25, 41); 7]), 4), "4.27");
     assert!(edf_wm(&set(&[(25, 41); 3]), 2));
-    // m + 1 of a little more than half (section 5)
+    // m + 1 tasks of a little more than half a CPU (section 5)
     assert!(edf_wm(&set(&[(51, 100); 5]), 4));
 }
 
@@ -71,7 +73,8 @@ fn what_fits_whole_is_not_split() {
     assert!(!edf_wm(&set(&[(1, 1)]), 0));
 }
 
-/// By force: the most work for which the demand is never above L, up to twice where all periods meet.
+/// Brute force: the most work for which the demand is never above L, up to twice the least common
+/// multiple of all periods.
 fn force(cpu: &Cpu, period: u64, window: u64) -> u64 {
     let meet = 2 * 120;
     let fits = |work: u64| {
@@ -116,8 +119,9 @@ proptest! {
         }
     }
 
-    /// The scheduler never sees more room than there is, so whatever it has let in, EDF-WM's demand bound vouches for on
-    /// each CPU. (Not so set by set: from the first difference on, the two place tasks otherwise.)
+    /// The scheduler's admission never finds more room than there is, so what it admits is within the
+    /// demand bound on each CPU. (It may admit other sets than EDF-WM, because after the first difference
+    /// the two place tasks differently.)
     #[test]
     fn the_schedulers_admission_is_within_the_demand_bound(seed: u64, cpus in 2usize..5, percent in 50u64..110) {
         let recipe = Recipe { range_ppm: (50_000, 1_000_000), total_ppm: cpus as u64 * percent * 10_000 };
@@ -142,7 +146,7 @@ proptest! {
 
 const WHOLE_PPM: u64 = 1_000_000;
 
-/// Rooms as bpf/policy/wmr.h has them, filled as the paper does: worst-fit, else split over the fewest CPUs.
+/// The room of bpf/policy/wmr.h, filled as in the paper: worst-fit, else split over the fewest CPUs.
 fn admit(rosters: &[Roster], task: &PeriodicTask) -> Option<Split> {
     let &PeriodicTask { work, period } = task;
     let room = |cpu: usize, window| rosters[cpu].room(period, window, WHOLE_PPM);

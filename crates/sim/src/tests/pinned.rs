@@ -1,4 +1,4 @@
-//! Tasks that may run on some CPUs only (`taskset`, cpusets): their domain's share is theirs, whatever their number.
+//! Pinned tasks (`taskset`, cpusets): they get the share of their domain, whatever their number.
 
 use super::cgroups::machine;
 use super::domains::{domain, had, hogs, near};
@@ -6,8 +6,8 @@ use super::{MS, SEC};
 use crate::workload::{hog, on_off};
 use crate::{CgroupId, CpuMask, Simulation, TaskId, ROOT};
 
-/// `n` hogs in `cgroup`, one after another on each of `cpus`.
-fn tied(sim: &mut Simulation, cgroup: CgroupId, n: usize, cpus: usize) -> Vec<TaskId> {
+/// Start `n` hogs in `cgroup` that are pinned to CPUs 0 to `cpus` - 1 in turn.
+fn pinned(sim: &mut Simulation, cgroup: CgroupId, n: usize, cpus: usize) -> Vec<TaskId> {
     (0..n)
         .map(|i| {
             sim.start_in(cgroup, 100, CpuMask::only(i % cpus), Box::new(hog(0)))
@@ -16,9 +16,9 @@ fn tied(sim: &mut Simulation, cgroup: CgroupId, n: usize, cpus: usize) -> Vec<Ta
         .collect()
 }
 
-/// Or anybody could have more than the share of his domain by `taskset`.
+/// Otherwise a user could get more than the share of a domain by `taskset`.
 #[test]
-fn many_tied_tasks_have_no_more_than_their_domains_share() {
+fn many_pinned_tasks_have_no_more_than_their_domains_share() {
     for (weight, due) in [(100, 500_000), (1, 9_901)] {
         let mut sim = machine(2);
         let (a, b) = (
@@ -26,31 +26,32 @@ fn many_tied_tasks_have_no_more_than_their_domains_share() {
             domain(&mut sim, ROOT, "b", weight),
         );
         let free = hogs(&mut sim, a, 2);
-        let many = tied(&mut sim, b, 50, 2);
+        let many = pinned(&mut sim, b, 50, 2);
         sim.run_until(20 * SEC);
         near(had(&sim, &many, 40 * SEC), due, 10_000);
         near(had(&sim, &free, 40 * SEC), 1_000_000 - due, 10_000);
     }
 }
 
-/// All on one CPU, which their domain is due wholly: the free one has the other.
+/// All tasks of a domain are pinned to one CPU, and its share is a whole CPU. The other domain has the
+/// other CPU.
 #[test]
-fn a_share_may_be_used_on_one_cpu() {
+fn a_domain_may_use_its_share_on_one_cpu() {
     let mut sim = machine(2);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 100),
         domain(&mut sim, ROOT, "b", 100),
     );
     let free = hogs(&mut sim, a, 3);
-    let many = tied(&mut sim, b, 10, 1);
+    let many = pinned(&mut sim, b, 10, 1);
     sim.run_until(10 * SEC);
     near(had(&sim, &many, 20 * SEC), 500_000, 20_000);
     near(had(&sim, &free, 20 * SEC), 500_000, 20_000);
 }
 
-/// Beside each other on one CPU, and below different parents.
+/// The domains are side by side, and below different parents.
 #[test]
-fn tied_tasks_of_several_domains_share_a_cpu_by_weight() {
+fn pinned_tasks_of_several_domains_share_a_cpu_by_weight() {
     let mut sim = machine(2);
     let (p, q) = (
         domain(&mut sim, ROOT, "p", 100),
@@ -59,9 +60,9 @@ fn tied_tasks_of_several_domains_share_a_cpu_by_weight() {
     let (x, y) = (domain(&mut sim, p, "x", 100), domain(&mut sim, p, "y", 900));
     let z = domain(&mut sim, q, "z", 1);
     let (of_x, of_y, of_z) = (
-        tied(&mut sim, x, 20, 1),
-        tied(&mut sim, y, 1, 1),
-        tied(&mut sim, z, 5, 1),
+        pinned(&mut sim, x, 20, 1),
+        pinned(&mut sim, y, 1, 1),
+        pinned(&mut sim, z, 5, 1),
     );
     sim.run_until(20 * SEC);
     let cpu: u64 = [&of_x, &of_y, &of_z]
@@ -75,7 +76,7 @@ fn tied_tasks_of_several_domains_share_a_cpu_by_weight() {
 }
 
 #[test]
-fn tied_tasks_of_an_idle_domain_have_what_others_leave() {
+fn pinned_tasks_of_an_idle_domain_have_the_time_that_others_leave() {
     let mut sim = machine(2);
     let (a, b) = (
         domain(&mut sim, ROOT, "a", 100),
@@ -83,32 +84,30 @@ fn tied_tasks_of_an_idle_domain_have_what_others_leave() {
     );
     sim.set_cgroup_idle(b, true).unwrap();
     let free = hogs(&mut sim, a, 2);
-    let many = tied(&mut sim, b, 20, 2);
-    sim.run_until(30 * SEC); // who waited for 10 s is rescued
+    let many = pinned(&mut sim, b, 20, 2);
+    sim.run_until(30 * SEC); // a task that has waited for 10 s is rescued
     near(had(&sim, &free, 60 * SEC), 1_000_000, 10_000);
-    assert!(many.iter().all(|&t| sim.ran(t) > 0), "all run now and then");
+    assert!(many.iter().all(|&t| sim.ran(t) > 0), "all run sometimes");
 }
 
-/// In one domain, a tied task and a free one get the same.
 #[test]
-fn tied_or_not_in_one_domain() {
+fn a_pinned_and_a_free_task_of_one_domain_get_the_same_time() {
     let mut sim = machine(2);
     let a = domain(&mut sim, ROOT, "a", 100);
     let free = hogs(&mut sim, a, 2);
-    let of_cpus = tied(&mut sim, a, 2, 2);
+    let of_cpus = pinned(&mut sim, a, 2, 2);
     sim.run_until(10 * SEC);
     near(had(&sim, &free, 20 * SEC), 500_000, 50_000);
     near(had(&sim, &of_cpus, 20 * SEC), 500_000, 50_000);
 }
 
-/// More domains on one CPU than it has lanes: all run.
 #[test]
-fn tied_tasks_of_many_domains() {
+fn pinned_tasks_of_more_domains_than_a_cpu_has_lanes_run() {
     let mut sim = machine(2);
     let tasks: Vec<_> = (0..60)
         .flat_map(|i| {
             let one = domain(&mut sim, ROOT, &format!("d{i}"), 100);
-            tied(&mut sim, one, 1, 1)
+            pinned(&mut sim, one, 1, 1)
         })
         .collect();
     sim.run_until(20 * SEC);
@@ -116,16 +115,16 @@ fn tied_tasks_of_many_domains() {
     assert!(least > 20 * SEC / 60 / 2, "{least}");
 }
 
-/// A sleeper's next turn is where its domain's tag says, though nobody waits when it wakes up.
+/// The domain of a sleeper keeps its tag, although no task waits when the sleeper wakes up.
 #[test]
-fn short_sleeps_gain_nothing() {
+fn a_domain_gains_nothing_by_short_sleeps() {
     for cpus in [1, 2] {
         let mut sim = machine(cpus);
         let (a, b) = (
             domain(&mut sim, ROOT, "a", 10_000),
             domain(&mut sim, ROOT, "b", 1),
         );
-        let heavy = tied(&mut sim, a, cpus, cpus);
+        let heavy = pinned(&mut sim, a, cpus, cpus);
         let light: Vec<_> = (0..cpus)
             .map(|cpu| {
                 let often = Box::new(on_off(0, 4 * MS, MS / 100));
@@ -138,9 +137,9 @@ fn short_sleeps_gain_nothing() {
     }
 }
 
-/// The same without domains: a nice value counts for who sleeps, too.
+/// Without domains: the nice value of a sleeper counts, too.
 #[test]
-fn short_sleeps_gain_nothing_by_nice() {
+fn a_task_gains_nothing_by_short_sleeps() {
     let mut sim = machine(1);
     let all = CpuMask::first(1);
     let heavy = sim.start_in(ROOT, 8_876, all, Box::new(hog(0))).unwrap();
