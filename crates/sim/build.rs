@@ -1,5 +1,6 @@
-//! Compiles the scheduler (bpf/main.bpf.c) for the host, through host/scheduler.c. Clang, since it alone can
-//! put all of a unit's variables into a section of our own; the kernel side needs it anyway.
+//! Compiles the scheduler (bpf/main.bpf.c) for the host, through host/scheduler.c. Clang, since it
+//! alone can put all of a unit's variables into a section of our own; the kernel side needs it
+//! anyway.
 
 use std::process::{Command, Stdio};
 

@@ -1,7 +1,8 @@
-//! `cargo bench -p aplomb-sim`: scheduling events a second, and how the cost of one grows with the number of
-//! tasks. Issue 3's marks: a million a second, and no faster growth than log n from 100 to 100,000 tasks.
+//! `cargo bench -p aplomb-sim`: scheduling events a second, and the growth of their cost with the
+//! number of tasks. Marks: a million events a second, and from 100 to 100,000 tasks no faster growth
+//! than log n.
 //!
-//! Shared machines are noisy: what counts is CPU time, and the best of several parts of one run.
+//! Shared machines are noisy, so the result is CPU time, of the best of several parts of one run.
 
 use aplomb_sim::machine::Scheduler;
 use aplomb_sim::workload::on_off;
@@ -23,8 +24,8 @@ fn cpu_time() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// On-off tasks that want twice what the CPUs have, so that queues are long and all callbacks are called.
-/// ns an event.
+/// On-off tasks that want twice what the CPUs have, so that queues are long and all callbacks are
+/// called. ns an event.
 fn cost(scheduler: Scheduler, tasks: u64, cpus: u64) -> f64 {
     let mut sim = scheduler.machine(Settings {
         cpus: cpus as usize,

@@ -1,5 +1,6 @@
-//! `switches SCENARIO`: plays a scenario and prints every change of what runs: time in ns, CPU, and the name of
-//! the task ("-": idle). For tests/lab/test_order.py, which compares it with the kernel's trace.
+//! `switches SCENARIO`: plays a scenario and prints every change of what runs: time in ns, CPU, and
+//! the name of the task ("-": idle). For tests/lab/test_order.py, which compares it with the
+//! kernel's trace.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

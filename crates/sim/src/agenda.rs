@@ -121,7 +121,9 @@ mod tests {
     proptest! {
         /// The order is that of a map sorted by time and order of planning.
         #[test]
-        fn events_come_in_order_of_time_and_of_planning(steps in prop::collection::vec((0u64..1 << 40, 0u32..30, any::<bool>()), 1..300)) {
+        fn events_come_in_order_of_time_and_of_planning(
+            steps in prop::collection::vec((0u64..1 << 40, 0u32..30, any::<bool>()), 1..300),
+        ) {
             let (mut agenda, mut model) = (Agenda::new(), BTreeMap::new());
             let mut now = 0;
             for (n, &(after, shift, take)) in steps.iter().enumerate() {
@@ -130,7 +132,8 @@ mod tests {
                 model.insert((at, n), Event::Change(n as u32));
                 if take {
                     let end = now + after;
-                    let expected = model.first_key_value().map(|(&(at, n), &what)| (at, n, what)).filter(|e| e.0 <= end);
+                    let first = model.first_key_value().map(|(&(at, n), &what)| (at, n, what));
+                    let expected = first.filter(|e| e.0 <= end);
                     if let Some((at, n, _)) = expected {
                         model.remove(&(at, n));
                     }

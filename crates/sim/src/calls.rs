@@ -11,9 +11,9 @@ use recorded::record;
 // SAFETY of all calls below: the scheduler gets tasks and cgroups of the current simulation
 // (kfuncs::enter), and their memory lives until that simulation ends.
 impl State {
-    /// Call callback `name` about task, CPU or cgroup `of`. With preemptible RCU, and on all kernels
-    /// before 6.18, a BPF program's prologue adds one `migrate_disable()` to the current task
-    /// (`__bpf_prog_enter`).
+    /// Call callback `name` about task, CPU or cgroup `of`. With preemptible RCU, and on all
+    /// kernels before 6.18, a BPF program's prologue adds one `migrate_disable()` to the current
+    /// task (`__bpf_prog_enter`).
     fn call<R>(&self, name: &'static str, of: TaskId, callback: impl FnOnce() -> R) -> R {
         record(name, of);
         let depth = &self.current().migration_disabled;
@@ -137,7 +137,8 @@ impl State {
         }
     }
 
-    /// The callback's result, or 0 if the scheduler lacks it. `bandwidth`: period, quota, burst, us.
+    /// The callback's result, or 0 if the scheduler lacks it. `bandwidth`: period, quota, burst,
+    /// us.
     pub fn ops_cgroup_init(&self, c: &Cgroup, weight: u32, bandwidth: [u64; 3]) -> i32 {
         let Some(init) = self.cgroup_ops.init else {
             return 0;
@@ -254,7 +255,8 @@ pub(crate) mod recorded {
 
     thread_local! {
         /// Callbacks since the recording began: name, and task, CPU or cgroup. None: not recording.
-        pub static RECORDED: RefCell<Option<Vec<(&'static str, usize)>>> = const { RefCell::new(None) };
+        pub static RECORDED: RefCell<Option<Vec<(&'static str, usize)>>> =
+            const { RefCell::new(None) };
     }
 
     pub fn record(name: &'static str, of: TaskId) {

@@ -2,10 +2,10 @@
 //! bpf/kernel/). `cgroups/changes.rs` has the changes, and the callbacks that they cause.
 //!
 //! A cgroup here is a task group (`struct task_group`) of the kernel: one with the CPU controller.
-//! The rule of cgroup v2 that only leaves of the tree have threads is not enforced, because threaded
-//! cgroups and cgroup v1 have threads anywhere. When the controller is enabled for existing cgroups,
-//! the scheduler sees them created and their tasks moved in; when it is disabled, the tasks moved
-//! out and the cgroups removed.
+//! The rule of cgroup v2 that only leaves of the tree have threads is not enforced, because
+//! threaded cgroups and cgroup v1 have threads anywhere. When the controller is enabled for
+//! existing cgroups, the scheduler sees them created and their tasks moved in; when it is disabled,
+//! the tasks moved out and the cgroups removed.
 
 mod changes;
 mod domains;
@@ -298,7 +298,8 @@ impl Cgroups {
 
     /// The cgroup behind the scheduler's pointer.
     pub fn of(&self, kernel: *const CgroupStruct) -> &Cgroup {
-        // SAFETY: the scheduler's pointers are those of this simulation's cgroups, which live as long
+        // SAFETY: the scheduler's pointers are those of this simulation's cgroups, which live as
+        // long
         let id = unsafe { (*(*kernel).kn.get()).id } - 1;
         self.get(id as CgroupId)
             .expect("a cgroup of this simulation")
@@ -322,7 +323,8 @@ impl Cgroups {
         Some(at)
     }
 
-    /// The cgroup of the task group of a task that is being moved. None: the task is not being moved.
+    /// The cgroup of the task group of a task that is being moved. None: the task is not being
+    /// moved.
     pub fn moving_from(&self, id: TaskId) -> Option<CgroupId> {
         let moving = self.moving.borrow();
         moving.iter().find(|m| m.0 == id).map(|m| m.1)

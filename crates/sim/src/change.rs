@@ -71,8 +71,8 @@ impl State {
         self.plan(at, Event::Change(changes.len() as u32 - 1));
     }
 
-    /// Take `t` off its run queue, if it is on one, make the `change`, and put it back. `flags_of_both`
-    /// are the flags of the dequeue and of the enqueue.
+    /// Take `t` off its run queue, if it is on one, make the `change`, and put it back.
+    /// `flags_of_both` are the flags of the dequeue and of the enqueue.
     pub fn sched_change(&self, t: &Task, flags_of_both: u64, change: impl FnOnce()) {
         let flags = &t.kernel.scx.flags;
         if !t.runnable() {

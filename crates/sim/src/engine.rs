@@ -96,8 +96,9 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// A machine on which the scheduler has just been attached, at time 0. The scheduler's variables
-    /// exist once in a process, so this waits until another simulation of the process has ended.
+    /// A machine on which the scheduler has just been attached, at time 0. The scheduler's
+    /// variables exist once in a process, so this waits until another simulation of the process has
+    /// ended.
     pub fn new(settings: Settings) -> Self {
         match Self::attach(settings, &[]) {
             Ok(simulation) => simulation,
@@ -144,7 +145,8 @@ impl Simulation {
         self.processed
     }
 
-    /// How many decisions of this type the scheduler has reported (`enum event_type` of bpf/intf.h).
+    /// How many decisions of this type the scheduler has reported (`enum event_type` of
+    /// bpf/intf.h).
     pub fn reported(&self, kind: usize) -> u64 {
         self.state.reported.borrow()[kind]
     }

@@ -248,7 +248,8 @@ pub(crate) fn cpu_view(cpu: usize) -> CpuView {
 /// Set all variables of the scheduler to their values at load time.
 pub(crate) fn reset() {
     static LOADED: OnceLock<Vec<u8>> = OnceLock::new();
-    // SAFETY: the caller holds PLAYING, so no simulation uses the variables; the buffer has their size
+    // SAFETY: the caller holds PLAYING, so no simulation uses the variables; the buffer has their
+    // size
     unsafe {
         let loaded = LOADED.get_or_init(|| {
             let mut saved = vec![0; host_data_size()];
@@ -296,7 +297,8 @@ pub(crate) fn spec(ino: u64, asked: Reservation) {
 
 /// A task's server: its state, and the ns that the task ran on its own budget.
 pub(crate) fn server(p: *mut TaskStruct) -> Option<(u32, u64)> {
-    // SAFETY: a live task; the result is a `struct server_info` or null, and the offsets are its own
+    // SAFETY: a live task; the result is a `struct server_info` or null, and the offsets are its
+    // own
     unsafe {
         let info = host_server(p).cast::<u8>();
         (!info.is_null()).then(|| {

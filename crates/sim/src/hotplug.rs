@@ -141,15 +141,15 @@ impl State {
                 self.leaving.set(self.leaving.get() - 1);
                 let mut online = self.online.get();
                 online.set(cpu, false);
-                // it stays in the mask of idle CPUs, as in the kernel: `update_builtin_idle` does not
-                // check whether the CPU is online
+                // it stays in the mask of idle CPUs, as in the kernel: `update_builtin_idle` does
+                // not check whether the CPU is online
                 self.online.set(online);
             }
         }
     }
 
-    /// A CPU for a task that cannot stay where it is. If no CPU of its affinity is online, it may run
-    /// on all CPUs from now on. `select_fallback_rq()`
+    /// A CPU for a task that cannot stay where it is. If no CPU of its affinity is online, it may
+    /// run on all CPUs from now on. `select_fallback_rq()`
     pub fn fallback(&self, t: &Task) -> usize {
         let on = self.on_mask();
         if let Some(cpu) = t.allowed().first_common(&on, self.cpus.len()) {

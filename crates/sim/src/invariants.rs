@@ -17,7 +17,8 @@ use crate::kfuncs::SchedulerEvent;
 use crate::state::{Cpu, Power, State};
 use crate::task::{Place, Task, TaskId};
 
-/// Queues of bpf/state/ and bpf/tree/: DSQ_FAIR, and the first of DSQ_EDF, DSQ_PINNED and DSQ_DOMAIN.
+/// Queues of bpf/state/ and bpf/tree/: DSQ_FAIR, and the first of DSQ_EDF, DSQ_PINNED and
+/// DSQ_DOMAIN.
 const FAIR: u64 = 1;
 const EDF: u64 = 0x1_0000;
 const PINNED: u64 = 0x2_0000;
@@ -129,9 +130,9 @@ impl Invariants {
         assert_eq!(counted, runnable, "{now} ns: runnable tasks, by CPU");
     }
 
-    /// Work conservation for all queues that any CPU may serve. A CPU that is about to pick does not
-    /// count as idle. Tasks in local queues do not count, because no other CPU may take them, nor do
-    /// tasks of throttled domains.
+    /// Work conservation for all queues that any CPU may serve. A CPU that is about to pick does
+    /// not count as idle. Tasks in local queues do not count, because no other CPU may take them,
+    /// nor do tasks of throttled domains.
     fn no_cpu_idles_while_a_task_waits(&mut self, s: &State, cpu: usize, c: &Cpu) {
         let wanted = &mut self.cpus[cpu].wanted;
         if c.curr.get().is_some() || c.resched.get() || !c.is_on() {
@@ -174,9 +175,9 @@ impl Invariants {
         before.pinned_now = view.pinned_now;
     }
 
-    /// A budget is overrun by no more than timer and kick are late. The comparison is with the budget
-    /// at the beginning of the run, because during the run another thread may be charged to the same
-    /// server (an exec on another CPU moves the run under way there to the new server).
+    /// A budget is overrun by no more than timer and kick are late. The comparison is with the
+    /// budget at the beginning of the run, because during the run another thread may be charged to
+    /// the same server (an exec on another CPU moves the run under way there to the new server).
     fn no_budget_is_overrun(&mut self, s: &State, cpu: usize, c: &Cpu, view: &CpuView) {
         let run = &mut self.cpus[cpu].run;
         if run.exec_start != view.exec_start || view.by_right == 0 {
@@ -196,7 +197,7 @@ impl Invariants {
         let over = ran as i64 - run.budget.max(view.budget);
         assert!(
             over <= (late(s) + BUDGET_BOUND_NS) as i64,
-            "{} ns: task {id} on CPU {cpu} overruns its server's budget by {over} ns ({} every {} ns)",
+            "{} ns: task {id} on CPU {cpu} overruns its budget by {over} ns ({} every {} ns)",
             s.now.get(),
             view.runtime,
             view.period
@@ -269,11 +270,12 @@ fn offline_cpus_have_no_tasks(s: &State, cpu: usize, c: &Cpu) {
 /// Time after which the kernel's watchdog ends the scheduler, ns.
 const PATIENCE_NS: u64 = 30_000_000_000;
 
-/// A task waits at most for two slices of every runnable task, and for its own debt of virtual time;
-/// and in no case longer than the kernel's watchdog allows.
+/// A task waits at most for two slices of every runnable task, and for its own debt of virtual
+/// time; and in no case longer than the kernel's watchdog allows.
 fn no_task_starves(s: &State) {
     let waiting = s.tasks.iter().filter(|t| t.runnable()).count() as u64;
-    // 5 s of debt, two slices of 8 ms; 10 times longer, as best-effort work may get a tenth of a CPU
+    // 5 s of debt, two slices of 8 ms; 10 times longer, as best-effort work may get a tenth of a
+    // CPU
     let bound = (5_000_000_000 + waiting * 2 * 8_000_000) * 10;
     let bound = bound.min(PATIENCE_NS);
     for (id, t) in s.tasks.iter().enumerate() {

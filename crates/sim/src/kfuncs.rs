@@ -39,8 +39,8 @@ pub(crate) fn enter(state: *const State) {
 
 fn with<R>(f: impl FnOnce(&State) -> R) -> R {
     HERE.with(|here| {
-        // SAFETY: Simulation::attach sets it to a box that the simulation owns, and its drop sets it to
-        // null. Only a simulation calls the scheduler.
+        // SAFETY: Simulation::attach sets it to a box that the simulation owns, and its drop sets
+        // it to null. Only a simulation calls the scheduler.
         let state = unsafe { here.get().as_ref() };
         f(state.expect("the scheduler was called without a simulation"))
     })
@@ -230,8 +230,8 @@ extern "C" fn bpf_task_from_pid(pid: i32) -> *mut TaskStruct {
 extern "C" fn bpf_task_release(_p: *mut TaskStruct) {}
 
 /// The cgroup of the current callback's task. The kernel allows this call only for a task whose run
-/// queue is locked (`scx_kf_allowed_on_arg_tasks`). The simulator checks that the callback is one in
-/// which a run queue is locked, not that the task is the callback's.
+/// queue is locked (`scx_kf_allowed_on_arg_tasks`). The simulator checks that the callback is one
+/// in which a run queue is locked, not that the task is the callback's.
 #[no_mangle]
 pub(crate) extern "C" fn scx_bpf_task_cgroup(p: *mut TaskStruct) -> *mut CgroupStruct {
     with(|s| {

@@ -1,8 +1,8 @@
 //! Many runs on all cores, in processes. Threads (such as rayon's) cannot do it: the scheduler's
 //! variables are C globals, so a process plays one simulation at a time.
 //!
-//! Each worker is this executable again. It reads one job a line (JSON) and writes one answer a line.
-//! Answers are returned in the order of their jobs, whatever the number of cores.
+//! Each worker is this executable again. It reads one job a line (JSON) and writes one answer a
+//! line. Answers are returned in the order of their jobs, whatever the number of cores.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};

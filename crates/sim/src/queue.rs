@@ -205,22 +205,30 @@ mod tests {
     use std::collections::BTreeMap;
 
     proptest! {
-        /// The order is that of a sorted map, with many and with few tasks of the same virtual time.
+        /// The order is that of a sorted map, with many and with few tasks of the same virtual
+        /// time.
         #[test]
-        fn a_queue_is_ordered_by_virtual_time_then_insertion(times in 1u64..2000, steps in prop::collection::vec((any::<u64>(), 0u8..4), 1..1500)) {
+        fn a_queue_is_ordered_by_virtual_time_then_insertion(
+            times in 1u64..2000,
+            steps in prop::collection::vec((any::<u64>(), 0u8..4), 1..1500),
+        ) {
             let mut queues = Queues::default();
             assert!(queues.create(GLOBAL) && queues.create(70_000) && !queues.create(70_000));
             let mut model = BTreeMap::new();
             for (task, &(random, action)) in steps.iter().enumerate() {
                 if action < 3 {
-                    let seat = queues.insert(70_000, task, (random % times).wrapping_sub(times / 2));
+                    let vtime = (random % times).wrapping_sub(times / 2);
+                    let seat = queues.insert(70_000, task, vtime);
                     model.insert(seat.unwrap(), task);
-                } else if let Some((&seat, _)) = model.iter().nth(random as usize % (model.len() + 1)) {
+                } else if let Some((&seat, _)) =
+                    model.iter().nth(random as usize % (model.len() + 1))
+                {
                     queues.remove(70_000, seat);
                     model.remove(&seat);
                 }
                 prop_assert_eq!(queues.len(70_000), Some(model.len()));
-                prop_assert_eq!(queues.next(70_000, None), model.first_key_value().map(|(&s, &t)| (s, t)));
+                let first = model.first_key_value().map(|(&s, &t)| (s, t));
+                prop_assert_eq!(queues.next(70_000, None), first);
             }
             let mut after = None;
             for (&seat, &task) in &model {

@@ -134,7 +134,8 @@ impl Report {
         let colour = |kind: usize| format!("hsl({}, 65%, 50%)", kind * 137 % 360);
         let bottom = 20.0 + self.cpus as f64 * ROW;
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" font-family=\"sans-serif\" font-size=\"11\">\n",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" \
+             font-family=\"sans-serif\" font-size=\"11\">\n",
             LEFT + WIDTH + 20.0,
             bottom + 50.0
         );
@@ -176,7 +177,8 @@ impl Report {
             let y = bottom + 24.0;
             let _ = writeln!(
                 svg,
-                "<rect x=\"{at:.0}\" y=\"{y:.0}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
+                "<rect x=\"{at:.0}\" y=\"{y:.0}\" width=\"10\" height=\"10\" fill=\"{}\"/>\
+                 <text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
                 colour(kind),
                 at + 14.0,
                 y + 9.0,

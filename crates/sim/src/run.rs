@@ -108,7 +108,8 @@ impl State {
     pub fn enqueue(&self, t: &Task, flags: u64) {
         let (id, cpu) = (Self::id(t.pointer()), t.kernel.cpu.get() as usize);
         if !self.cpus[cpu].is_on() {
-            // cpu_offline was called for this CPU: the kernel enqueues its tasks without the scheduler
+            // cpu_offline was called for this CPU: the kernel enqueues its tasks without the
+            // scheduler
             self.insertion.set(Some(Insertion {
                 queue: LOCAL,
                 slice: SLICE_DEFAULT,

@@ -42,7 +42,8 @@ pub enum ScenarioError {
     /// The file cannot be read.
     #[error("{0}: {1}")]
     Read(PathBuf, std::io::Error),
-    /// It is not TOML, or a field is unknown, missing or malformed; the message has line and column.
+    /// It is not TOML, or a field is unknown, missing or malformed; the message has line and
+    /// column.
     #[error("{0}: {1}")]
     Parse(PathBuf, String),
     /// A value is out of range, or does not fit another.

@@ -289,7 +289,8 @@ impl State {
         self.cpus[cpu].is_on() && self.tasks[id].allowed().has(cpu)
     }
 
-    /// Move the first task of a queue that may run on `cpu` to its local queue. False: there is none.
+    /// Move the first task of a queue that may run on `cpu` to its local queue. False: there is
+    /// none.
     pub fn move_to_local(&self, queue: u64, cpu: usize) -> bool {
         let mut after = None;
         loop {
@@ -307,8 +308,8 @@ impl State {
         }
     }
 
-    /// Claim an idle CPU of `allowed`, `first` if possible. As in the kernel, a CPU that was idle when
-    /// it went offline stays in the mask, so it may be claimed once.
+    /// Claim an idle CPU of `allowed`, `first` if possible. As in the kernel, a CPU that was idle
+    /// when it went offline stays in the mask, so it may be claimed once.
     pub fn claim_idle(&self, allowed: &CpuMask, first: Option<usize>) -> Option<usize> {
         let mut idle = self.idle.borrow_mut();
         let found = first

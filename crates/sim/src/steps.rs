@@ -11,8 +11,8 @@ const DEQ_SLEEP: u64 = 1;
 const STEPS_AT_ONCE: u32 = 10_000;
 
 impl State {
-    /// The next step of a sleeping task. A step other than a sleep wakes the task up; the task makes
-    /// this step when it runs.
+    /// The next step of a sleeping task. A step other than a sleep wakes the task up; the task
+    /// makes this step when it runs.
     pub fn advance_asleep(&self, id: TaskId, new: bool) {
         let t = &self.tasks[id];
         match self.ask(id) {
@@ -80,7 +80,8 @@ impl State {
                     id.set(id.get() + 1);
                     let mut file = ProgramFile::new(ino);
                     let mut binprm = Binprm::new(&mut file);
-                    // SAFETY: the task is the current one, and the file lives until the call returns
+                    // SAFETY: the task is the current one, and the file lives until the call
+                    // returns
                     unsafe { host::host_exec(t.pointer(), &mut binprm) };
                 }
                 Step::Fork(which) => self.fork(t, which, false),
@@ -151,8 +152,8 @@ impl State {
         t.place.set(place);
     }
 
-    /// SIGKILL. A sleeping task wakes up and exits, a waiting task exits when it runs, a running task
-    /// exits now.
+    /// SIGKILL. A sleeping task wakes up and exits, a waiting task exits when it runs, a running
+    /// task exits now.
     pub fn kill(&self, id: TaskId) {
         let Some(t) = self.tasks.get(id) else { return };
         if t.place.get() == Place::Exited {

@@ -9,9 +9,10 @@
 //!   attach             init, cgroup_init of all cgroups (parents first), init_task of all tasks
 //!   mkdir              cgroup_init, which may refuse
 //!   rmdir              cgroup_exit, unless the cgroup has tasks or children
-//!   move               cgroup_prep_move of all threads; if one refuses, cgroup_cancel_move of those
-//!                      before it, and no thread moves
-//!                      for each thread: [stopping] [quiescent] cgroup_move [runnable] [enqueue or running]
+//!   move               cgroup_prep_move of all threads; if one refuses, cgroup_cancel_move of
+//!                      those before it, and no thread moves
+//!                      for each thread: [stopping] [quiescent] cgroup_move [runnable]
+//!                      [enqueue or running]
 //!   weight, bandwidth  a callback if the value changes
 //!   idle               a callback at each write
 //!   fork               init_task with the parent's cgroup
@@ -157,7 +158,8 @@ impl State {
         let c = self.settable(id)?;
         if self.cgroups.enabled.get() {
             self.without_current();
-            self.ops_cgroup_set_idle(c, idle); // the kernel does not check whether the value changes
+            // the kernel does not check whether the value changes
+            self.ops_cgroup_set_idle(c, idle);
         }
         c.idle.set(idle);
         Ok(())
@@ -189,7 +191,8 @@ impl State {
 
     /// `cgroup_migrate()`
     fn move_tasks(&self, tasks: &[&Task], to: &Cgroup) -> Result<(), CgroupError> {
-        // grouped by their cgroups, in the order of each cgroup's first task (cgroup_migrate_add_task)
+        // grouped by their cgroups, in the order of each cgroup's first task
+        // (cgroup_migrate_add_task)
         let mut sources: Vec<CgroupId> = Vec::new();
         let mut moves = Vec::new();
         for &t in tasks {
@@ -215,7 +218,8 @@ impl State {
                 return Err(refused("cgroup_prep_move", status));
             }
         }
-        // all tasks are in the new cgroup before the first task group changes (cgroup_migrate_execute)
+        // all tasks are in the new cgroup before the first task group changes
+        // (cgroup_migrate_execute)
         for &(_, t, from) in &moves {
             from.left();
             to.joined();
@@ -287,8 +291,8 @@ impl Simulation {
         done
     }
 
-    /// Create a cgroup in `parent` (`mkdir`), with weight 100, no limit, not idle. `name` is unique in
-    /// `parent`, without '/'.
+    /// Create a cgroup in `parent` (`mkdir`), with weight 100, no limit, not idle. `name` is unique
+    /// in `parent`, without '/'.
     ///
     /// # Errors
     /// No such parent, an invalid name, or the scheduler's `cgroup_init` refuses.

@@ -81,13 +81,14 @@ extern "C" fn scx_bpf_dsq_move_to_local___v2___k(queue: u64, _flags: u64) -> boo
     })
 }
 
-/// `struct bpf_iter_scx_dsq`, which is opaque to the scheduler: the simulator's use of its six words.
+/// `struct bpf_iter_scx_dsq`, which is opaque to the scheduler: the simulator's use of its six
+/// words.
 #[repr(C)]
 pub(crate) struct Iter {
     queue: u64,
     at: (u64, u64),
-    /// The number of insertions before the iteration began, times 4, plus the two flags below. Tasks
-    /// that are inserted later are skipped, as in the kernel.
+    /// The number of insertions before the iteration began, times 4, plus the two flags below.
+    /// Tasks that are inserted later are skipped, as in the kernel.
     begun: u64,
     slice: u64,
     vtime: u64,

@@ -2,9 +2,10 @@
 //!
 //! Abeni and Buttazzo, "Integrating multimedia applications in hard real-time systems" (RTSS 1998),
 //! in the form of Kato, Ishikawa and Rajkumar, section 4.1, and of SCHED_DEADLINE:
-//! - A wake-up at t: if s has passed, or e >= (s - t) Q / P (the rest would exceed the bandwidth until
-//!   s), then e = Q and s = t + P; else both stay.
-//! - e = 0, *soft*: e = Q and s = s + P at once. *Hard*: the task is throttled until s, then the same.
+//! - A wake-up at t: if s has passed, or e >= (s - t) Q / P (the rest would exceed the bandwidth
+//!   until s), then e = Q and s = t + P; else both stay.
+//! - e = 0, *soft*: e = Q and s = s + P at once. *Hard*: the task is throttled until s, then the
+//!   same.
 //! - As in SCHED_DEADLINE, a new deadline that would be in the past becomes s = t + P, so that a
 //!   backlog of an overload does not harm other tasks.
 
@@ -72,13 +73,14 @@ impl Cbs {
         }
     }
 
-    /// Does it use the budget of a later period (the paper's s > t + P)? Not while it runs on slack.
+    /// Does it use the budget of a later period (the paper's s > t + P)? Not while it runs on
+    /// slack.
     pub fn overruns(&self, now: u64) -> bool {
         self.own.is_none() && self.deadline > now + self.period
     }
 
-    /// Run on `slack` ns by `deadline` until it is used up. `uncharged`: run time on its own budget that
-    /// was not charged yet, ns.
+    /// Run on `slack` ns by `deadline` until it is used up. `uncharged`: run time on its own budget
+    /// that was not charged yet, ns.
     pub fn borrow(&mut self, slack: u64, deadline: u64, uncharged: u64) {
         self.own = Some((self.budget - uncharged, self.deadline));
         self.budget = slack + uncharged;
@@ -95,12 +97,13 @@ impl Cbs {
         }
     }
 
-    /// Its job is completed. Returns the slack that it leaves to others, ns, and the slack's deadline.
+    /// Its job is completed. Returns the slack that it leaves to others, ns, and the slack's
+    /// deadline.
     ///
-    /// A job that ran on slack leaves the rest of it, and keeps its own budget. Another job leaves the
-    /// rest of its budget, with two exceptions. The budget of a later period stays, because the next
-    /// job needs it ("we never steal the budget from the future"). An untouched budget stays, because
-    /// there was no job (the program was only started).
+    /// A job that ran on slack leaves the rest of it, and keeps its own budget. Another job leaves
+    /// the rest of its budget, with two exceptions. The budget of a later period stays, because the
+    /// next job needs it ("we never steal the budget from the future"). An untouched budget stays,
+    /// because there was no job (the program was only started).
     pub fn complete(&mut self, now: u64) -> Option<(u64, u64)> {
         let left = (self.budget, self.deadline);
         if let Some(own) = self.own.take() {

@@ -6,8 +6,8 @@ use std::collections::BinaryHeap;
 use crate::task::{CpuMask, TaskId};
 use crate::Reservation;
 
-/// A future event. Events of the same time are processed in the order of the variants, so that a job
-/// that is completed at the release of the next job counts as completed.
+/// A future event. Events of the same time are processed in the order of the variants, so that a
+/// job that is completed at the release of the next job counts as completed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Event {
     /// The step or the time limit of the running task of a CPU ends. The second number is the CPU's
@@ -118,8 +118,8 @@ impl Core {
     }
 }
 
-/// A policy: which task runs on which CPU. A runnable task either runs, or is in the policy's queues;
-/// the engine moves it between the two.
+/// A policy: which task runs on which CPU. A runnable task either runs, or is in the policy's
+/// queues; the engine moves it between the two.
 pub trait Policy {
     /// A new task, still asleep.
     fn new_task(&mut self, core: &mut Core, id: TaskId);

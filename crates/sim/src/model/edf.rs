@@ -1,10 +1,10 @@
 //! Earliest deadline first over constant bandwidth servers, on several CPUs.
 //!
-//! *Global* (SCHED_DEADLINE with one root domain): the tasks with the m earliest server deadlines run,
-//! on any CPU.
-//! *Partitioned*: a task is placed when it gets its reservation: on the first CPU (first-fit), or the
-//! CPU with the least bandwidth (worst-fit), on which the sum of Q/P stays within the capacity. It
-//! stays there. A task that fits on no CPU is refused, and runs as best-effort.
+//! *Global* (SCHED_DEADLINE with one root domain): the tasks with the m earliest server deadlines
+//! run, on any CPU. *Partitioned*: a task is placed when it gets its reservation: on the first CPU
+//! (first-fit), or the CPU with the least bandwidth (worst-fit), on which the sum of Q/P stays
+//! within the capacity. It stays there. A task that fits on no CPU is refused, and runs as
+//! best-effort.
 //!
 //! Global EDF refuses no task, because Linux's admission (sum of Q/P up to 95 % of the CPUs) would
 //! hide what is compared. Children of a reserved task are best-effort, as with
@@ -64,7 +64,8 @@ pub struct Edf {
 }
 
 impl Edf {
-    /// `capacity_ppm`: if partitioned, the greatest sum of Q/P of a CPU; [`WHOLE_PPM`]: the whole CPU.
+    /// `capacity_ppm`: if partitioned, the greatest sum of Q/P of a CPU; [`WHOLE_PPM`]: the whole
+    /// CPU.
     pub fn new(cpus: usize, fit: Fit, server: Server, capacity_ppm: u64) -> Self {
         let (queues, each) = if fit == Fit::Global {
             (1, cpus)
@@ -158,10 +159,12 @@ impl Edf {
         if self.queues[r.queue].remove(&(own, k)) {
             self.queues[r.queue].insert((slack.1, k));
         }
-        core.alarm(core.now, k as u64); // its CPU, or one that it may preempt now, has to pick again
+        // its CPU, or one that it may preempt now, has to pick again
+        core.alarm(core.now, k as u64);
     }
 
-    /// The deadline of the task that runs on `cpu`. None: the CPU is idle or runs a best-effort task.
+    /// The deadline of the task that runs on `cpu`. None: the CPU is idle or runs a best-effort
+    /// task.
     fn running(&self, core: &Core, cpu: usize) -> Option<u64> {
         let r = self.reserved[core.cpus[cpu].curr?].as_ref()?;
         Some(r.server.deadline)

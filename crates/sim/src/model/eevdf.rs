@@ -2,23 +2,23 @@
 //!
 //! Stoica and Abdel-Wahab, "Earliest Eligible Virtual Deadline First" (1995). On each CPU a task's
 //! virtual time v advances by its run time over its weight. V is the weighted mean of all v on the
-//! CPU. A task is *eligible* if it is not ahead (v <= V). Its virtual deadline is slice / weight after
-//! the v at which its slice began. The eligible task with the earliest virtual deadline runs. As in
-//! Linux:
+//! CPU. A task is *eligible* if it is not ahead (v <= V). Its virtual deadline is slice / weight
+//! after the v at which its slice began. The eligible task with the earliest virtual deadline runs.
+//! As in Linux:
 //! - The base slice is 0.75 ms times 1 + log2(CPUs, at most 8).
-//! - A running task keeps the CPU until its slice ends, or until it is ahead and a task wakes up that
-//!   is chosen before it (RUN_TO_PARITY).
-//! - The lag, V - v, is kept over a sleep, at most two slices of it. Debt is paid off during the sleep
-//!   as V advances, credit stays (the effect of delayed dequeue). A new task begins at V with half a
-//!   slice (PLACE_DEADLINE_INITIAL).
-//! - A task wakes up on the CPU where it ran last, or on an idle CPU if that one is busy. A new task
-//!   starts on the CPU with the least weight. A CPU that becomes idle pulls a task from the CPU with
-//!   the most waiting tasks. Every 64 ms the CPU with the most weight gives a task to the CPU with the
-//!   least, unless that would reverse the imbalance.
+//! - A running task keeps the CPU until its slice ends, or until it is ahead and a task wakes up
+//!   that is chosen before it (RUN_TO_PARITY).
+//! - The lag, V - v, is kept over a sleep, at most two slices of it. Debt is paid off during the
+//!   sleep as V advances, credit stays (the effect of delayed dequeue). A new task begins at V with
+//!   half a slice (PLACE_DEADLINE_INITIAL).
+//! - A task wakes up on the CPU where it ran last, or on an idle CPU if that one is busy. A new
+//!   task starts on the CPU with the least weight. A CPU that becomes idle pulls a task from the
+//!   CPU with the most waiting tasks. Every 64 ms the CPU with the most weight gives a task to the
+//!   CPU with the least, unless that would reverse the imbalance.
 //!
 //! Simplified: a slice ends at its end, not at the next tick; no cache or NUMA domains; no wake-up
-//! preemption by shorter slices (all slices are the same); no cgroups; load is the weight of runnable
-//! tasks, without PELT.
+//! preemption by shorter slices (all slices are the same); no cgroups; load is the weight of
+//! runnable tasks, without PELT.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +28,8 @@ use crate::Reservation;
 
 /// Base slice on one CPU, ns.
 const BASE_SLICE_NS: u64 = 750_000;
-/// Virtual time of 1 ns at weight 1. It is more than the highest weight (8668), so that no time rounds
-/// to 0, and 10^5 s at weight 1 fit into 64 bits.
+/// Virtual time of 1 ns at weight 1. It is more than the highest weight (8668), so that no time
+/// rounds to 0, and 10^5 s at weight 1 fit into 64 bits.
 const FINE: i64 = 100 << 7;
 /// Time between load balances, ns.
 const BALANCE_NS: u64 = 64_000_000;
@@ -153,8 +153,8 @@ impl Eevdf {
         self.queues[e.queue].waiting.insert((e.deadline, id));
     }
 
-    /// The waiting task that runs next: the eligible one with the earliest deadline. If only the running
-    /// task is eligible, the waiting task that is least ahead.
+    /// The waiting task that runs next: the eligible one with the earliest deadline. If only the
+    /// running task is eligible, the waiting task that is least ahead.
     fn best(&self, core: &Core, cpu: usize) -> Option<TaskId> {
         let q = &self.queues[cpu];
         let uncharged = Self::uncharged(core, cpu);

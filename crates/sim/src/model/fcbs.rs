@@ -1,8 +1,8 @@
 //! Flexible CBS as printed: the slack of a completed job, e by s, goes to other jobs.
 //!
 //! Kato, Ishikawa and Rajkumar, section 4.2 and figure 3, over the servers of `cbs.rs`:
-//! 1. Slack goes to the overrunning job with the earliest deadline. It runs on (e, s), and then has its
-//!    own budget again. If it leaves slack of that, these rules apply to it too.
+//! 1. Slack goes to the overrunning job with the earliest deadline. It runs on (e, s), and then has
+//!    its own budget again. If it leaves slack of that, these rules apply to it too.
 //! 2. Else slack goes to the waiting job with the earliest deadline, at that deadline.
 //! 3. Else slack becomes the bonus B. Idle time consumes it; the next job that is released gets the
 //!    rest.
@@ -10,24 +10,27 @@
 //! When a budget is used up and there is no slack, soft CBS applies: e = Q, s = s + P.
 //!
 //! Differences from the paper, where pseudocode and text leave a gap or miss deadlines:
-//! - Slack never gets an earlier deadline. Rules 1 and 2 skip jobs with an earlier deadline than the
-//!   giver, and B keeps its deadline. (As printed, a third task can miss: `crates/policy/src/fcbs`.) If
-//!   a job with a later deadline runs while B waits, B takes over that deadline.
-//! - The giver keeps nothing: a job that is released before s gets the next budget, by s + P. (In the
-//!   paper the giver keeps e too.) A saved budget is given back once. (In the paper again at each end.)
-//! - A job that runs on the budget of a later period leaves nothing: see [`super::cbs::Cbs::complete`].
+//! - Slack never gets an earlier deadline. Rules 1 and 2 skip jobs with an earlier deadline than
+//!   the giver, and B keeps its deadline. (As printed, a third task can miss:
+//!   `crates/policy/src/fcbs`.) If a job with a later deadline runs while B waits, B takes over
+//!   that deadline.
+//! - The giver keeps nothing: a job that is released before s gets the next budget, by s + P. (In
+//!   the paper the giver keeps e too.) A saved budget is given back once. (In the paper again at
+//!   each end.)
+//! - A job that runs on the budget of a later period leaves nothing: see
+//!   [`super::cbs::Cbs::complete`].
 //!
-//! Why deadlines are met: slack is the rest of a job that could have gone on. The job that uses it takes
-//! the place of that job, at its deadline or later. While no job uses it, B shrinks as if that job
-//! ran. So the work due by any time is no more than if each job used its whole budget. On one CPU EDF
-//! needs no more.
+//! Why deadlines are met: slack is the rest of a job that could have gone on. The job that uses it
+//! takes the place of that job, at its deadline or later. While no job uses it, B shrinks as if
+//! that job ran. So the work due by any time is no more than if each job used its whole budget. On
+//! one CPU EDF needs no more.
 //!
-//! Under global EDF slack belongs to the whole machine. An overrunning job may run on another CPU, or
-//! wait. Rule 2 applies to waiting jobs, because the CPU is free for them now. B shrinks by the idle
-//! time of all CPUs together (best-effort work counts as idle time): at least as fast as the jobs that
-//! left it could have run side by side. So the work due by any time is no more than without slack. That
-//! is no promise for single deadlines under global EDF (Dhall and Liu), because a job runs slack before
-//! or after its own budget, where the giver could have run beside it.
+//! Under global EDF slack belongs to the whole machine. An overrunning job may run on another CPU,
+//! or wait. Rule 2 applies to waiting jobs, because the CPU is free for them now. B shrinks by the
+//! idle time of all CPUs together (best-effort work counts as idle time): at least as fast as the
+//! jobs that left it could have run side by side. So the work due by any time is no more than
+//! without slack. That is no promise for single deadlines under global EDF (Dhall and Liu), because
+//! a job runs slack before or after its own budget, where the giver could have run beside it.
 
 /// B of the CPUs of one queue.
 #[derive(Clone, Debug)]

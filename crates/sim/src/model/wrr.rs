@@ -1,6 +1,7 @@
 //! Weighted round-robin, with one queue for all CPUs. The task at the head runs for a quantum in
-//! proportion to its weight, then goes to the tail. A task that sleeps loses the rest of its quantum. A
-//! task that was preempted (by a reserved task, see `edf.rs`) goes to the head with the rest.
+//! proportion to its weight, then goes to the tail. A task that sleeps loses the rest of its
+//! quantum. A task that was preempted (by a reserved task, see `edf.rs`) goes to the head with the
+//! rest.
 
 use std::collections::VecDeque;
 

@@ -12,8 +12,8 @@ use crate::workload::{
 };
 use crate::Program;
 
-/// A kind of task. At most one of `work`, `on`, `trace`, `bomb` and `random` is given: it selects the
-/// tasks' program. Without any the tasks never stop.
+/// A kind of task. At most one of `work`, `on`, `trace`, `bomb` and `random` is given: it selects
+/// the tasks' program. Without any the tasks never stop.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Kind {
@@ -42,7 +42,8 @@ pub struct Kind {
     pub work: Option<Time>,
     /// See `work` and `trace`.
     pub period: Option<Time>,
-    /// Jobs: each is released at random up to this much later than `period` after the last (sporadic).
+    /// Jobs: each is released at random up to this much later than `period` after the last
+    /// (sporadic).
     pub extra: Option<Time>,
     /// Jobs: number that is released at a time.
     pub burst: Option<u32>,
@@ -50,8 +51,8 @@ pub struct Kind {
     pub on: Option<Time>,
     /// See `on`.
     pub off: Option<Time>,
-    /// A movie: a file with the CPU time of each frame, in the scenario's folder, or synthetic-h264 or
-    /// synthetic-raw.
+    /// A movie: a file with the CPU time of each frame, in the scenario's folder, or synthetic-h264
+    /// or synthetic-raw.
     pub trace: Option<PathBuf>,
     /// A movie: scale the trace to this mean, and with `peak` to this longest frame.
     pub mean: Option<Time>,
@@ -171,8 +172,9 @@ impl Kind {
         Ok(())
     }
 
-    /// The weight of the nice value in sched_ext: that of the kernel's table (`sched_prio_to_weight`),
-    /// scaled so that nice 0 has 100, rounded, at least 1 (`sched_weight_to_cgroup`).
+    /// The weight of the nice value in sched_ext: that of the kernel's table
+    /// (`sched_prio_to_weight`), scaled so that nice 0 has 100, rounded, at least 1
+    /// (`sched_weight_to_cgroup`).
     pub(super) fn weight(&self) -> u32 {
         const KERNEL: [u32; 40] = [
             88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100,

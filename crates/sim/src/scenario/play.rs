@@ -65,7 +65,8 @@ impl Scenario {
     }
 }
 
-/// The number of the kind of each forked task, in the order of the forks, which is that of task ids.
+/// The number of the kind of each forked task, in the order of the forks, which is that of task
+/// ids.
 type Births = Rc<RefCell<Vec<u64>>>;
 
 /// The tasks of one kind.
@@ -118,7 +119,8 @@ impl Kind {
     }
 }
 
-/// A task that sleeps until `until`, then does what `program` does. It records the kind of its children.
+/// A task that sleeps until `until`, then does what `program` does. It records the kind of its
+/// children.
 struct Member {
     until: u64,
     kind: u64,

@@ -14,8 +14,8 @@ pub const TESTS: [(&str, Test); 4] = [
     ("test-global", global),
 ];
 
-/// Partitioned EDF, first-fit: each task on the first CPU on which the sum of C/T stays within 1 (Liu
-/// and Layland).
+/// Partitioned EDF, first-fit: each task on the first CPU on which the sum of C/T stays within 1
+/// (Liu and Layland).
 fn first_fit(tasks: &[PeriodicTask], cpus: usize) -> bool {
     fits(tasks, cpus, |loads, share| {
         loads.iter().position(|load| load + share <= WHOLE)
@@ -30,9 +30,9 @@ fn worst_fit(tasks: &[PeriodicTask], cpus: usize) -> bool {
     })
 }
 
-/// Global EDF: sum C/T <= m - (m - 1) max C/T (Goossens, Funk and Baruah, "Priority-driven scheduling
-/// of periodic task systems on multiprocessors", 2003). Sufficient, not necessary: many sets that it
-/// refuses miss no deadline.
+/// Global EDF: sum C/T <= m - (m - 1) max C/T (Goossens, Funk and Baruah, "Priority-driven
+/// scheduling of periodic task systems on multiprocessors", 2003). Sufficient, not necessary: many
+/// sets that it refuses miss no deadline.
 fn global(tasks: &[PeriodicTask], cpus: usize) -> bool {
     let share = |t: &PeriodicTask| u128::from(t.work) * u128::from(WHOLE) / u128::from(t.period);
     let heaviest = tasks.iter().map(share).max().unwrap_or(0);

@@ -1,20 +1,20 @@
 //! The analytic test of EDF-WM: Kato, Ishikawa and Rajkumar, section 5 (Kato, Yamasaki and Ishikawa
 //! 2009), with worst-fit as in 5.2.
 //!
-//! A task goes whole to the CPU with the least load among those with room for it. If there is none, it
-//! is split for n = 2 up to all CPUs: into windows of T/n on the n CPUs with the most room, if that is
-//! enough. Room is by the demand bound: the work due in any L ns, sum C' (floor((L - D)/T) + 1) over all
-//! shares of the CPU, may not exceed L (Baruah, Rosier and Howell 1990). The paper checks the deadlines
-//! of the tasks only, and accepts sets that miss.
+//! A task goes whole to the CPU with the least load among those with room for it. If there is none,
+//! it is split for n = 2 up to all CPUs: into windows of T/n on the n CPUs with the most room, if
+//! that is enough. Room is by the demand bound: the work due in any L ns, sum C' (floor((L - D)/T)
+//! + 1) over all shares of the CPU, may not exceed L (Baruah, Rosier and Howell 1990). The paper
+//! checks the deadlines of the tasks only, and accepts sets that miss.
 //!
-//! It shares no code with the scheduler's admission (`bpf/policy/wmr.h`), which counts eight steps of
-//! each demand staircase and goes on with a line. That admission is compared with this test, which
-//! never has less room.
+//! It shares no code with the scheduler's admission (`bpf/policy/wmr.h`), which counts eight steps
+//! of each demand staircase and goes on with a line. That admission is compared with this test,
+//! which never has less room.
 //!
-//! The check ends where the staircases repeat (the periods' least common multiple), or where the line
-//! above them, sum C'/T (L - D + T), is below L from then on. If both are beyond [`FAR_NS`], room is
-//! limited so that the line is below L from there on. Only then this test has less room than the demand
-//! bound: for a task of 100 ms at most 0.1 ms less for each window on the CPU.
+//! The check ends where the staircases repeat (the periods' least common multiple), or where the
+//! line above them, sum C'/T (L - D + T), is below L from then on. If both are beyond [`FAR_NS`],
+//! room is limited so that the line is below L from there on. Only then this test has less room
+//! than the demand bound: for a task of 100 ms at most 0.1 ms less for each window on the CPU.
 
 use std::cmp::Reverse;
 
@@ -40,8 +40,8 @@ impl Share {
         (u128::from(self.work) * WHOLE).div_ceil(u128::from(self.period))
     }
 
-    /// C' (T - D)/T: how much the line above the staircase is above `load` L, in parts of [`WHOLE`] of
-    /// 1 ns, rounded up.
+    /// C' (T - D)/T: how much the line above the staircase is above `load` L, in parts of [`WHOLE`]
+    /// of 1 ns, rounded up.
     fn above(&self) -> u128 {
         let early = u128::from(self.period - self.window);
         (u128::from(self.work) * early * WHOLE).div_ceil(u128::from(self.period))
@@ -99,8 +99,8 @@ impl Cpu {
         }
     }
 
-    /// The part of `period` ns that the loads leave. Each load is rounded down, so that three thirds are
-    /// at most one CPU. The error is less than a thousandth of a ns.
+    /// The part of `period` ns that the loads leave. Each load is rounded down, so that three
+    /// thirds are at most one CPU. The error is less than a thousandth of a ns.
     fn rest(&self, period: u64) -> u64 {
         let taken = |s: &Share| u128::from(s.work) * WHOLE / u128::from(s.period);
         let taken: u128 = self.shares.iter().map(taken).sum();
@@ -108,8 +108,8 @@ impl Cpu {
     }
 
     /// Twice the least common multiple of all periods, because windows end within the first. If the
-    /// demand was not too much until then, it never is, provided that the loads are at most one CPU.
-    /// None: it is beyond [`FAR_NS`].
+    /// demand was not too much until then, it never is, provided that the loads are at most one
+    /// CPU. None: it is beyond [`FAR_NS`].
     fn cycle(&self, period: u64) -> Option<u64> {
         let mut periods = self.shares.iter().map(|s| s.period);
         let cycle = periods.try_fold(period, |cycle, p| {

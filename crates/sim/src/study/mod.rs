@@ -10,8 +10,8 @@
 
 use crate::Settings;
 
-/// The settings of studies: all of each CPU may be reserved, as in the paper. (By default aplomb keeps
-/// a tenth for best-effort work.)
+/// The settings of studies: all of each CPU may be reserved, as in the paper. (By default aplomb
+/// keeps a tenth for best-effort work.)
 fn settings(cpus: usize) -> Settings {
     Settings {
         cpus,

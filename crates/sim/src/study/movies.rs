@@ -1,8 +1,8 @@
 //! Figures 8 to 12 and 15 to 18: several movies at a time, and the frames that each shows in each
 //! second.
 //!
-//! Each movie begins at a random frame of the trace and at a random time in a period. Counting starts
-//! one second after the last movie has begun.
+//! Each movie begins at a random frame of the trace and at a random time in a period. Counting
+//! starts one second after the last movie has begun.
 
 use std::path::PathBuf;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 //! Figures 21 to 23: how many of the random task sets with the same workload meet all deadlines.
 //!
-//! A set succeeds if all its tasks are admitted (by schedulers that admit) and no task misses a deadline
-//! in the run. Each task reserves what it uses, or a margin more. Tasks start 1 ms apart, in the order
-//! of admission, and their first jobs are released together. A run ends at the first miss. aplomb is
-//! simulated with kicks of 1 us, the models without (see `model/`).
+//! A set succeeds if all its tasks are admitted (by schedulers that admit) and no task misses a
+//! deadline in the run. Each task reserves what it uses, or a margin more. Tasks start 1 ms apart,
+//! in the order of admission, and their first jobs are released together. A run ends at the first
+//! miss. aplomb is simulated with kicks of 1 us, the models without (see `model/`).
 
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +15,8 @@ use crate::{CpuMask, Reservation};
 
 /// Time between the starts of tasks, ns.
 const APART_NS: u64 = 1_000_000;
-/// Time from the last start to the first jobs, ns: two of the longest periods, so that the period that
-/// a server began at its admission is over.
+/// Time from the last start to the first jobs, ns: two of the longest periods, so that the period
+/// that a server began at its admission is over.
 const SETTLE_NS: u64 = 200_000_000;
 /// Time between checks for a miss, ns.
 const LOOK_NS: u64 = 200_000_000;

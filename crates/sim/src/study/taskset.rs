@@ -26,8 +26,8 @@ const PERIOD_US: (u64, u64) = (1_000, 100_000);
 const LEAST_WORK_NS: u64 = 1_000;
 
 impl Recipe {
-    /// The set of a seed. Tasks are added until the total is reached; the last one gets the rest. Periods
-    /// are whole microseconds, uniformly from 1 to 100 ms.
+    /// The set of a seed. Tasks are added until the total is reached; the last one gets the rest.
+    /// Periods are whole microseconds, uniformly from 1 to 100 ms.
     pub fn draw(&self, seed: u64) -> Vec<PeriodicTask> {
         let mut rng = Rng::new(seed);
         let mut left = self.total_ppm;

@@ -1,7 +1,7 @@
 //! Fork bombs that grow in one domain: the shares of the other domains do not change.
 //!
-//! `domains.rs` has a thousand tasks that exist from the start. Here each task comes by a fork: new in
-//! its domain, runnable, and in no queue yet.
+//! `domains.rs` has a thousand tasks that exist from the start. Here each task comes by a fork: new
+//! in its domain, runnable, and in no queue yet.
 
 use super::cgroups::{machine, start_in};
 use super::domains::{domain, had, hogs};
@@ -35,8 +35,8 @@ impl Program for Shell {
     }
 }
 
-/// A bomb in a domain of weight 100 with this policy, beside hogs in domains of weight 100 and 200. All
-/// domains have their shares in each second. Returns the number of tasks in the end.
+/// A bomb in a domain of weight 100 with this policy, beside hogs in domains of weight 100 and 200.
+/// All domains have their shares in each second. Returns the number of tasks in the end.
 fn bomb_beside_hogs(cpus: usize, policy: DomainPolicy, bomb: impl Program + 'static) -> usize {
     let mut sim = machine(cpus);
     let [a, b, c] = [("a", 100), ("b", 100), ("c", 200)]
@@ -46,7 +46,8 @@ fn bomb_beside_hogs(cpus: usize, policy: DomainPolicy, bomb: impl Program + 'sta
         (hogs(&mut sim, a, 2 * cpus), 250_000),
         (hogs(&mut sim, c, 2 * cpus), 500_000),
     ];
-    hogs(&mut sim, b, cpus); // the domain uses its share before, so the others' shares do not change
+    // the domain uses its share before, so the others' shares do not change
+    hogs(&mut sim, b, cpus);
     sim.run_until(SEC);
     start_in(&mut sim, b, bomb);
     let all = SEC * cpus as u64;

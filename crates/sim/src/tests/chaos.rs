@@ -1,5 +1,5 @@
-//! The invariants hold with random tasks that run, sleep, fork, exec and exit, with late timers and slow
-//! kicks, random changes from outside, and CPU hotplug.
+//! The invariants hold with random tasks that run, sleep, fork, exec and exit, with late timers and
+//! slow kicks, random changes from outside, and CPU hotplug.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -187,11 +187,21 @@ fn play(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 32,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    })]
 
-    /// The invariants are checked after every event. The seeds are the same at each run of the test.
+    /// The invariants are checked after every event. The seeds are the same at each run of the
+    /// test.
     #[test]
-    fn chaos_keeps_the_invariants(seed: u64, cpus in 1usize..5, kick_us in 0u64..20, late_us in prop_oneof![Just(0u64), 0u64..2000]) {
+    fn chaos_keeps_the_invariants(
+        seed: u64,
+        cpus in 1usize..5,
+        kick_us in 0u64..20,
+        late_us in prop_oneof![Just(0u64), 0u64..2000],
+    ) {
         let (events, _) = play(seed, cpus, kick_us * 1000, late_us * 1000, true, false);
         prop_assert!(events > 0);
     }
@@ -203,10 +213,15 @@ proptest! {
         prop_assert!(events > 0);
     }
 
-    /// Cgroups are created and removed, tasks are moved between them, and the scheduler refuses some of
-    /// these changes, while CPUs go offline and online.
+    /// Cgroups are created and removed, tasks are moved between them, and the scheduler refuses
+    /// some of these changes, while CPUs go offline and online.
     #[test]
-    fn chaos_with_cgroups_keeps_the_invariants(seed: u64, cpus in 1usize..5, kick_us in 0u64..20, reserved: bool) {
+    fn chaos_with_cgroups_keeps_the_invariants(
+        seed: u64,
+        cpus in 1usize..5,
+        kick_us in 0u64..20,
+        reserved: bool,
+    ) {
         let (events, _) = play(seed, cpus, kick_us * 1000, 0, reserved, true);
         prop_assert!(events > 0);
     }

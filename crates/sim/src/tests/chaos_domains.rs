@@ -1,6 +1,6 @@
-//! The invariants hold with random changes of domains while loads run in them: policies, reservations,
-//! `cpu.max`, `cpu.idle`, weights, cgroups that are created and removed, tasks that are moved and whose
-//! affinity changes, CPU hotplug.
+//! The invariants hold with random changes of domains while loads run in them: policies,
+//! reservations, `cpu.max`, `cpu.idle`, weights, cgroups that are created and removed, tasks that
+//! are moved and whose affinity changes, CPU hotplug.
 //!
 //! `plan.rs` draws the changes, `search.rs` finds the few changes that break an invariant.
 
@@ -50,7 +50,8 @@ impl Plan {
         sim
     }
 
-    /// Make all changes, then check that nothing is left of them. Returns the number of events and the trace.
+    /// Make all changes, then check that nothing is left of them. Returns the number of events and
+    /// the trace.
     fn play(&self) -> (u64, Vec<Switch>) {
         let probe = Probe::on();
         let mut sim = self.machine();
@@ -119,8 +120,8 @@ fn make(sim: &mut Simulation, change: &Planned) {
     sim.change(change);
 }
 
-/// Check that the scheduler is as new: after all tasks have exited and all cgroups are removed, nothing is
-/// reserved, limited or counted any more, and new domains share by weight.
+/// Check that the scheduler is as new: after all tasks have exited and all cgroups are removed,
+/// nothing is reserved, limited or counted any more, and new domains share by weight.
 fn check_as_new(sim: &mut Simulation, cpus: usize) {
     for cpu in 0..cpus {
         sim.change(Change::Online(cpu));
@@ -161,7 +162,11 @@ fn check_as_new(sim: &mut Simulation, cpus: usize) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    })]
 
     /// The invariants hold after every event, and in the end nothing is left of the changes.
     #[test]

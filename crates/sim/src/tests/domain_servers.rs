@@ -34,8 +34,8 @@ fn missed(sim: &Simulation, jobs: &Rc<RefCell<Jobs>>) -> u64 {
     jobs.borrow().missed_at(sim.now())
 }
 
-/// Two tasks that need 9.6 ms in each 50 ms together, beside hogs. With a reserved fraction of the same
-/// size they would sometimes miss their deadlines.
+/// Two tasks that need 9.6 ms in each 50 ms together, beside hogs. With a reserved fraction of the
+/// same size they would sometimes miss their deadlines.
 #[test]
 fn the_tasks_of_a_domain_with_a_reservation_meet_their_deadlines() {
     for cpus in [1, 2, 4] {
@@ -137,7 +137,8 @@ fn a_reservation_that_does_not_fit_is_refused_and_changes_nothing() {
     reservation(&mut sim, b, 35, 100).unwrap();
 }
 
-/// Interactive tasks and domains share one table of servers (MAX_SERVERS, intf.h; slot 0 is not used).
+/// Interactive tasks and domains share one table of servers (MAX_SERVERS, intf.h; slot 0 is not
+/// used).
 #[test]
 fn a_full_table_of_servers_refuses_until_a_task_exits() {
     const PLACES: u64 = 4096 - 1;

@@ -63,8 +63,8 @@ fn shares_hold_at_any_depth() {
     near(had(&sim, &other, 10 * SEC), 500_000, 5_000);
 }
 
-/// One thread can use one CPU only, whatever its weight. The others get the rest, and the thread's domain
-/// has no debt for that.
+/// One thread can use one CPU only, whatever its weight. The others get the rest, and the thread's
+/// domain has no debt for that.
 #[test]
 fn a_weight_that_cannot_be_used_harms_no_domain() {
     let mut sim = machine(2);
@@ -155,8 +155,8 @@ fn a_quota_is_kept_each_second_at_any_depth() {
     }
 }
 
-/// A throttled domain keeps its tag, for a slice. Otherwise the last part of its quota might come so late
-/// that some of it falls into the next period.
+/// A throttled domain keeps its tag, for a slice. Otherwise the last part of its quota might come
+/// so late that some of it falls into the next period.
 #[test]
 fn a_throttled_domain_runs_early_in_its_next_period() {
     let mut sim = machine(1);
@@ -175,8 +175,8 @@ fn a_throttled_domain_runs_early_in_its_next_period() {
     sim.run_until(SEC);
     for period in 10..30 {
         let before = had(&sim, &tasks, SEC);
-        // the first slice when the running task has used up its slice, the second after slices of some
-        // other domains; it would take 50 to 60 ms if the domain had lost its tag
+        // the first slice when the running task has used up its slice, the second after slices of
+        // some other domains; it would take 50 to 60 ms if the domain had lost its tag
         sim.run_until(period * 100 * MS + 30 * MS);
         near(had(&sim, &tasks, SEC), before + 8_000, 100);
         sim.run_until((period + 1) * 100 * MS);
@@ -300,9 +300,9 @@ fn a_cgroup_that_is_too_deep_belongs_to_its_ancestors_domain() {
     assert_eq!(sim.reported(LIMIT), 4);
 }
 
-/// The kernel ends a scheduler that lets a task wait for 30 s (`no_task_starves` checks this after every
-/// event). Neither a weight of 1 beside 10,000 causes that, nor a limit of 1 ms in a second with many
-/// tasks.
+/// The kernel ends a scheduler that lets a task wait for 30 s (`no_task_starves` checks this after
+/// every event). Neither a weight of 1 beside 10,000 causes that, nor a limit of 1 ms in a second
+/// with many tasks.
 #[test]
 fn no_task_waits_for_ever_however_small_its_domains_share_is() {
     let mut sim = machine(1);
@@ -331,8 +331,8 @@ fn no_task_waits_for_ever_however_small_its_domains_share_is() {
     assert!(had(&sim, &movie, 95 * SEC) > 970_000);
 }
 
-/// If the first task of a FIFO never stopped, the kernel would end the scheduler after 30 s, because the
-/// second waits. If the second was preempted in the kernel, RCU would stall after 21 s.
+/// If the first task of a FIFO never stopped, the kernel would end the scheduler after 30 s,
+/// because the second waits. If the second was preempted in the kernel, RCU would stall after 21 s.
 #[test]
 fn no_task_waits_for_ever_behind_the_first_of_a_fifo() {
     let mut sim = machine(1);
@@ -351,7 +351,8 @@ fn no_task_waits_for_ever_behind_the_first_of_a_fifo() {
     assert!(first > 990_000, "the first task stays first: {first}");
 }
 
-/// The time that is not reserved is split among the runnable domains. Forty sleeping services have no part.
+/// The time that is not reserved is split among the runnable domains. Forty sleeping services have
+/// no part.
 #[test]
 fn a_sleeping_domain_has_no_part_of_the_unreserved_time() {
     for cpus in [1, 2] {

@@ -1,4 +1,5 @@
-//! Faults that random changes of domains, affinity and CPUs have found, each reduced to few changes.
+//! Faults that random changes of domains, affinity and CPUs have found, each reduced to few
+//! changes.
 
 use super::cgroups::{machine, start_in};
 use super::domains::{domain, hogs};
@@ -14,9 +15,9 @@ fn limit(quota: u64) -> Bandwidth {
     }
 }
 
-/// The only CPU is idle, because the domain of its only task is throttled. When the task is moved to a
-/// domain without a limit, it must run at once. A move is not a wake-up, so the task waited for the next
-/// period of the old domain.
+/// The only CPU is idle, because the domain of its only task is throttled. When the task is moved
+/// to a domain without a limit, it must run at once. A move is not a wake-up, so the task waited
+/// for the next period of the old domain.
 #[test]
 fn a_task_that_is_moved_out_of_a_throttled_domain_runs_at_once() {
     let mut sim = machine(1);
@@ -33,9 +34,10 @@ fn a_task_that_is_moved_out_of_a_throttled_domain_runs_at_once() {
     sim.run_until(2 * SEC);
 }
 
-/// CPU 0 is the only CPU, so a task that is pinned to it waits in its domain's queue. Then CPU 1 goes
-/// online and CPU 0 offline. A CPU that picks the task there sends it to CPU 0's local queue, from which
-/// the kernel migrates it. But the task was rescued: in DSQ_RESCUE no CPU could take it, for ever.
+/// CPU 0 is the only CPU, so a task that is pinned to it waits in its domain's queue. Then CPU 1
+/// goes online and CPU 0 offline. A CPU that picks the task there sends it to CPU 0's local queue,
+/// from which the kernel migrates it. But the task was rescued: in DSQ_RESCUE no CPU could take it,
+/// for ever.
 #[test]
 fn a_task_pinned_to_an_offline_cpu_runs_although_it_was_rescued() {
     let mut sim = machine(2);
@@ -58,8 +60,8 @@ fn a_task_pinned_to_an_offline_cpu_runs_although_it_was_rescued() {
     assert!(sim.ran(pinned) > 0, "{:?}", sim.place(pinned));
 }
 
-/// As above, but then all other tasks exit and CPU 0 goes online. The CPUs were idle, and none was kicked
-/// for the task that was to be rescued.
+/// As above, but then all other tasks exit and CPU 0 goes online. The CPUs were idle, and none was
+/// kicked for the task that was to be rescued.
 #[test]
 fn an_idle_cpu_is_kicked_for_a_task_that_is_rescued() {
     let mut sim = machine(2);

@@ -18,8 +18,8 @@ fn machine(cpus: usize) -> Simulation {
     })
 }
 
-/// The least that a scheduler has to do when a CPU goes offline: give the tasks of its queues to the
-/// kernel, which migrates them.
+/// The least that a scheduler has to do when a CPU goes offline: give the tasks of its queues to
+/// the kernel, which migrates them.
 pub(super) fn leave_to_the_kernel(cpu: usize, comes: bool) {
     const LOCAL_ON: u64 = 1 << 63 | 1 << 62;
     if comes {
@@ -64,7 +64,8 @@ fn a_wake_up_calls_select_cpu_then_enqueue() {
     );
     let pinned = made(&mut sim, pinned);
     let began = calls_of(&mut sim, pinned);
-    // it was enqueued when it was started, because its sleep was over then; select_cpu is called once
+    // it was enqueued when it was started, because its sleep was over then; select_cpu is called
+    // once
     assert_eq!(began, ["running", "stopping", "exit_task"]);
     assert!(hogs.iter().all(|&id| sim.ran(id) > 90 * MS));
 }

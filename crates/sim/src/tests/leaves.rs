@@ -29,7 +29,8 @@ fn tasks_of_a_domain_share_by_weight() {
     for cpus in [1, 2] {
         for policy in ORDERS {
             if cpus > 1 && policy == DomainPolicy::Wrr {
-                continue; // a list in order of turns is for one CPU: on two, its first two tasks run
+                // a list in order of turns is for one CPU: on two, its first two tasks run
+                continue;
             }
             let mut sim = machine(cpus);
             let a = under(&mut sim, policy);
@@ -57,14 +58,14 @@ fn a_task_that_sleeps_often_keeps_its_share_under_mtr_and_not_under_wrr() {
         had(&sim, &[sleeper], 20 * SEC)
     };
     let (mtr, wrr) = (part(DomainPolicy::Mtr), part(DomainPolicy::Wrr));
-    // as on a CPU of its own with a fifth of the speed: 5 ms for 1 ms of work, then 3 ms of sleep: 125,000
-    // ppm. It gets more, because other tasks leave time in between.
+    // as on a CPU of its own with a fifth of the speed: 5 ms for 1 ms of work, then 3 ms of sleep:
+    // 125,000 ppm. It gets more, because other tasks leave time in between.
     assert!(mtr > 125_000 * 4 / 3, "it wants 250,000: {mtr}");
     assert!(wrr < mtr / 3, "{wrr}, by MTR-LS {mtr}");
 }
 
-/// A task that waits under one policy runs under the next. (The task that runs at the change may have a
-/// sleeper's credit: 1 s.)
+/// A task that waits under one policy runs under the next. (The task that runs at the change may
+/// have a sleeper's credit: 1 s.)
 #[test]
 fn all_tasks_run_after_a_change_of_policy() {
     use DomainPolicy::{Default, Fair, Fifo, Mtr, Sfq, Wrr};
@@ -91,9 +92,9 @@ fn all_tasks_run_after_a_change_of_policy() {
     }
 }
 
-/// Figure 11 of Eclipse: a task with 11 ms of CPU and 100 ms of sleep, beside 20 that run for 11 ms and
-/// sleep for 5 ms. It wants a tenth of the CPU, and its share is a twenty-first. Still it begins at once:
-/// an early task before it runs for a token only, not until the next tick.
+/// Figure 11 of Eclipse: a task with 11 ms of CPU and 100 ms of sleep, beside 20 that run for 11 ms
+/// and sleep for 5 ms. It wants a tenth of the CPU, and its share is a twenty-first. Still it
+/// begins at once: an early task before it runs for a token only, not until the next tick.
 #[test]
 fn a_task_that_sleeps_long_begins_at_once_beside_many_tasks() {
     const ON: u64 = 11 * MS;

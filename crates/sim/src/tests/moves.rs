@@ -62,7 +62,8 @@ fn one_runs_one_waits(sim: &mut Simulation) -> (TaskId, TaskId) {
     (running, queued)
 }
 
-/// `sched_move_task`: `dequeue_task_scx` (quiescent), `scx_cgroup_move_task`, `enqueue_task_scx` (runnable, enqueue).
+/// `sched_move_task`: `dequeue_task_scx` (quiescent), `scx_cgroup_move_task`, `enqueue_task_scx`
+/// (runnable, enqueue).
 #[test]
 fn a_waiting_task_that_is_moved_is_enqueued_again() {
     let probe = Probe::on();
@@ -92,8 +93,8 @@ fn a_waiting_task_that_is_moved_is_enqueued_again() {
     assert!([running, id].iter().all(|&id| sim.ran(id) > 450 * MS));
 }
 
-/// As above, with `put_prev_task_scx`, `set_next_task_scx` and `resched_curr`. A running task is put into
-/// the local queue without enqueue (`do_enqueue_task`, sticky_cpu), and goes on.
+/// As above, with `put_prev_task_scx`, `set_next_task_scx` and `resched_curr`. A running task is
+/// put into the local queue without enqueue (`do_enqueue_task`, sticky_cpu), and goes on.
 #[test]
 fn a_running_task_that_is_moved_stops_and_goes_on() {
     let probe = Probe::on();
@@ -156,7 +157,8 @@ fn a_process_moves_with_its_threads() {
             ("cgroup_move", second)
         ]
     );
-    // from two cgroups: cgroup by cgroup, in the order of their first threads (cgroup_migrate_add_task)
+    // from two cgroups: cgroup by cgroup, in the order of their first threads
+    // (cgroup_migrate_add_task)
     sim.move_thread(first, b).unwrap();
     let c = sim.create_cgroup(b, "c").unwrap();
     probe.calls();
@@ -230,8 +232,9 @@ fn impossible_moves_are_refused() {
     assert_eq!(nowhere, Err(CgroupError::NoCgroup(a)));
 }
 
-/// `scx_fork`: init_task gets the child's cgroup, which is its parent's at the time of the fork. An exec
-/// changes nothing. `finish_task_switch`: `sched_ext_dead` (exit_task), then `cgroup_task_dead`.
+/// `scx_fork`: init_task gets the child's cgroup, which is its parent's at the time of the fork. An
+/// exec changes nothing. `finish_task_switch`: `sched_ext_dead` (exit_task), then
+/// `cgroup_task_dead`.
 #[test]
 fn a_child_is_in_its_parents_cgroup_until_its_exit() {
     let probe = Probe::on();

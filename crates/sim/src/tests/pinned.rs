@@ -33,8 +33,8 @@ fn many_pinned_tasks_have_no_more_than_their_domains_share() {
     }
 }
 
-/// All tasks of a domain are pinned to one CPU, and its share is a whole CPU. The other domain has the
-/// other CPU.
+/// All tasks of a domain are pinned to one CPU, and its share is a whole CPU. The other domain has
+/// the other CPU.
 #[test]
 fn a_domain_may_use_its_share_on_one_cpu() {
     let mut sim = machine(2);

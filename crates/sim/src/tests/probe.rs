@@ -1,5 +1,6 @@
-//! Cgroup callbacks that are called before the scheduler's own, or instead of callbacks that it lacks.
-//! They record their arguments, check that these are consistent, and refuse what a test wants refused.
+//! Cgroup callbacks that are called before the scheduler's own, or instead of callbacks that it
+//! lacks. They record their arguments, check that these are consistent, and refuse what a test
+//! wants refused.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -160,8 +161,8 @@ fn note(name: &'static str, arguments: &[u64]) {
     seen(|s| s.calls.push((name, arguments.to_vec())));
 }
 
-/// `runnable` or `quiescent` of a scheduler that lacks it, so that tests see the kernel's whole order.
-/// The task is in the cgroup of the last callback: its task group changes between the two.
+/// `runnable` or `quiescent` of a scheduler that lacks it, so that tests see the kernel's whole
+/// order. The task is in the cgroup of the last callback: its task group changes between the two.
 pub(crate) fn lacking(name: &'static str, p: *mut TaskStruct, flags: u64) {
     if ON.with(Cell::get) {
         let task = State::id(p);
@@ -172,7 +173,8 @@ pub(crate) fn lacking(name: &'static str, p: *mut TaskStruct, flags: u64) {
     }
 }
 
-// The functions below are called from C, so a failed assertion prints its message and ends the process.
+// The functions below are called from C, so a failed assertion prints its message and ends the
+// process.
 
 /// init_task of a task.
 pub(crate) fn init_task(task: TaskId, args: &InitArgs) {

@@ -24,8 +24,8 @@ fn hogs_of(
     (0..n).map(start).collect()
 }
 
-/// By its weight, the task with nice 19 would run for 4 ms in 173 s beside 5 tasks, and for less beside
-/// 40.
+/// By its weight, the task with nice 19 would run for 4 ms in 173 s beside 5 tasks, and for less
+/// beside 40.
 #[test]
 fn nice_19_runs_beside_nice_minus_20() {
     for (cpus, many) in [(1, 5), (1, 40), (2, 40)] {
@@ -46,8 +46,8 @@ fn nice_19_runs_beside_nice_minus_20() {
                 let before = sim.ran(light);
                 sim.run_until(60 * SEC);
                 let ran = sim.ran(light) - before;
-                // 0.2 ms in 10 or 11 s, because the check is once a second. Between pinned tasks and the
-                // others numbers count (fair_pair), not weights.
+                // 0.2 ms in 10 or 11 s, because the check is once a second. Between pinned tasks
+                // and the others numbers count (fair_pair), not weights.
                 let most = if pinned { SEC * 4 } else { 20 * MS };
                 assert!((MS / 2..most).contains(&ran), "{ran} ns");
                 let of: Vec<_> = heavy.iter().map(|&id| sim.ran(id)).collect();
@@ -61,8 +61,8 @@ fn nice_19_runs_beside_nice_minus_20() {
     }
 }
 
-/// Hundreds of tasks with low weights, beside tasks with nice 0 whose rounds take longer than the time to
-/// a rescue.
+/// Hundreds of tasks with low weights, beside tasks with nice 0 whose rounds take longer than the
+/// time to a rescue.
 #[test]
 fn hundreds_of_tasks_of_all_weights_run() {
     let mut sim = machine(1);
@@ -75,8 +75,8 @@ fn hundreds_of_tasks_of_all_weights_run() {
     assert_eq!(none, 0, "have not run at all");
 }
 
-/// A kernel thread that sometimes needs 30 ms, beside 50 hogs. If each of them ran for a slice between two
-/// slices of the thread, the 30 ms would take 1.6 s.
+/// A kernel thread that sometimes needs 30 ms, beside 50 hogs. If each of them ran for a slice
+/// between two slices of the thread, the 30 ms would take 1.6 s.
 #[test]
 fn a_kernel_thread_does_not_wait_for_a_slice_of_each() {
     let worst = |kernel: bool| {

@@ -67,8 +67,8 @@ fn a_hard_server_gets_no_more_than_its_budget_even_on_an_idle_machine() {
     }
 }
 
-/// A task that ran while no other was runnable has no debt to tasks that start later: from then on it has
-/// half of the CPU, on its budget or not.
+/// A task that ran while no other was runnable has no debt to tasks that start later: from then on
+/// it has half of the CPU, on its budget or not.
 #[test]
 fn a_task_that_ran_alone_has_no_debt_to_new_tasks() {
     for domains in [false, true] {
@@ -101,8 +101,8 @@ fn a_soft_server_runs_before_best_effort_work_without_a_limit() {
     assert!((880_000..902_000).contains(&ppm), "{ppm}: all but a tenth");
 }
 
-/// Light tasks are packed on few CPUs, heavy tasks have CPUs of their own. By worst-fit for all tasks the
-/// light ones would be on three CPUs, and no heavy one would fit.
+/// Light tasks are packed on few CPUs, heavy tasks have CPUs of their own. By worst-fit for all
+/// tasks the light ones would be on three CPUs, and no heavy one would fit.
 #[test]
 fn light_reservations_leave_room_for_heavy_ones() {
     let mut sim = whole_machine(3);
@@ -191,8 +191,8 @@ fn a_spec_may_name_its_server() {
     assert!((199_000..201_000).contains(&ppm), "{ppm}");
 }
 
-/// A movie with some heavy frames, beside a movie that leaves half of its budget, and 20 hogs. Returns the
-/// worst response time of the heavy movie, ns.
+/// A movie with some heavy frames, beside a movie that leaves half of its budget, and 20 hogs.
+/// Returns the worst response time of the heavy movie, ns.
 fn heavy_beside_light(server: ServerPolicy) -> (u64, u64) {
     let mut sim = machine(1, server);
     sim.spec(7, reserve(10 * MS, 40 * MS));
@@ -308,14 +308,21 @@ fn the_guarantee_of_an_exited_task_is_available_again() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 24,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    })]
 
     /// A guaranteed task, split or not, misses no deadline beside best-effort tasks.
     #[test]
     fn a_guaranteed_task_misses_no_deadline(
         cpus in 2usize..5,
         hogs in 0usize..6,
-        sets in prop::collection::vec((100_000u64..1_000_000, 2_000u64..100_000, 0u64..50_000), 3..14),
+        sets in prop::collection::vec(
+            (100_000u64..1_000_000, 2_000u64..100_000, 0u64..50_000),
+            3..14,
+        ),
     ) {
         let mut sim = whole_machine(cpus);
         (0..hogs).for_each(|_| { sim.start(hog(0)); });

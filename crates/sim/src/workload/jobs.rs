@@ -1,5 +1,5 @@
-//! Tasks with jobs, which are released periodically, at least a period apart (sporadic), or several at
-//! a time (bursts).
+//! Tasks with jobs, which are released periodically, at least a period apart (sporadic), or several
+//! at a time (bursts).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -67,8 +67,8 @@ impl Arrivals {
     }
 }
 
-/// A task that uses `work` ns in each of its jobs. A late job delays the next one, which then begins at
-/// once. The task executes the program `ino` before the first job (0: none).
+/// A task that uses `work` ns in each of its jobs. A late job delays the next one, which then
+/// begins at once. The task executes the program `ino` before the first job (0: none).
 pub struct Periodic {
     ino: u64,
     work: u64,

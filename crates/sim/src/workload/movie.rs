@@ -1,13 +1,14 @@
 //! A movie player.
 //!
-//! Frame i can be decoded from first + i P on. The player decodes one frame after the other. It shows
-//! each frame P after that time, or when it is decoded if that is later. This is what mplayer does: it
-//! sleeps until a frame is due, shows it, and begins to decode the next. A late frame is followed by
-//! the next at once, so a player that is behind shows more than one frame in P until it has caught up.
+//! Frame i can be decoded from first + i P on. The player decodes one frame after the other. It
+//! shows each frame P after that time, or when it is decoded if that is later. This is what mplayer
+//! does: it sleeps until a frame is due, shows it, and begins to decode the next. A late frame is
+//! followed by the next at once, so a player that is behind shows more than one frame in P until it
+//! has caught up.
 //!
-//! A frame whose decoding would begin more than N periods late is dropped: neither decoded nor shown.
-//! (mplayer's -hardframedrop does so after 100 ms, about three frames. Without that option mplayer
-//! drops no frame.)
+//! A frame whose decoding would begin more than N periods late is dropped: neither decoded nor
+//! shown. (mplayer's -hardframedrop does so after 100 ms, about three frames. Without that option
+//! mplayer drops no frame.)
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -65,7 +66,8 @@ pub struct Movie {
 }
 
 impl Movie {
-    /// The task, its shown frames, and its frames as jobs with deadline P (a dropped frame misses it).
+    /// The task, its shown frames, and its frames as jobs with deadline P (a dropped frame misses
+    /// it).
     pub fn new(player: Player) -> (Self, Rc<RefCell<Shown>>, JobLog) {
         let shown = Rc::new(RefCell::new(Shown::default()));
         let jobs = Rc::new(RefCell::new(Jobs {

@@ -14,8 +14,8 @@ pub fn hog(ino: u64) -> impl Program {
     }
 }
 
-/// A task that runs for `on` ns, sleeps for `off` ns, and so on. It executes the program `ino` first
-/// (0: none).
+/// A task that runs for `on` ns, sleeps for `off` ns, and so on. It executes the program `ino`
+/// first (0: none).
 pub fn on_off(ino: u64, on: u64, off: u64) -> impl Program {
     let mut begun = ino == 0;
     let mut sleeps = true;
@@ -32,8 +32,8 @@ pub fn on_off(ino: u64, on: u64, off: u64) -> impl Program {
     }
 }
 
-/// A fork bomb: its tasks double in number, each using `pause` ns of CPU between forks. At their final
-/// number all never stop.
+/// A fork bomb: its tasks double in number, each using `pause` ns of CPU between forks. At their
+/// final number all never stop.
 pub struct Bomb {
     ino: u64,
     pause: u64,
@@ -44,7 +44,8 @@ pub struct Bomb {
 }
 
 impl Bomb {
-    /// A bomb that grows to `tasks`, itself included. It executes the program `ino` first (0: none).
+    /// A bomb that grows to `tasks`, itself included. It executes the program `ino` first (0:
+    /// none).
     pub fn new(ino: u64, tasks: u64, pause: u64) -> Self {
         Self {
             ino,

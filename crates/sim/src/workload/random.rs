@@ -1,4 +1,5 @@
-//! A task that runs and sleeps at random, for short and long times, and that forks, executes and exits.
+//! A task that runs and sleeps at random, for short and long times, and that forks, executes and
+//! exits.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -94,10 +94,10 @@ impl Trace {
         self.0.iter().copied().max().unwrap_or(0)
     }
 
-    /// The trace of a slower or faster machine. x becomes
-    /// mean + (x - old mean) (peak - mean) / (old peak - old mean), so that mean and peak are as given.
-    /// A frame that would get less than 1 us gets 1 us; then the mean is a little greater. Without
-    /// `peak` x becomes x mean / old mean.
+    /// The trace of a slower or faster machine. x becomes mean + (x - old mean) (peak - mean) /
+    /// (old peak - old mean), so that mean and peak are as given. A frame that would get less than
+    /// 1 us gets 1 us; then the mean is a little greater. Without `peak` x becomes x mean / old
+    /// mean.
     ///
     /// # Errors
     /// [`TraceError::Scale`], if the peak is not above the mean, or all frames cost the same.
@@ -117,10 +117,10 @@ impl Trace {
         Ok(Self(self.0.iter().map(|&x| at_least(map(x))).collect()))
     }
 
-    /// Generate a trace of five minutes. "synthetic-h264": groups of 12 frames (one I, three P, eight B)
-    /// in scenes of different activity, mean 23 ms and peak 45 ms, as in figure 6 of Kato and others.
-    /// "synthetic-raw": frames that hardly differ, mean 8.3 ms and peak 9.5 ms, as in their figure 7.
-    /// None: there is no such name.
+    /// Generate a trace of five minutes. "synthetic-h264": groups of 12 frames (one I, three P,
+    /// eight B) in scenes of different activity, mean 23 ms and peak 45 ms, as in figure 6 of Kato
+    /// and others. "synthetic-raw": frames that hardly differ, mean 8.3 ms and peak 9.5 ms, as in
+    /// their figure 7. None: there is no such name.
     pub fn synthetic(name: &str, seed: u64) -> Option<Self> {
         const FRAMES: usize = 24 * 300;
         let mut rng = Rng::new(seed);

@@ -38,7 +38,8 @@ mod study;
     after_help = "Examples:\n  aplomb-sim play scenarios/bomb.toml --svg bomb.svg\n  \
                   aplomb-sim schedulability --sets 100 --length 10s\n  \
                   aplomb-sim movies --count 4,5,6\n\n\
-                  Exit codes:\n  0  success\n  1  failure\n  2  wrong use, or an error in a scenario"
+                  Exit codes:\n  0  success\n  1  failure\n  \
+                  2  wrong use, or an error in a scenario"
 )]
 struct Cli {
     #[command(subcommand)]

@@ -122,8 +122,8 @@ pub fn run(args: &Args) -> Result<()> {
 
 fn table(result: &MoviesResult) -> String {
     let mut text = String::from(
-        "movies  scheduler            admitted  worst second  mean fps  deviation    late  dropped  \
-         migrations\n",
+        "movies  scheduler            admitted  worst second  mean fps  deviation    late  \
+         dropped  migrations\n",
     );
     for s in &result.shows {
         let _ = writeln!(

@@ -1,7 +1,7 @@
 //! The line on standard error that shows how far a long command is.
 //!
-//! On a terminal one line is written over and over, and erased in the end. In a file there is a line
-//! each 30 s. A command that takes less than 2 s writes nothing.
+//! On a terminal one line is written over and over, and erased in the end. In a file there is a
+//! line each 30 s. A command that takes less than 2 s writes nothing.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

@@ -15,8 +15,8 @@ pub const EXAMPLES: &str = "\
 Example:
   aplomb-sim schedulability --range 50-100 --sets 1000 --length 60s --out fig22.json
 
-Columns test-* are analytic. A set is admitted and meets all deadlines, or is refused, or is admitted
-and misses one. Only the first counts as success.";
+Columns test-* are analytic. A set is admitted and meets all deadlines, or is refused, or is
+admitted and misses one. Only the first counts as success.";
 
 const SCHEDULERS: [&str; 4] = [
     "aplomb",

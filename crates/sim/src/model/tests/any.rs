@@ -74,7 +74,11 @@ fn pieces(trace: &[Switch], cpus: usize) -> Vec<(TaskId, u64, u64)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    })]
 
     /// No task runs on two CPUs at a time, and its CPU time is the sum of its runs.
     #[test]
@@ -96,7 +100,8 @@ proptest! {
     }
 }
 
-/// Work conservation: as many CPUs run as there are hogs, up to all, while other tasks start and exit.
+/// Work conservation: as many CPUs run as there are hogs, up to all, while other tasks start and
+/// exit.
 #[test]
 fn no_cpu_idles_while_tasks_wait() {
     for name in MODELS {

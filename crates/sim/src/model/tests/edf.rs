@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Play a set of (C, T), ms, in which each task reserves all that it uses, for 20 s. Returns (admitted,
-/// missed).
+/// Play a set of (C, T), ms, in which each task reserves all that it uses, for 20 s. Returns
+/// (admitted, missed).
 fn play(m: &mut impl Machine, tasks: &[(u64, u64)]) -> (usize, u64) {
     let started: Vec<_> = (1..)
         .zip(tasks)
@@ -98,8 +98,8 @@ fn a_hard_server_gets_exactly_its_bandwidth_and_a_soft_one_at_least() {
     assert!(m.ran(b).abs_diff(10 * SEC) < 20 * MS, "{}", m.ran(b));
 }
 
-/// 4 ms of work with 3 ms every 10 ms. Hard: completed in the second period. Soft: as soon as the CPU is
-/// free.
+/// 4 ms of work with 3 ms every 10 ms. Hard: completed in the second period. Soft: as soon as the
+/// CPU is free.
 #[test]
 fn an_overrun_waits_for_the_next_period_under_a_hard_server_only() {
     for (server, response) in [(Server::Hard, 11 * MS), (Server::Soft, 4 * MS)] {

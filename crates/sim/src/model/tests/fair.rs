@@ -76,8 +76,8 @@ fn a_task_waits_for_a_whole_round_of_round_robin() {
     assert!((45 * MS..=51 * MS).contains(&worst.unwrap()), "{worst:?}");
 }
 
-/// A request is served by its virtual deadline and one slice more (Stoica). For the first slice of a task
-/// that wakes up among five tasks of its weight that is 7 slices of 0.75 ms.
+/// A request is served by its virtual deadline and one slice more (Stoica). For the first slice of
+/// a task that wakes up among five tasks of its weight that is 7 slices of 0.75 ms.
 #[test]
 fn a_light_task_waits_for_few_slices_of_eevdf() {
     let mut m = machine(1, Eevdf::new(1));

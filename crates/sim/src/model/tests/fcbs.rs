@@ -126,9 +126,9 @@ fn slack_goes_to_jobs_on_other_cpus() {
     assert_eq!(done(Server::Soft, 2, &tasks), [14, 3, 8, 8]);
 }
 
-/// 6 ms by 20 are left on CPU 0. On CPU 1 are an overrunning job with deadline 16 and a waiting one with
-/// deadline 18. Both would get a later deadline, or the slack an earlier one. So the next job gets it, with
-/// deadline 30.
+/// 6 ms by 20 are left on CPU 0. On CPU 1 are an overrunning job with deadline 16 and a waiting one
+/// with deadline 18. Both would get a later deadline, or the slack an earlier one. So the next job
+/// gets it, with deadline 30.
 #[test]
 fn jobs_with_earlier_deadlines_get_no_slack() {
     let tasks = [
@@ -160,10 +160,15 @@ fn mischief(ino: u64, seed: u64) -> impl crate::Program {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 300,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    })]
 
-    /// On one CPU that is reserved wholly, beside tasks with random behaviour: jobs within Q and at least P
-    /// apart meet their deadlines. A task that never sleeps, if there is one, has k Q after k P.
+    /// On one CPU that is reserved wholly, beside tasks with random behaviour: jobs within Q and at
+    /// least P apart meet their deadlines. A task that never sleeps, if there is one, has k Q after
+    /// k P.
     #[test]
     fn each_task_gets_q_in_every_p(seed: u64, fine in 1u64..4, wild in 1u64..4, endless: bool) {
         let mut rng = Rng::new(seed);
@@ -179,7 +184,8 @@ proptest! {
         for ino in 1..=fine {
             let (runtime, period) = reserve(&mut m, &mut rng, ino);
             let extra = rng.below(2) * rng.below(period);
-            let arrivals = Arrivals { extra, rng: Rng::new(seed ^ ino), ..Arrivals::periodic(period) };
+            let own = Rng::new(seed ^ ino);
+            let arrivals = Arrivals { extra, rng: own, ..Arrivals::periodic(period) };
             let work = runtime - rng.below(2) * rng.below(runtime);
             let (task, jobs) = Periodic::arriving(ino, work, BEGIN, arrivals);
             start(&mut m, task);

@@ -44,7 +44,8 @@ fn the_room_in_a_window_is_what_is_left_at_each_deadline() {
     assert_eq!(cpu(&[(4, 5, 10)]).room(10, 5), 1, "at 5");
     // at 10 of 10 two jobs of 3 are due; at 5 only one
     assert_eq!(cpu(&[(3, 5, 5)]).room(20, 10), 4);
-    // a whole task beside a window: one job is due at 12 and 15, two at 25, where three of the window are
+    // a whole task beside a window: one job is due at 12 and 15, two at 25, where three of the
+    // window are
     assert_eq!(cpu(&[(4, 5, 10)]).room(12, 12), 6);
 }
 
@@ -105,10 +106,16 @@ fn share() -> impl Strategy<Value = (u64, u64, u64)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 500, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 500,
+        rng_seed: RngSeed::Fixed(1),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn room_is_the_most_that_the_demand_bound_allows(shares in prop::collection::vec(share(), 1..6)) {
+    fn room_is_the_most_that_the_demand_bound_allows(
+        shares in prop::collection::vec(share(), 1..6),
+    ) {
         let mut there = cpu(&[]);
         for (_, window, period) in shares {
             let room = there.room(period, window);
@@ -119,19 +126,25 @@ proptest! {
         }
     }
 
-    /// The scheduler's admission never finds more room than there is, so what it admits is within the
-    /// demand bound on each CPU. (It may admit other sets than EDF-WM, because after the first difference
-    /// the two place tasks differently.)
+    /// The scheduler's admission never finds more room than there is, so what it admits is within
+    /// the demand bound on each CPU. (It may admit other sets than EDF-WM, because after the first
+    /// difference the two place tasks differently.)
     #[test]
-    fn the_schedulers_admission_is_within_the_demand_bound(seed: u64, cpus in 2usize..5, percent in 50u64..110) {
-        let recipe = Recipe { range_ppm: (50_000, 1_000_000), total_ppm: cpus as u64 * percent * 10_000 };
+    fn the_schedulers_admission_is_within_the_demand_bound(
+        seed: u64,
+        cpus in 2usize..5,
+        percent in 50u64..110,
+    ) {
+        let total_ppm = cpus as u64 * percent * 10_000;
+        let recipe = Recipe { range_ppm: (50_000, 1_000_000), total_ppm };
         let mut rosters = vec![Roster::default(); cpus];
         let mut exact = vec![Cpu::default(); cpus];
         for (slot, task) in recipe.draw(seed).iter().enumerate() {
             for n in 1..=cpus as u64 {
                 for (roster, cpu) in rosters.iter().zip(&exact) {
                     let (window, period) = (task.period / n, task.period);
-                    prop_assert!(roster.room(period, window, WHOLE_PPM) <= cpu.room(period, window));
+                    let admitted = roster.room(period, window, WHOLE_PPM);
+                    prop_assert!(admitted <= cpu.room(period, window));
                 }
             }
             let Some(split) = admit(&rosters, task) else { continue };
@@ -146,7 +159,8 @@ proptest! {
 
 const WHOLE_PPM: u64 = 1_000_000;
 
-/// The room of bpf/policy/wmr.h, filled as in the paper: worst-fit, else split over the fewest CPUs.
+/// The room of bpf/policy/wmr.h, filled as in the paper: worst-fit, else split over the fewest
+/// CPUs.
 fn admit(rosters: &[Roster], task: &PeriodicTask) -> Option<Split> {
     let &PeriodicTask { work, period } = task;
     let room = |cpu: usize, window| rosters[cpu].room(period, window, WHOLE_PPM);

@@ -1,5 +1,5 @@
-//! Draws the changes of a run before it begins. Each kind of change has random numbers of its own, so a run
-//! can be repeated without some of the kinds.
+//! Draws the changes of a run before it begins. Each kind of change has random numbers of its own,
+//! so a run can be repeated without some of the kinds.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -32,8 +32,8 @@ pub(super) const KINDS: [(&str, u64); 12] = [
 const START: usize = 9;
 pub(super) const ALL: u32 = (1 << KINDS.len()) - 1;
 
-/// A change. The numbers of tasks and cgroups are indices, modulo their number, into those that exist when
-/// the change is made.
+/// A change. The numbers of tasks and cgroups are indices, modulo their number, into those that
+/// exist when the change is made.
 #[derive(Clone, Debug)]
 pub(super) enum Planned {
     Domain(usize, DomainChange),

@@ -5,8 +5,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use super::plan::{Plan, ALL, KINDS};
 use crate::tests::SEC;
 
-/// Run, and return the message of a violated invariant: its kind (the message without numbers, and whether the
-/// task was in `DSQ_RESCUE`), and the whole message.
+/// Run, and return the message of a violated invariant: its kind (the message without numbers, and
+/// whether the task was in `DSQ_RESCUE`), and the whole message.
 fn violation(plan: &Plan) -> Option<(String, String)> {
     let payload = catch_unwind(AssertUnwindSafe(|| plan.play())).err()?;
     let text = payload.downcast_ref::<String>().cloned();
@@ -20,8 +20,8 @@ fn violation(plan: &Plan) -> Option<(String, String)> {
     Some((kind, text))
 }
 
-/// Find fewer changes with the same violation: leave out one kind of change at a time, then half of the
-/// changes, a quarter, and so on.
+/// Find fewer changes with the same violation: leave out one kind of change at a time, then half of
+/// the changes, a quarter, and so on.
 fn shrink(mut plan: Plan, how: &str) -> Plan {
     let same = |plan: &Plan| violation(plan).is_some_and(|(kind, _)| kind == how);
     for kind in 0..KINDS.len() {
@@ -53,10 +53,11 @@ fn shrink(mut plan: Plan, how: &str) -> Plan {
     }
 }
 
-/// Long runs: `SEED=1 SEEDS=20 SECONDS=60 cargo test -p aplomb-sim --lib -- --ignored --nocapture search`
+/// Long runs:
+/// `SEED=1 SEEDS=20 SECONDS=60 cargo test -p aplomb-sim --lib -- --ignored --nocapture search`
 ///
-/// CPUS: number of CPUs, instead of one by the seed. ACTS: seconds of changes; after that there are none.
-/// SHRINK=0: do not reduce the changes.
+/// CPUS: number of CPUs, instead of one by the seed. ACTS: seconds of changes; after that there are
+/// none. SHRINK=0: do not reduce the changes.
 #[test]
 #[ignore = "minutes"]
 fn long_runs() {
