@@ -14,4 +14,13 @@ class Starvation(harness.JobTest):
     """no best-effort task starves, whatever its weight"""
 
     job = "starvation"
+    seconds = 90
+
+
+class LongStarvation(harness.JobTest):
+    """no best-effort task starves, for longer"""
+
+    job = "starvation"
     seconds = 150
+    full = True
+    env = {"LONG": "1"}

@@ -1,4 +1,5 @@
-# Issue 2, section 6: CYCLES starts and stops, in all ways to stop, under load. Two CPUs.
+# CYCLES starts and stops under load, in all four ways to stop. Two CPUs. Leaks of programs and maps
+# are looked for at the end, and after 25 cycles if there are more.
 . /job/guest/lib.sh
 
 program stay plain
@@ -23,6 +24,8 @@ for i in $(seq $CYCLES); do
 	esac > /dev/null 2>&1
 	wait $daemon 2> /dev/null
 	until_true 5 stock || failed="$failed $i:stop"
+	[ $i != 25 ] || [ "$CYCLES" = 25 ] ||
+		check no-bpf-leaks-after-25 "before: $before after: $(nr_bpf)" until_true 15 bpf_is "$before"
 	[ $((i % 5)) = 0 ] && say "cycle $i of $CYCLES"
 done
 check all-cycles "$i of $CYCLES; failed:$failed" none "$failed"
