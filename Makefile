@@ -1,7 +1,7 @@
 # aplomb: build, try, test, install. `make help` lists the targets.
 #
-# `make run` and `make test` do their own set-up: scripts/setup installs missing packages by apt (as root, or
-# through sudo) on Debian 12 and 13, and names them elsewhere.
+# `make run` and `make test` do their own set-up: on Debian 12 and 13 scripts/setup installs missing
+# packages by apt (as root, or through sudo), elsewhere it names them.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
@@ -9,14 +9,14 @@ MAKEFLAGS += --no-print-directory
 
 # Asked for when something is built: installing needs no Rust, and root often has none.
 TARGET = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
-# Where there is no libelf.a (Arch, NixOS) the binaries need this machine's libraries, and cannot run in the lab.
+# Without libelf.a (Arch, NixOS) the binaries need this machine's libraries: no lab can run them.
 STATIC = $(if $(findstring /,$(shell cc -print-file-name=libelf.a)),--config .cargo/static.toml)
 PYTHON := .venv/bin/python
 PREFIX ?= /usr
 NAME ?=
 ARGS ?=
 
-## run: the main job: aplomb on this machine, or, if its kernel has no sched_ext, the demonstration in the lab
+## run: aplomb on this machine; if its kernel has no sched_ext, the demonstration in the lab
 run: setup-run
 	@$(MAKE) build
 	@scripts/run $(ARGS)
@@ -40,9 +40,10 @@ demo: setup-run
 	@$(MAKE) build
 	@scripts/run --demo $(ARGS)
 
-## experiment: one experiment, e.g. make experiment NAME=redline/fork-bomb-50 (ARGS=--quick for a short one)
+## experiment: one experiment: make experiment NAME=redline/fork-bomb-50 (ARGS=--quick: short)
 experiment: setup
-	@test -n "$(NAME)" || { echo "which one? make experiment NAME=…:"; $(PYTHON) -m experiments list; exit 2; }
+	@test -n "$(NAME)" || \
+		{ echo "make experiment NAME=…, one of:"; $(PYTHON) -m experiments list; exit 2; }
 	@$(MAKE) build
 	@$(PYTHON) -m experiments run $(NAME) $(ARGS)
 
@@ -78,7 +79,7 @@ setup:
 setup-run:
 	@scripts/setup
 
-## install: programs, specs, unit, manual, completions (PREFIX=/usr DESTDIR=), as `make build` left them
+## install: programs, specs, unit, manual, completions (PREFIX=/usr DESTDIR=), after make build
 install:
 	@DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" scripts/install target/aplomb
 
@@ -91,6 +92,8 @@ clean:
 	@rm -rf target .venv
 
 help:
-	@sed -n 's/^## //p' $(MAKEFILE_LIST) | awk -F': ' '{ printf "  %-12s %s\n", $$1, substr($$0, length($$1) + 3) }'
+	@sed -n 's/^## //p' $(MAKEFILE_LIST) | \
+		awk -F': ' '{ printf "  %-12s %s\n", $$1, substr($$0, length($$1) + 3) }'
 
-.PHONY: run test test-full setup-run uninstall build demo experiment experiments peers report lab check format setup install clean help
+.PHONY: run test test-full build demo experiment experiments peers report lab check format
+.PHONY: setup setup-run install uninstall clean help
