@@ -52,7 +52,7 @@ class JobTest(unittest.TestCase):
     """Base of the tests: a subclass names its job and its machine.
 
     seconds: wall time on a quiet core, from which `make test` makes its plan (CONTRIBUTING.md has
-    the budget). full: only `make test-full` runs it (or who sets APLOMB_LAB_FULL).
+    the budget). full: only `make test-full` runs it (by hand: APLOMB_LAB_FULL=1).
     """
 
     job = ""  # tests/lab/guest/JOB.sh
