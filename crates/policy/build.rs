@@ -1,6 +1,7 @@
 //! Compiles the policy headers, through src/shim.c and src/shim_tree.c, with the host's C compiler.
 //!
-//! The undefined-behaviour sanitizer traps, so that an overflow in a header ends the test that found it.
+//! The undefined-behaviour sanitizer traps, so that an overflow in a header ends the test that
+//! found it.
 
 fn main() {
     let headers = "../../bpf/policy";

@@ -1,17 +1,17 @@
-//! `background.h`: what best-effort work keeps, whatever is reserved.
+//! `background.h`: the part of the CPU that best-effort work keeps, however much is reserved.
 //!
 //! The tests run it on a virtual CPU that asks it where `bpf/reserved/queue.bpf.h` does.
 
 /// Window over which the share is kept, ns (`BACKGROUND_WINDOW_NS`).
 pub const WINDOW: u64 = 100_000_000;
 
-/// What best-effort work is owed on one CPU (`struct background`).
+/// The time owed to best-effort work on one CPU (`struct background`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Background {
     /// End of the current window, ns.
     pub window_end: u64,
-    /// Part of the current window that is still to be given, ns; below 0: it had more.
+    /// The rest of its part of the current window, ns; below 0: it ran for longer than its part.
     pub owed: i64,
 }
 
@@ -23,7 +23,7 @@ extern "C" {
 
 // SAFETY, for all of these: the C functions touch nothing but `*b`, whose layout the tests compare.
 impl Background {
-    /// Begins a new window if the last one is over; best-effort work is owed `share_ppm` of it.
+    /// Begin a new window if the last one is over. Best-effort work is owed `share_ppm` of it.
     pub fn roll(&mut self, now: u64, share_ppm: u64) {
         unsafe { policy_background_roll(self, now, share_ppm) }
     }

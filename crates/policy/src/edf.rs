@@ -1,8 +1,9 @@
-//! `edf.h`: the server of a reservation, C every T by earliest deadline first (Redline section 6.2).
+//! `edf.h`: the server of a reservation, C every T by earliest deadline first (Redline section
+//! 6.2).
 //!
-//! The tests: [`examples`](self) of each branch of Listing 1 and of the wake rule, theorems over random
-//! task sets on the virtual CPU of `edf/cpu.rs`, and counter-examples that say why we differ from the
-//! paper.
+//! The tests: [`examples`](self) of each branch of Listing 1 and of the wake rule, theorems over
+//! random task sets on the virtual CPU of `edf/cpu.rs`, and counter-examples that show why it
+//! differs from the paper.
 
 /// Outcome of [`Server::assign`] (`enum edf_change`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,17 +18,18 @@ pub enum Change {
     Missed,
 }
 
-/// What becomes of a task whose budget is used up (`enum server_policy`; the rest is common to all).
+/// What becomes of a task whose budget is used up (`enum server_policy`; the rest is common to
+/// all).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Policy {
-    /// Waits for its next period; until then it has spare time.
+    /// It waits for its next period; until then it runs on spare time.
     Redline = 1,
-    /// Waits, and does not run at all.
+    /// It waits for its next period, and does not run at all until then.
     CbsHard = 2,
-    /// Has its next budget at once, for a deadline one period later.
+    /// It gets its next budget at once, for a deadline one period later.
     CbsSoft = 3,
-    /// As redline, and it may use what others leave of their budgets ([`crate::fcbs`]).
+    /// Like redline, but it may also use the slack of others ([`crate::fcbs`]).
     Fcbs = 4,
 }
 
@@ -39,11 +41,11 @@ pub struct Server {
     pub runtime: u64,
     /// T, at least `runtime`.
     pub period: u64,
-    /// Of the current period.
+    /// Start of the current period.
     pub start: u64,
-    /// Of the current period: `start + period`; cbs-soft: or later.
+    /// Deadline of the current period: `start + period`; with cbs-soft it may be later.
     pub deadline: u64,
-    /// What is left of C; below 0 after an overrun.
+    /// The rest of C; below 0 after an overrun.
     pub budget: i64,
     /// 1: the task slept in this period.
     pub slept: u32,
@@ -51,7 +53,7 @@ pub struct Server {
     pub late: u32,
     /// A [`Policy`].
     pub policy: u32,
-    /// Nothing.
+    /// Unused.
     pub pad: u32,
 }
 
@@ -74,24 +76,24 @@ pub fn bandwidth(runtime: u64, period: u64) -> u64 {
 
 // SAFETY, for all of these: the C functions touch nothing but `*s`, whose layout the tests compare.
 impl Server {
-    /// A server that begins at `now` with a full budget. Its policy is to be set.
+    /// A server that begins at `now` with a full budget. The caller sets its policy.
     pub fn new(now: u64, runtime: u64, period: u64) -> Self {
         let mut s = Self::default();
         unsafe { policy_edf_init(&mut s, now, runtime, period) };
         s
     }
 
-    /// May its task run by right now?
+    /// May its task run on the budget now?
     pub fn eligible(&self, now: u64) -> bool {
         unsafe { policy_edf_eligible(self, now) }
     }
 
-    /// Takes `ns` of CPU off the budget; [`Server::assign`] follows.
+    /// Charge `ns` of CPU time to the budget; [`Server::assign`] follows.
     pub fn charge(&mut self, ns: u64) {
         unsafe { policy_edf_charge(self, ns) }
     }
 
-    /// The task went to sleep of its own will.
+    /// The task went to sleep.
     pub fn sleep(&mut self) {
         unsafe { policy_edf_sleep(self) }
     }
@@ -106,7 +108,7 @@ impl Server {
         change(unsafe { policy_edf_assign(self, now) })
     }
 
-    /// The same process exchanges `old` for this one (exec): what it has used of its period counts.
+    /// The same process exchanges `old` for this server (exec): the budget used in `old` counts.
     pub fn succeed(&mut self, old: &Self, now: u64) {
         unsafe { policy_edf_succeed(self, old, now) }
     }

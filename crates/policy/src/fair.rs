@@ -1,7 +1,8 @@
-//! `fair.h`: virtual time with nice weights (start-time fair queueing), and the pair of queues of a CPU.
+//! `fair.h`: virtual time with nice weights (start-time fair queueing), and the pair of queues of a
+//! CPU.
 //!
-//! The tests run it on the virtual machine of `fair/machine.rs`, one queue and N CPUs, in the way of
-//! `bpf/tree/place.bpf.h`.
+//! The tests run it on the virtual machine of `fair/machine.rs`, one queue and N CPUs, in the way
+//! of `bpf/tree/place.bpf.h`.
 
 /// Weight of nice 0 (`FAIR_WEIGHT`).
 pub const WEIGHT: u64 = 100;
@@ -10,7 +11,8 @@ pub const CREDIT: u64 = 4_000_000;
 /// How far ahead, ns of virtual time (`FAIR_DEBT_NS`).
 pub const DEBT: u64 = 100_000_000;
 
-/// One CPU between the machine's queue (member 0) and its pinned tasks (member 1) (`struct fair_pair`).
+/// One CPU between the machine's queue (member 0) and its pinned tasks (member 1)
+/// (`struct fair_pair`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pair {
@@ -35,12 +37,12 @@ pub fn cost(ran_ns: u64, weight: u32) -> u64 {
     unsafe { policy_fair_cost(ran_ns, weight) }
 }
 
-/// Where a task with virtual time `v` joins a queue that is at `now`.
+/// The virtual time at which a task with virtual time `v` joins a queue that is at `now`.
 pub fn place(v: u64, now: u64) -> u64 {
     unsafe { policy_fair_place(v, now) }
 }
 
-/// How far ahead of its queue a task may join it when `waiting` others do, ns of virtual time.
+/// How far ahead of its queue a task may join it if `waiting` tasks wait, ns of virtual time.
 pub fn debt(waiting: u64) -> u64 {
     unsafe { policy_fair_debt(waiting) }
 }
@@ -52,7 +54,7 @@ pub fn start(now: u64) -> u64 {
 
 // SAFETY, for both: the C functions touch nothing but `*f`, whose layout the tests compare.
 impl Pair {
-    /// Which of two members that both have tasks waiting is next?
+    /// The member that is next, if tasks of both wait.
     pub fn pick(&mut self) -> usize {
         unsafe { policy_fair_pair_pick(self) as usize }
     }

@@ -1,42 +1,42 @@
-//! `fcbs.h`: flexible CBS, what a job leaves of its budget goes to a job that needs more than its own
+//! `fcbs.h`: flexible CBS. The slack of a job goes to a job that needs more than its own budget
 //! (Kato, Ishikawa and Rajkumar, section 4.2).
 //!
-//! Who calls what, when (`bpf/reserved/reclaim.bpf.h`; in the tests the virtual CPU of `edf/cpu.rs`):
+//! The calls, by `bpf/reserved/reclaim.bpf.h`, and in the tests by the virtual CPU of `edf/cpu.rs`:
 //!
 //! | event | calls |
 //! |---|---|
 //! | a task begins to run on its own budget | [`Bank::freeze`] with its server's deadline |
 //! | it has none, and [`Bank::slack`] at the bank's deadline is first by EDF | [`Bank::draw`] |
 //! | either of them stops, or goes on in another period | [`Bank::thaw`] |
-//! | the last thread sleeps, in a period that has begun and with budget left | [`Bank::give`]; the budget is 0, and no assignment until it wakes up |
-//! | the first thread wakes up before the deadline | budget = [`Bank::take_back`], then the server's wake and assign |
+//! | the last thread sleeps, in a period that has begun and with budget left | [`Bank::give`]; budget = 0 |
+//! | the first thread wakes up before the deadline | budget = [`Bank::take_back`], then wake and assign |
 //! | it wakes up later | the loan is forgotten (`lent` = 0), then wake and assign |
 
 /// The slack of a CPU (`struct fcbs_bank`). Times and amounts in ns, on the caller's clock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bank {
-    /// What there was at `stamp`.
+    /// Amount at the time `stamp`.
     pub slack: u64,
-    /// By when all of it is due; it is worth nothing after that.
+    /// Deadline of the slack; after it the slack is void.
     pub deadline: u64,
-    /// Up to when it has melted.
+    /// The time up to which idle time was subtracted.
     pub stamp: u64,
-    /// What overrunning servers took, ever.
+    /// Total that overrunning servers have used.
     pub used: u64,
-    /// 1: somebody runs on a budget of his own, and nothing melts.
+    /// 1: a task runs on its own budget, so the slack does not shrink.
     pub frozen: u32,
     /// 1: an overrunning server runs on it.
     pub drawn: u32,
 }
 
-/// What a server has lent, until its deadline (`struct fcbs_loan`), ns.
+/// The budget that a server has lent until its deadline (`struct fcbs_loan`), ns.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loan {
-    /// How much; 0: nothing.
+    /// Amount; 0: nothing.
     pub lent: u64,
-    /// [`Bank::used`] at that time.
+    /// [`Bank::used`] at the time of the loan.
     pub used: u64,
 }
 
@@ -57,34 +57,35 @@ pub fn least_ns() -> u64 {
     unsafe { policy_fcbs_least_ns }
 }
 
-// SAFETY, for all of these: the C functions touch nothing but `*b` and `*l`, whose layouts the tests compare.
+// SAFETY, for all of these: the C functions touch nothing but `*b` and `*l`, whose layouts the
+// tests compare.
 impl Bank {
-    /// A task begins to run on its own budget, which is for until `deadline` (rule 2).
+    /// A task begins to run on its own budget, whose deadline is `deadline` (rule 2).
     pub fn freeze(&mut self, now: u64, deadline: u64) {
         unsafe { policy_fcbs_freeze(self, now, deadline) }
     }
 
-    /// A server without a budget of its own begins to run on the bank (rule 1).
+    /// A server whose own budget is used up begins to run on the bank (rule 1).
     pub fn draw(&mut self, now: u64) {
         unsafe { policy_fcbs_draw(self, now) }
     }
 
-    /// Whoever ran by right stops.
+    /// The task that ran on a budget or on the bank stops.
     pub fn thaw(&mut self, now: u64) {
         unsafe { policy_fcbs_thaw(self, now) }
     }
 
-    /// What an overrunning server may use at `now`, at [`Bank::deadline`]; 0: nothing.
+    /// The slack that an overrunning server may use at `now`, at [`Bank::deadline`]; 0: none.
     pub fn slack(&self, now: u64) -> u64 {
         unsafe { policy_fcbs_slack(self, now) }
     }
 
-    /// A job completes and lends the `budget` that was for until `deadline`.
+    /// A job completes and lends the rest of its `budget`, whose deadline is `deadline`.
     pub fn give(&mut self, loan: &mut Loan, now: u64, budget: u64, deadline: u64) {
         unsafe { policy_fcbs_give(self, loan, now, budget, deadline) }
     }
 
-    /// Its server wakes up before its deadline: what it gets back of its budget.
+    /// Its task wakes up before the deadline. Returns the part of the budget that it gets back.
     pub fn take_back(&mut self, loan: &mut Loan, now: u64) -> u64 {
         unsafe { policy_fcbs_take_back(self, loan, now) }
     }

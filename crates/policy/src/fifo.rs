@@ -14,14 +14,14 @@ extern "C" {
 }
 
 impl Node {
-    /// The number of one that comes: its key. `now`: the greatest key that ran there.
+    /// The number of an arriving task, which is its key. `now`: the greatest key that has run.
     pub fn arrive(&mut self, now: u64) -> u64 {
         // SAFETY: touches nothing but the node, whose layout the tests compare
         unsafe { policy_fifo_arrive(self, now) }
     }
 }
 
-/// The key of one that came as `number` and has run for `ns`.
+/// The key of a task that arrived as `number` and has run for `ns`.
 pub fn charge(number: u64, ns: u64) -> u64 {
     // SAFETY: pure arithmetic on its arguments
     unsafe { policy_fifo_charge(number, ns) }

@@ -11,11 +11,11 @@ pub struct Node {
     pub key: u64,
     /// Index of its left child; 0: none.
     pub left: u16,
-    /// Of its right child.
+    /// Index of its right child.
     pub right: u16,
-    /// Of its parent.
+    /// Index of its parent.
     pub up: u16,
-    /// Nodes on the way right, itself one of them; 0: it is in no heap.
+    /// Length of its right spine, itself included; 0: it is in no heap.
     pub rank: u8,
     /// 1: it is in a heap.
     pub inside: u8,
@@ -40,7 +40,8 @@ impl Default for Heaps {
     }
 }
 
-// SAFETY, for both: the C functions touch nothing but `*root` and the array, whose indices they mask by its size.
+// SAFETY, for both: the C functions touch nothing but `*root` and the array, whose indices they
+// mask by its size.
 impl Heaps {
     /// Node `i`, 1 to [`SIZE`] - 1, joins the heap that begins at `root` (0: it is empty).
     pub fn insert(&mut self, root: &mut u32, i: u32, key: u64) {
@@ -55,7 +56,7 @@ impl Heaps {
     /// Node `i`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such node.
     pub fn node(&self, i: u32) -> &Node {
         &self.at[i as usize]
     }

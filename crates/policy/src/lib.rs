@@ -1,28 +1,28 @@
-//! The scheduler's policies on the host: the very headers that the kernel runs, and the tests of what
-//! they promise.
+//! The scheduler's policies on the host: the same headers that run in the kernel, and tests of
+//! their guarantees.
 //!
-//! `bpf/policy/*.h` is pure C: no kernel types, no maps, no clock. Clang compiles it into BPF; here the
-//! host's compiler does, so there is one copy of each algorithm. A module of this crate wraps one header
-//! (`#[repr(C)]` structs and thin functions, no logic), and beside it are the tests: examples of each
-//! branch, and theorems as properties over random workloads in virtual time.
+//! `bpf/policy/*.h` is pure C: no kernel types, no maps, no clock. Clang compiles it into BPF; here
+//! the host's compiler does, so there is one copy of each algorithm. A module of this crate wraps
+//! one header (`#[repr(C)]` structs and thin functions, no logic), and beside it are the tests:
+//! examples of each branch, and theorems as properties over random workloads in virtual time.
 //!
 //! | module | header | what is proved |
 //! |---|---|---|
-//! | [`edf`] | edf.h | feasibility, isolation, bandwidth bounds, what breaks without our changes to Listing 1 |
-//! | [`fcbs`] | fcbs.h | the paper's three rules; nobody gets less for lending, no deadline is missed for it, no slack from nowhere |
-//! | [`wmr`] | wmr.h | admitted task sets miss no deadline on several CPUs, nobody is at two places at once, the demand bound |
+//! | [`edf`] | edf.h | feasibility, isolation, bandwidth bounds; the faults of Listing 1 as printed |
+//! | [`fcbs`] | fcbs.h | the paper's three rules; a lender loses nothing, no deadline is missed |
+//! | [`wmr`] | wmr.h | admitted task sets miss no deadline on several CPUs; the demand bound |
 //! | [`load`] | load.h | R_load and S_load, admission, the usage window |
-//! | [`fair`] | fair.h | proportional shares, no starvation, bounded credit and debt, the pair of queues |
-//! | [`heap`] | heap.h | the least key is on top, the shape is leftist, no operation takes more than O(log n) |
-//! | [`sfq`] | sfq.h | the fairness bound, the delay of who wakes up |
+//! | [`fair`] | fair.h | proportional shares, bounded credit and debt, the pair of queues |
+//! | [`heap`] | heap.h | the least key is on top, the shape is leftist, operations take O(log n) |
+//! | [`sfq`] | sfq.h | the fairness bound, the delay of a member that wakes up |
 //! | [`mtr`] | mtr.h | cumulative service, fairness, delay |
-//! | [`fifo`] | fifo.h | nobody overtakes, across the wrap of its numbers too |
-//! | [`wrr`] | wrr.h | shares of those who never sleep; what it lacks beside `mtr` |
-//! | [`share`] | share.h | reservations and weights add up to the whole, nobody has less than he reserved |
-//! | [`quota`] | quota.h | no period has more than its quota, debts are repaid, no time is lost, also along a path |
+//! | [`fifo`] | fifo.h | no task overtakes another, across the wrap of its numbers too |
+//! | [`wrr`] | wrr.h | shares of members that never sleep; what `mtr` has and it lacks |
+//! | [`share`] | share.h | shares add up to the whole, and none is less than its reservation |
+//! | [`quota`] | quota.h | no period has more than its quota, debts are repaid, no time is lost |
 //! | [`background`] | background.h | best-effort work keeps its share; precedence until zero laxity |
 //!
-//! The crate is for tests and the simulator; it is no part of the program.
+//! The crate is for tests and the simulator; the daemon does not contain it.
 
 pub mod background;
 pub mod edf;

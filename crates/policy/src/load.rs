@@ -3,15 +3,15 @@
 /// The observation window: samples, one a second (`LOAD_SAMPLES`).
 pub const SAMPLES: usize = 4;
 
-/// The books of one CPU (`struct load`). Loads in ppm of a CPU.
+/// The loads of one CPU (`struct load`), ppm of a CPU.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// The last samples, a ring.
+    /// The last samples, as a ring.
     pub sample_ppm: [u64; SAMPLES],
     /// R_load: their mean.
     pub r_ppm: u64,
-    /// S_load: what is expected.
+    /// S_load: the expected load.
     pub s_ppm: u64,
     /// The part of S_load that was launched since the latest sample.
     pub fresh_ppm: u64,
@@ -60,12 +60,13 @@ impl Load {
         unsafe { policy_load_launch(self, bw_ppm) }
     }
 
-    /// A task of `bw_ppm`, launched `age_s` seconds ago, has gone.
+    /// A task of `bw_ppm` that was launched `age_s` seconds ago has exited.
     pub fn leave(&mut self, bw_ppm: u64, age_s: u64) {
         unsafe { policy_load_leave(self, bw_ppm, age_s) }
     }
 
-    /// One second's sample: `used_ns` of `interval_ns` by right. No interval, no sample.
+    /// The sample of one second: `used_ns` of `interval_ns` on budgets. No sample if the interval
+    /// is 0.
     pub fn sample(&mut self, used_ns: u64, interval_ns: u64) {
         unsafe { policy_load_sample(self, used_ns, interval_ns) }
     }
@@ -89,8 +90,8 @@ impl Usage {
     }
 }
 
-/// The part of its reservation of `bw_ppm`, in ppm, that a server used which was admitted `age_ns` ago
-/// and whose mean use over the whole window is `use_ppm`.
+/// The part of its reservation of `bw_ppm`, in ppm, that a server used which was admitted `age_ns`
+/// ago and whose mean use over the whole window is `use_ppm`.
 pub fn usage_part_ppm(use_ppm: u64, bw_ppm: u64, age_ns: u64) -> u64 {
     // SAFETY: touches no memory
     unsafe { policy_usage_part_ppm(use_ppm, bw_ppm, age_ns) }

@@ -19,21 +19,21 @@ pub struct Node {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Of each token, the number of its move to the rear: a ring.
+    /// For each token, the number of its move to the rear, as a ring.
     pub stamp: [u64; TOKENS],
-    /// Of the first token, ns.
+    /// The rest of the first token, ns.
     pub left: u64,
     /// Length of each token, ns.
     pub token: u64,
-    /// What it ran beyond all of its tokens, ns.
+    /// Run time beyond all of its tokens, ns.
     pub debt: u64,
-    /// Where the first is.
+    /// Index of the first token.
     pub first: u32,
-    /// Whether that one goes before its place (`enum mtr_early`).
+    /// Whether the first token goes before its place (`enum mtr_early`).
     pub early: u32,
     /// It was before the front when it woke up.
     pub due: u32,
-    /// Nothing.
+    /// Unused.
     pub pad: u32,
 }
 
@@ -46,21 +46,22 @@ extern "C" {
     fn policy_mtr_slice(m: *const Member) -> u64;
 }
 
-// SAFETY, for all: the C functions touch nothing but what they are given, whose layout the tests compare.
+// SAFETY, for all: the C functions touch nothing but what they are given, whose layout the tests
+// compare.
 impl Member {
-    /// A new one, with a share of `ppm` of the node.
+    /// A new member, with a share of `ppm` of the node.
     pub fn join(n: &mut Node, ppm: u64) -> Self {
         let mut m = Self::default();
         unsafe { policy_mtr_join(&mut m, n, ppm) };
         m
     }
 
-    /// Its place on the list: the least is first.
+    /// Its place on the list; the least is first.
     pub fn key(&self) -> u64 {
         unsafe { policy_mtr_key(self) }
     }
 
-    /// It has something to run again.
+    /// It becomes runnable.
     pub fn wake(&mut self, n: &Node) {
         unsafe { policy_mtr_wake(self, n) }
     }
@@ -75,7 +76,7 @@ impl Member {
         unsafe { policy_mtr_charge(self, n, ns) }
     }
 
-    /// For how long it may run until its place changes, ns.
+    /// How long it may run until its place changes, ns.
     pub fn slice(&self) -> u64 {
         unsafe { policy_mtr_slice(self) }
     }

@@ -1,25 +1,27 @@
-//! For tests: a CPU, in virtual time, and the members of one node, which compute and go elsewhere (Eclipse, section 4).
+//! For tests: a CPU, in virtual time, and the members of one node, which compute and go elsewhere
+//! (Eclipse, section 4).
 //!
-//! What the theorems speak of is measured as it comes: for each member its lag, w + s - s/a (what it has waited and run
-//! beyond what a CPU of its own with the speed a would have taken), and for each pair the difference of s/a.
+//! The quantities of the theorems are measured: for each member its lag, w + s - s/a (the time that
+//! it has waited and run beyond the time that a CPU of its own with the speed a would take), and
+//! for each pair the difference of s/a.
 
 use crate::PPM;
 
 /// A policy, with the state of a node and of its members.
 pub trait Order {
-    /// Member `m` has something to run again.
+    /// Member `m` becomes runnable.
     fn wake(&mut self, m: usize);
-    /// Its place: the least is first.
+    /// Its key; the least is first.
     fn key(&self, m: usize) -> u64;
-    /// It is chosen.
+    /// It is picked.
     fn run(&mut self, _m: usize) {}
-    /// For how long it may run now, ns.
+    /// How long it may run now, ns.
     fn slice(&self, m: usize) -> u64;
     /// It ran for `ns`.
     fn charge(&mut self, m: usize, ns: u64);
-    /// It has nothing to run any more; `all`: nobody else has.
+    /// It sleeps. `all`: no other member is runnable.
     fn sleep(&mut self, _m: usize, _all: bool) {}
-    /// Does one that comes take the CPU from one that is behind it?
+    /// Does a member that wakes up preempt a member with a greater key?
     fn preempts(&self) -> bool;
 }
 
@@ -48,8 +50,8 @@ pub struct Member {
     ready: u64,
     /// The most that a phase took from then on, less its length at a speed of a, ns.
     pub worst_job: i128,
-    /// When its next turn is expected at a speed of a: a turn is no sooner than 1/a of the one before (Goyal's EAT),
-    /// nor than it is there to be run; ns * PPM.
+    /// When its next turn is expected at a speed of a: a turn is no sooner than 1/a of the one
+    /// before (Goyal's EAT), nor than it is there to be run; ns * PPM.
     expected: i128,
     /// The most that a turn was done after it was expected, less its own length, ns.
     pub worst_late: i128,
@@ -93,19 +95,20 @@ impl Member {
 
 /// The node and its CPU.
 pub struct Machine<O> {
-    /// Who decides.
+    /// The policy.
     pub order: O,
-    /// Who takes part.
+    /// The members.
     pub members: Vec<Member>,
     now: u64,
-    /// Of each pair, s/a of the one less that of the other since both have had something to run, and its extremes.
+    /// Of each pair, s/a of the one less that of the other since both have had something to run,
+    /// and its extremes.
     pairs: Vec<Vec<[i128; 3]>>,
     /// The most by which two have drifted apart, ns.
     pub worst_pair: i128,
 }
 
 impl<O: Order> Machine<O> {
-    /// At 0, nobody has run.
+    /// A node at time 0, before any member has run.
     pub fn new(order: O, members: Vec<Member>) -> Self {
         let n = members.len();
         Self {
@@ -190,7 +193,7 @@ impl<O: Order> Machine<O> {
             self.order.run(m);
             let mut left = self.order.slice(m).max(1);
             let mut ran = 0;
-            // until its slice or phase is over, or somebody comes who is before it
+            // until its slice or phase is over, or a member with a smaller key wakes up
             while left > 0 && self.members[m].todo > 0 && self.now < end {
                 let comes = self.members.iter().filter_map(|m| m.back).min();
                 let mut ns = left.min(self.members[m].todo).min(end - self.now);

@@ -1,23 +1,23 @@
-//! `quota.h`: so much CPU time in every period, with burst (`cpu.max`).
+//! `quota.h`: a limit of CPU time in each period, with burst (`cpu.max`).
 
 /// Quotas, bursts and debts are no more than this, ns (`QUOTA_MOST`).
 pub const MOST: u64 = 1 << 60;
-/// The longest that anybody is throttled for his debt, ns (`QUOTA_DEBT_NS`).
+/// The longest time that a domain is throttled for its debt, ns (`QUOTA_DEBT_NS`).
 pub const DEBT: u64 = 10_000_000_000;
 
-/// The limit of one domain, and what is left of it (`struct quota`).
+/// The limit of one domain, and the rest of its quota (`struct quota`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
     /// Period, ns.
     pub period: u64,
-    /// What may run in each, ns; 0: no limit.
+    /// Quota of each period, ns; 0: no limit.
     pub quota: u64,
-    /// What may stay of what was not used, ns.
+    /// Unused quota that may be kept, ns.
     pub burst: u64,
-    /// What may still be claimed in this period, ns; negative: debt.
+    /// Quota that may still be claimed in this period, ns; negative: debt.
     pub left: i64,
-    /// When the next period begins, ns.
+    /// Beginning of the next period, ns.
     pub refill: u64,
 }
 
@@ -31,7 +31,7 @@ extern "C" {
 
 // SAFETY, for all: the C functions touch nothing but `*q`, whose layout the tests compare.
 impl Quota {
-    /// A new limit, all in ns: begins with a full quota, if it is another one.
+    /// Set the limit, ns. If it changes, the domain begins with a full quota.
     pub fn set(&mut self, now: u64, quota: u64, period: u64, burst: u64) {
         unsafe { policy_quota_set(self, now, quota, period, burst) }
     }
@@ -41,12 +41,12 @@ impl Quota {
         unsafe { policy_quota_roll(self, now) }
     }
 
-    /// Take up to `want` ns in advance: what is granted.
+    /// Claim up to `want` ns. Returns the granted time.
     pub fn claim(&mut self, want: u64) -> u64 {
         unsafe { policy_quota_claim(self, want) }
     }
 
-    /// Of `granted` ns, `used` were needed, or more.
+    /// Settle a claim of `granted` ns: `used` ns were used, which may be more.
     pub fn give_back(&mut self, granted: u64, used: u64) {
         unsafe { policy_quota_return(self, granted, used) }
     }

@@ -9,7 +9,7 @@ pub const SCALE: u64 = 1 << 20;
 pub struct Node {
     /// Virtual time, see [`SCALE`].
     pub now: u64,
-    /// The greatest finish tag of those who went to sleep.
+    /// The greatest finish tag of members that went to sleep.
     pub last: u64,
 }
 
@@ -29,29 +29,31 @@ extern "C" {
     fn policy_sfq_charge(m: *mut Member, ns: u64, weight: u32);
 }
 
-// SAFETY, for all: the C functions touch nothing but what they are given, whose layout the tests compare.
+// SAFETY, for all: the C functions touch nothing but what they are given, whose layout the tests
+// compare.
 impl Member {
-    /// It has something to run again.
+    /// It becomes runnable.
     pub fn wake(&mut self, n: &Node) {
         unsafe { policy_sfq_wake(self, n) }
     }
 
-    /// It, of `weight`, waits again without having slept: it is behind by `credit` ns of its own running at most.
+    /// It waits again, without a sleep, with `weight`: it is at most `credit` ns of its own run
+    /// time behind.
     pub fn go_on(&mut self, n: &Node, credit: u64, weight: u32) {
         unsafe { policy_sfq_go_on(self, n, credit, weight) }
     }
 
-    /// It is chosen.
+    /// It is picked.
     pub fn run(&self, n: &mut Node) {
         unsafe { policy_sfq_run(self, n) }
     }
 
-    /// It has nothing to run any more; `all`: nobody else has.
+    /// It sleeps. `all`: no other member is runnable.
     pub fn sleep(&self, n: &mut Node, all: bool) {
         unsafe { policy_sfq_sleep(self, n, all) }
     }
 
-    /// It, of `weight` (see [`crate::share::weight`]), ran for `ns`.
+    /// It ran for `ns` with `weight` (see [`crate::share::weight`]).
     pub fn charge(&mut self, ns: u64, weight: u32) {
         unsafe { policy_sfq_charge(self, ns, weight) }
     }

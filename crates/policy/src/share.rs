@@ -1,8 +1,8 @@
-//! `share.h`: what a member of a domain is due, by its reservation and its weight.
+//! `share.h`: the share of a member of a domain, by its reservation and its weight.
 
-/// Of the machine, what all domains may reserve together, ppm (`SHARE_LIMIT_PPM`).
+/// The part of the machine that all domains may reserve together, ppm (`SHARE_LIMIT_PPM`).
 pub const LIMIT: u64 = 950_000;
-/// What [`Due::weight`] makes of a weight of 1 (`SHARE_UNIT`).
+/// The value of [`Due::weight`] for a weight of 1 (`SHARE_UNIT`).
 pub const UNIT: u32 = 64;
 
 extern "C" {
@@ -26,20 +26,20 @@ extern "C" {
 /// A member beside its siblings. All reservations are in ppm of the machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Due {
-    /// What it has reserved.
+    /// Its reservation.
     pub reserved: u32,
-    /// What all members have, itself included.
+    /// Sum of the reservations of all members, itself included.
     pub reserved_sum: u32,
-    /// What the parent has; 0: all of the machine.
+    /// The parent's reservation; 0: the whole machine.
     pub parent: u32,
     /// `cpu.weight`, 1 to 10,000.
     pub weight: u32,
-    /// Of all members, itself included.
+    /// Sum of the weights of all members, itself included.
     pub weight_sum: u64,
 }
 
 impl Due {
-    /// What it is due, in ppm of its parent, 1 to 1,000,000.
+    /// Its share, ppm of its parent, 1 to 1,000,000.
     pub fn ppm(&self) -> u32 {
         // SAFETY: pure arithmetic on its arguments, as are the next two
         unsafe {
@@ -53,7 +53,7 @@ impl Due {
         }
     }
 
-    /// The weight whose ratio to the other members' is that of what they are due.
+    /// A weight: the ratio of two members' weights is that of their shares.
     pub fn weight(&self) -> u32 {
         unsafe {
             policy_share_weight(
@@ -67,7 +67,7 @@ impl Due {
     }
 }
 
-/// May `add` be reserved beside `reserved_sum`, where `limit` is the most? All in ppm.
+/// May `add` be reserved beside `reserved_sum` within `limit`? All in ppm.
 pub fn fits(reserved_sum: u64, add: u64, limit: u64) -> bool {
     unsafe { policy_share_fits(reserved_sum, add, limit) }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * shim_tree.c - the policy headers of the domain tree as functions that Rust can link, as in shim.c.
+ * shim_tree.c - the policy headers of the domain tree as functions for Rust, as in shim.c.
  *
- * The rounds of their loops are counted, so that the tests can say how long an operation takes without a clock.
+ * The rounds of their loops are counted, so that tests can bound the length of an operation without
+ * a clock.
  */
 #include <stddef.h>
 

@@ -1,8 +1,9 @@
-//! `wmr.h`: EDF-WMR, a reservation that fits on no single CPU is split over several, in windows (Kato,
-//! Ishikawa and Rajkumar, section 5).
+//! `wmr.h`: EDF-WMR. A reservation that fits on no single CPU is split over several, in windows
+//! (Kato, Ishikawa and Rajkumar, section 5).
 //!
-//! Run time: a [`Split`] beside the [`Server`], whose start, deadline and budget are the current window's.
-//! Admission: a [`Roster`] of each CPU says what is promised there, [`Roster::room`] what could be.
+//! Run time: a [`Split`] beside the [`Server`], whose start, deadline and budget are the current
+//! window's. Admission: the [`Roster`] of each CPU has its guarantees, [`Roster::room`] is the room
+//! for another.
 
 use crate::edf::{change, Change, Server};
 
@@ -17,13 +18,13 @@ pub const MEMBERS: usize = 32;
 pub struct Split {
     /// Q'_x: the budget of window x.
     pub runtime: [u64; PARTS],
-    /// Where window x is.
+    /// CPU of window x.
     pub cpu: [i32; PARTS],
-    /// The period's start.
+    /// Start of the period.
     pub release: u64,
-    /// When its task last went to sleep.
+    /// Time at which its task last went to sleep.
     pub slept_at: u64,
-    /// The budget then.
+    /// The budget at that time.
     pub kept: i64,
     /// n, 0..=[`PARTS`]; 0: not split.
     pub parts: u32,
@@ -31,7 +32,7 @@ pub struct Split {
     pub window: u32,
 }
 
-/// What a CPU has promised: `runtime` within `window`, once in `period`, ns (`struct wmr_member`).
+/// A guarantee of a CPU: `runtime` within `window`, once in `period`, ns (`struct wmr_member`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Member {
@@ -41,19 +42,19 @@ pub struct Member {
     pub window: u64,
     /// P, at least 1 ms.
     pub period: u64,
-    /// Whose it is.
+    /// The server's slot.
     pub slot: u64,
 }
 
-/// All that a CPU has promised (`struct wmr_roster`).
+/// All guarantees of a CPU (`struct wmr_roster`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Roster {
     /// The first `members` of these count.
     pub member: [Member; MEMBERS],
-    /// How many, up to [`MEMBERS`].
+    /// Number of members, up to [`MEMBERS`].
     pub members: u32,
-    /// Changes with each change.
+    /// Number of changes.
     pub pad: u32,
 }
 
@@ -88,7 +89,7 @@ pub fn bandwidth(runtime: u64, period: u64) -> u64 {
     unsafe { policy_wmr_bandwidth(runtime, period) }
 }
 
-/// Into how many windows a reservation of `period` ns is split, in the order in which that is tried on `cpus` CPUs.
+/// The numbers of windows of a reservation of `period` ns, in the order of attempts on `cpus` CPUs.
 pub fn numbers(period: u64, cpus: u32) -> impl Iterator<Item = u32> {
     // SAFETY: pure arithmetic on their arguments
     let first = unsafe { policy_wmr_first(period, cpus) };
@@ -97,7 +98,8 @@ pub fn numbers(period: u64, cpus: u32) -> impl Iterator<Item = u32> {
         .take_while(move |&n| n <= cpus)
 }
 
-// SAFETY, for all below: the C functions touch nothing but what they are given, whose layouts the tests compare.
+// SAFETY, for all below: the C functions touch nothing but what they are given, whose layouts the
+// tests compare.
 impl Split {
     /// A period begins now, with a full budget.
     pub fn release(&mut self, s: &mut Server, now: u64) {
@@ -124,7 +126,7 @@ impl Split {
         unsafe { policy_wmr_offer(self, n, cpu, room) }
     }
 
-    /// Are the offers enough for `runtime` ns in `n` windows? Then they are cut to what is needed.
+    /// Are the offers enough for `runtime` ns in `n` windows? If so, they are cut to this sum.
     pub fn complete(&mut self, n: u32, runtime: u64) -> bool {
         unsafe { policy_wmr_complete(self, n, runtime) }
     }
@@ -138,23 +140,23 @@ impl Member {
 }
 
 impl Roster {
-    /// Bandwidth that is promised, ppm.
+    /// Bandwidth of all guarantees, ppm.
     pub fn promised(&self) -> u64 {
         unsafe { policy_wmr_promised(self) }
     }
 
-    /// The most that a newcomer may have here of `window` ns, once in `period`; 0: nothing.
-    /// `capacity_ppm`: the part of the CPU that may be promised.
+    /// The most that another guarantee may have of `window` ns, once in `period`; 0: nothing.
+    /// `capacity_ppm`: the part of the CPU that may be guaranteed.
     pub fn room(&self, period: u64, window: u64, capacity_ppm: u64) -> u64 {
         unsafe { policy_wmr_room(self, period, window, capacity_ppm) }
     }
 
-    /// Enters a promise that [`Roster::room`] had room for.
+    /// Add a guarantee for which [`Roster::room`] has room.
     pub fn join(&mut self, slot: u64, runtime: u64, window: u64, period: u64) {
         unsafe { policy_wmr_join(self, slot, runtime, window, period) }
     }
 
-    /// Forgets what was promised to `slot`, if anything was.
+    /// Remove the guarantee of `slot`, if there is one.
     pub fn leave(&mut self, slot: u64) {
         unsafe { policy_wmr_leave(self, slot) }
     }

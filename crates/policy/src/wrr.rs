@@ -1,4 +1,4 @@
-//! `wrr.h`: weighted round-robin among the members of a node, the strawman of [`crate::mtr`].
+//! `wrr.h`: weighted round-robin among the members of a node, to compare [`crate::mtr`] with.
 
 /// A node (`struct wrr_node`).
 #[repr(C)]
@@ -12,13 +12,13 @@ pub struct Node {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Its place in the line: its key.
+    /// Its place in the list, which is its key.
     pub turn: u64,
-    /// Of its quantum, ns.
+    /// The rest of its quantum, ns.
     pub left: u64,
 }
 
-/// One turn of everybody, ns (`WRR_CYCLE_NS`).
+/// One turn of all members, ns (`WRR_CYCLE_NS`).
 pub const CYCLE: u64 = 100_000_000;
 
 extern "C" {
@@ -33,9 +33,10 @@ pub fn quantum(ppm: u64) -> u64 {
     unsafe { policy_wrr_quantum(ppm) }
 }
 
-// SAFETY, for both: the C functions touch nothing but what they are given, whose layout the tests compare.
+// SAFETY, for both: the C functions touch nothing but what they are given, whose layout the tests
+// compare.
 impl Member {
-    /// It wakes up, or is new: to the end of the line, with `quantum` ns.
+    /// It wakes up or is new: it goes to the end of the list, with `quantum` ns.
     pub fn wake(&mut self, n: &mut Node, quantum: u64) {
         unsafe { policy_wrr_wake(self, n, quantum) }
     }

@@ -1,12 +1,12 @@
-//! What `background.h` promises, on a virtual CPU between best-effort work and reserved demand.
+//! The guarantees of `background.h`, on a virtual CPU with best-effort work and reserved demand.
 //!
-//! The CPU asks the header where the scheduler does: `background_due` before a reserved task is chosen,
-//! `reserved_running` for the time until which it may run. Kicks take no time here.
+//! The CPU asks the header where the scheduler does: `background_due` before a reserved task is
+//! chosen, `reserved_running` for the time until which it may run. Kicks take no time here.
 //!
 //! 1. Share. With work all the time, best-effort gets what a reservation of its share every 100 ms
 //!    would: any window of L ns has at least u L - 2 u W (1 - u).
-//! 2. Precedence. Reserved work waits only if best-effort work had less than its share of the 100 ms
-//!    before, and never longer than that share.
+//! 2. Precedence. Reserved work waits only if best-effort work had less than its share of the
+//!    100 ms before, and never longer than that share.
 
 use super::*;
 use crate::{assert_layout, MS, PPM, SEC};
@@ -21,9 +21,9 @@ const SLICE: u64 = 4 * MS;
 struct Cpu {
     background: Background,
     now: u64,
-    /// When best-effort work ran: from, to.
+    /// Each run of best-effort work: from, to.
     runs: Vec<(u64, u64)>,
-    /// When it did so although reserved work waited.
+    /// Each run of best-effort work while reserved work waited: from, to.
     turns: Vec<(u64, u64)>,
 }
 
@@ -146,7 +146,7 @@ fn a_long_budget_does_not_outlast_the_next_window() {
     assert_eq!(cpu.turns[0].0, 190 * MS, "zero laxity of the second window");
 }
 
-/// Best-effort work had the CPU for 98 of 99 ms; no reason for the next task to wait.
+/// Best-effort work had the CPU for 98 of 99 ms, so the next reserved task does not wait.
 #[test]
 fn a_reserved_task_that_comes_seldom_never_waits() {
     let mut cpu = Cpu::default();
@@ -174,7 +174,8 @@ proptest! {
         }
         // 1: the potential served - u t falls by no more than the bound
         let (mut most, mut served) = (0i128, 0i128);
-        let potential = |served: i128, t: u64| served * i128::from(PPM) - i128::from(t) * i128::from(SHARE);
+        let potential =
+            |served: i128, t: u64| served * i128::from(PPM) - i128::from(t) * i128::from(SHARE);
         let bound = 2 * i128::from(OWED) * i128::from(PPM - SHARE);
         for &(from, to) in &cpu.runs {
             prop_assert!(most - potential(served, from) <= bound, "starved until {from}");

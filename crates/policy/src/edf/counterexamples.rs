@@ -1,7 +1,8 @@
-//! Why we differ from the paper: each change to Listing 1 undone, and the theorem that fails then.
+//! Why edf.h differs from the paper: each change to Listing 1 undone, and the theorem that fails
+//! then.
 //!
-//! The paper's rules are written out here and nowhere else. In each test the header, on the same tasks,
-//! meets the deadline.
+//! The paper's rules are written out here and nowhere else. In each test the header, on the same
+//! tasks, meets the deadline.
 
 use super::cpu::{Burst, Cpu, Rules, Task, When, HEADER};
 use super::{Change, Server};
@@ -106,9 +107,9 @@ fn with_max_an_overrun_is_forgiven() {
     assert_eq!(paper, 300_000, "9/30");
 }
 
-/// Without the wake rule: A (50:100) wakes when 49 ms of its period and its budget are left, and takes
-/// these and 50 more in the next: all of the CPU for 99 ms. B (80:160), whose job comes with A's
-/// wake-up, is left with 61 ms before its deadline.
+/// Without the wake rule: A (50:100) wakes when 49 ms of its period and its budget are left, and
+/// takes these and 50 more in the next: all of the CPU for 99 ms. B (80:160), whose job comes with
+/// A's wake-up, is left with 61 ms before its deadline.
 #[test]
 fn without_the_wake_rule_who_wakes_late_takes_others_time() {
     let tasks = || {

@@ -1,19 +1,20 @@
 //! A virtual CPU for the theorems: servers, tasks that work and sleep, exact time.
 //!
-//! It calls the headers where `bpf/reserved/queue.bpf.h` does. A wake-up is wake, assign. A stop is sleep (if
-//! the task sleeps), charge, assign; and assign once more when it is queued again. The eligible task
-//! with the earliest deadline runs; a budget ends it (`timer_late` ns after that). Without an eligible
-//! task the CPU is a hog's, or, with `spare`, it goes to the first waiting task and is not charged.
+//! It calls the headers where `bpf/reserved/queue.bpf.h` does. A wake-up is wake, assign. A stop is
+//! sleep (if the task sleeps), charge, assign; and assign once more when it is queued again. The
+//! eligible task with the earliest deadline runs; a budget ends it (`timer_late` ns after that).
+//! Without an eligible task the CPU is a hog's, or, with `spare`, it goes to the first waiting task
+//! and is not charged.
 //!
-//! Servers with policy fcbs lend what they have left when they sleep, and get it back when they wake up
-//! before their deadline. One that waits for its next period runs on the bank when the bank's deadline
-//! is the earliest.
+//! Servers with policy fcbs lend what they have left when they sleep, and get it back when they
+//! wake up before their deadline. One that waits for its next period runs on the bank when the
+//! bank's deadline is the earliest.
 
 use super::{Change, Policy, Server};
 use crate::fcbs::{Bank, Loan};
 use std::collections::VecDeque;
 
-/// The two places where we differ from Listing 1, so that counter-examples can put in the paper's.
+/// The two differences from Listing 1, so that counter-examples can use the paper's rules.
 #[derive(Clone, Copy)]
 pub struct Rules {
     pub wake: fn(&mut Server, u64),
@@ -50,9 +51,9 @@ enum State {
 /// What happened to a task.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// Each finished burst: when it became ready, when it was done.
+    /// Each finished burst: the times at which it became ready and was done.
     pub bursts: Vec<(u64, u64)>,
-    /// Each run by right, on its own budget: from, to.
+    /// Each run on its own budget: from, to.
     pub runs: Vec<(u64, u64)>,
     /// Each run on the bank.
     pub draws: Vec<(u64, u64)>,
@@ -126,7 +127,7 @@ impl Task {
     }
 }
 
-/// On what a task runs.
+/// The budget on which a task runs.
 #[derive(Clone, Copy, PartialEq)]
 enum Right {
     Own,
@@ -172,7 +173,7 @@ impl Cpu {
         }
     }
 
-    /// Lets time pass until `end`, or until `max_events`; `now` tells.
+    /// Let time pass until `end`, or for `max_events`; `now` is the end.
     pub fn run(&mut self, end: u64) {
         for _ in 0..self.max_events {
             self.wake_sleepers();
@@ -248,7 +249,7 @@ impl Cpu {
         }
     }
 
-    /// Earliest deadline first; among equals whoever runs goes on.
+    /// Earliest deadline first; among equal deadlines the running task goes on.
     fn choose(&self) -> Option<Running> {
         let running = |right, i| {
             self.running

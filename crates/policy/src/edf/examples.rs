@@ -158,8 +158,8 @@ fn waking_while_it_waits_for_its_period_does_not_bring_it_forward() {
     assert_eq!(period(&s), (130, 160, 5));
 }
 
-/// `reserved_stopping` is sleep, charge, assign: a job of exactly C begins the next period at the stop.
-/// That it slept must not be forgotten with the old period.
+/// `reserved_stopping` is sleep, charge, assign: a job of exactly C begins the next period at the
+/// stop. That it slept must not be forgotten with the old period.
 #[test]
 fn a_job_of_exactly_its_budget_is_not_late_when_the_next_one_comes_late() {
     let mut s = player();
@@ -202,9 +202,9 @@ fn ten_seconds_every_ten_seconds_does_not_overflow() {
 }
 
 proptest! {
-    /// The wake rule against exact arithmetic, over all that a spec may ask for (100 us .. 10 s). It
-    /// never begins a period that the rule does not allow: such a period would be free CPU, and a task
-    /// could wake up as often as it likes. One that it denies is worth at most `slack` ns.
+    /// The wake rule against exact arithmetic, over all that a spec may ask for (100 us .. 10 s).
+    /// It never begins a period that the rule does not allow: such a period would be free CPU, and
+    /// a task could wake up as often as it likes. One that it denies is worth at most `slack` ns.
     #[test]
     fn wake_rule_errs_to_the_safe_side(
         (period, runtime) in (1_000_000..=10 * SEC).prop_flat_map(|t| (Just(t), 100_000..=t)),

@@ -1,5 +1,5 @@
-//! Server policies: what becomes of a task whose budget is used up, in examples. That all of them leave others
-//! their deadlines, in any mixture, is a theorem of [`crate::fcbs`].
+//! Server policies: what becomes of a task whose budget is used up, in examples. That all of them
+//! leave others their deadlines, in any mixture, is a theorem of [`crate::fcbs`].
 
 use super::cpu::{Burst, Cpu, Task, When};
 use super::{Change, Policy, Server};
@@ -11,8 +11,8 @@ fn server(policy: Policy, runtime: u64, period: u64) -> Server {
     s
 }
 
-/// One task of 5:30 that always has work, on a CPU of its own for 300 ms, with spare time or without: what
-/// it ran by right, and whether it got all of the CPU.
+/// One task of 5:30 that always has work, on a CPU of its own for 300 ms, with spare time or
+/// without: what it ran by right, and whether it got all of the CPU.
 fn alone(policy: Policy, spare: bool) -> (u64, bool) {
     let work = Burst {
         when: When::At(0),
@@ -51,7 +51,7 @@ fn cbs_soft_goes_before_best_effort_work() {
 }
 
 #[test]
-fn fcbs_with_nobody_to_borrow_from_is_redline() {
+fn fcbs_without_a_lender_is_redline() {
     for spare in [false, true] {
         assert_eq!(alone(Policy::Fcbs, spare), alone(Policy::Redline, spare));
     }
@@ -77,8 +77,8 @@ fn the_next_budget_of_each() {
     }
 }
 
-/// The paper's soft CBS: what it takes ahead of its time it has had. So beside another that was away, it waits
-/// until that one has caught up: here after a second alone.
+/// The paper's soft CBS: what it takes ahead of its time it has had. So beside another that was
+/// away, it waits until that one has caught up: here after a second alone.
 #[test]
 fn cbs_soft_that_ran_ahead_waits_for_the_other() {
     let hog = |from| {
@@ -112,7 +112,7 @@ fn cbs_soft_far_ahead_keeps_its_deadline_when_it_wakes() {
     }
 }
 
-/// Whoever execs himself is no better off: by budget and deadline together he gets no more than C/T.
+/// A task that execs itself again and again gains nothing: it gets no more than C/T.
 #[test]
 fn cbs_soft_cannot_exec_its_way_to_an_early_deadline() {
     let mut s = server(Policy::CbsSoft, 5 * MS, 30 * MS);

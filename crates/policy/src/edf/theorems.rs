@@ -1,9 +1,9 @@
 //! Theorems about `edf.h` over random task sets.
 //!
-//! 1. Feasibility (Liu and Layland 1973): if sum C/T <= 1 and no job needs more than C, no deadline is
-//!    missed.
-//! 2. Isolation (Abeni and Buttazzo 1998, theorem 1): the same for a task that keeps within its C:T,
-//!    whatever all others do.
+//! 1. Feasibility (Liu and Layland 1973): if sum C/T <= 1 and no job needs more than C, no deadline
+//!    is missed.
+//! 2. Isolation (Abeni and Buttazzo 1998, theorem 1): the same for a task that keeps within its
+//!    C:T, whatever all others do.
 //! 3. Bandwidth, with U = C/T: any window of L ns gives a server that always has work
 //!    between U L - 2 C (1 - U) and U L + 2 C (1 - U), one that sleeps at most U L + 2 C; alone, at
 //!    least U L - C (1 - U). (The upper bound is tight: C at the end of one period, C at the
@@ -15,8 +15,8 @@ use super::plans::{good, hostile, on_time, periods, runtimes, total, END, FOREVE
 use crate::{MS, PPM, SEC};
 use proptest::prelude::*;
 
-/// What `runs` exceeds U L by in the best window, and falls below U L in the worst one before `end`;
-/// both times T, to stay exact.
+/// What `runs` exceeds U L by in the best window, and falls below U L in the worst one before
+/// `end`; both times T, to stay exact.
 fn extremes(runs: &[(u64, u64)], runtime: u64, period: u64, end: u64) -> (i128, i128) {
     let (c, t) = (i128::from(runtime), i128::from(period));
     let (mut least, mut most, mut excess, mut lack) = (0i128, 0i128, 0i128, 0i128);
@@ -45,7 +45,11 @@ fn twice(runtime: u64, period: u64) -> i128 {
 proptest! {
     /// Theorem 1.
     #[test]
-    fn feasible_sets_meet_every_deadline(plans in prop::collection::vec(good(), 1..7), total in total(), spare: bool) {
+    fn feasible_sets_meet_every_deadline(
+        plans in prop::collection::vec(good(), 1..7),
+        total in total(),
+        spare: bool,
+    ) {
         let c = runtimes(&plans, total);
         let jobs: Vec<_> = plans.iter().zip(&c).map(|(p, &c)| p.jobs(c)).collect();
         let mut cpu = Cpu::new(plans.iter().zip(&c).zip(&jobs)
@@ -59,7 +63,7 @@ proptest! {
 
     /// Theorem 2, and the upper bound of theorem 3 for servers that sleep.
     #[test]
-    fn hostile_tasks_harm_nobody_else(one in good(), others in prop::collection::vec(hostile(), 1..6),
+    fn hostile_tasks_harm_no_other_task(one in good(), others in prop::collection::vec(hostile(), 1..6),
                                       total in total(), spare: bool) {
         let mut plans = vec![one];
         plans.extend(others);

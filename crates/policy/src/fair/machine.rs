@@ -1,8 +1,9 @@
-//! A virtual machine for the theorems: N CPUs and one queue by virtual time, as in `bpf/tree/place.bpf.h`.
+//! A virtual machine for the theorems: N CPUs and one queue by virtual time, as in
+//! `bpf/tree/place.bpf.h`.
 //!
-//! A task is placed when it is queued, moves the queue's time on when it begins to run, and pays when it
-//! stops: at the end of its slice, or when its work is done and it sleeps. Equal virtual times run in
-//! order of arrival, as in a dispatch queue of the kernel.
+//! A task is placed when it is queued, moves the queue's time on when it begins to run, and pays
+//! when it stops: at the end of its slice, or when its work is done and it sleeps. Equal virtual
+//! times run in order of arrival, as in a dispatch queue of the kernel.
 
 use super::{cost, debt, place, start};
 
@@ -36,7 +37,7 @@ pub struct Task {
     pub weight: u32,
     pub life: Life,
     pub vtime: u64,
-    /// CPU time that it, and who came after it, got.
+    /// CPU time of the task and of its successors.
     pub served: u64,
     left: u64,
     state: State,
@@ -158,7 +159,7 @@ impl Machine {
         }
     }
 
-    /// One step: CPUs choose, time moves on to the next event, who is due stops or wakes.
+    /// One step: CPUs pick, time advances to the next event, and tasks stop or wake up.
     pub fn step(&mut self) {
         self.dispatch();
         let due = |t: &Task| match t.state {

@@ -1,4 +1,5 @@
-//! The pair of queues of one CPU: shares by number of tasks, and no memory of what a member did alone.
+//! The pair of queues of one CPU: shares by number of tasks, and no memory of what a member did
+//! alone.
 
 use super::*;
 use crate::{MS, SEC};
@@ -9,7 +10,8 @@ const QUANTUM: u64 = 14 * MS;
 /// What one member may be behind the other when both begin to wait, per task.
 const LEAD: u64 = 16 * MS;
 
-/// Both members have `nr` tasks waiting while quanta of the given lengths run; ns that each one got.
+/// Both members have `nr` tasks waiting while quanta of the given lengths run; ns that each one
+/// got.
 fn contend(f: &mut Pair, nr: [u32; 2], quanta: &[u64], mut each: impl FnMut([u64; 2])) {
     let mut ran = [0, 0];
     for &q in quanta {
@@ -85,8 +87,8 @@ proptest! {
         prop_assert!(worst <= bound, "{worst} above {bound}");
     }
 
-    /// Whatever each did alone before: neither has an advantage of more than the lead, so that neither
-    /// starves, and idling gains nothing.
+    /// Whatever each member did alone before, neither has an advantage of more than the lead, so
+    /// neither starves, and idling gains nothing.
     #[test]
     fn history_alone_counts_for_no_more_than_the_lead(
         history in prop::collection::vec((0usize..2, 0..100 * SEC, 1u32..50), 0..20),

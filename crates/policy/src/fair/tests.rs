@@ -1,11 +1,12 @@
-//! What `fair.h` promises for the tasks of one queue. W: CPU time of a task; w: its weight over that of
-//! nice 0; c: virtual time that a slice costs it, 4 ms / w.
+//! The guarantees of `fair.h` for the tasks of one queue. W: CPU time of a task; w: its weight over
+//! that of nice 0; c: virtual time that a slice costs it, 4 ms / w.
 //!
-//! 1. Shares (Goyal, Guo and Vin 1996, theorem 1): in any window, for tasks i and j that always have
-//!    work, |W_i / w_i - W_j / w_j| <= c_i + c_j; whatever others do, however slices are cut.
-//! 2. Sleepers: who sleeps gets no more than who works, but for FAIR_CREDIT_NS and the slices.
+//! 1. Shares (Goyal, Guo and Vin 1996, theorem 1): in any window, for tasks i and j that always
+//!    have work, |W_i / w_i - W_j / w_j| <= c_i + c_j; whatever others do, however slices are cut.
+//! 2. Sleepers: a task that sleeps gets no more than a task that works, except FAIR_CREDIT_NS and
+//!    slices.
 //! 3. Fork bombs: with K children at a time, a task gets a slice for each K turns of theirs.
-//! 4. Debt: who comes with any debt waits for FAIR_DEBT_NS of each other, less in long queues.
+//! 4. Debt: a task with any debt waits for FAIR_DEBT_NS of each other task, less in long queues.
 
 use super::machine::{Life, Machine, SLICE};
 use super::*;
@@ -75,8 +76,8 @@ fn two_hogs_share_by_weight() {
     }
 }
 
-/// A limit of the debt, known and accepted: a slice costs nice 16 and above more virtual time than the
-/// debt allows, so the lightest tasks get what a weight of 4 would.
+/// A limit of the debt, known and accepted: a slice costs nice 16 and above more virtual time than
+/// the debt allows, so the lightest tasks get what a weight of 4 would.
 #[test]
 fn weights_below_4_count_as_4() {
     for weight in 1..4 {
@@ -88,7 +89,8 @@ fn weights_below_4_count_as_4() {
     }
 }
 
-/// Children that start where the queue is are served before everybody who ran; time stands still.
+/// Children that start at the queue's time are served before all tasks that ran, and time stands
+/// still.
 #[test]
 fn without_the_slice_ahead_a_fork_bomb_starves_a_task() {
     let served = |child: fn(u64) -> u64| {
@@ -191,8 +193,8 @@ proptest! {
         }
     }
 
-    /// Theorem 1 on several CPUs, for equal weights. (With others it cannot hold: nobody runs on two.) The
-    /// bound has two slices more: each CPU chose at its own time.
+    /// Theorem 1 on several CPUs, for equal weights. (With others it cannot hold: nobody runs on
+    /// two.) The bound has two slices more: each CPU chose at its own time.
     #[test]
     fn equals_get_the_same_on_many_cpus(cpus in 2usize..6, more in 1usize..8, slices in slices()) {
         let mut m = Machine::new(cpus);
@@ -227,7 +229,11 @@ proptest! {
 
     /// Theorem 3.
     #[test]
-    fn fork_bombs_starve_nobody(children in 1usize..40, work in 50 * US..=SLICE, cpus in 1usize..4) {
+    fn fork_bombs_starve_no_task(
+        children in 1usize..40,
+        work in 50 * US..=SLICE,
+        cpus in 1usize..4,
+    ) {
         let mut m = Machine::new(cpus);
         let old = m.add(100, Life::Hog);
         for _ in 0..children { m.add(100, Life::Forker { work }); }

@@ -1,6 +1,7 @@
-//! Why we differ from the paper in rule 3: slack that gets an earlier deadline makes others miss.
+//! Why rule 3 differs from the paper: slack that gets an earlier deadline makes others miss.
 //!
-//! Fig. 3, with its bonus, is written out here and nowhere else, on a CPU that counts in milliseconds.
+//! Fig. 3, with its bonus, is written out here and nowhere else, on a CPU that counts in
+//! milliseconds.
 
 use crate::edf::cpu::{Burst, Cpu, Task, When};
 use crate::edf::Policy;
@@ -28,10 +29,12 @@ fn job(capacity: u64, period: u64, release: u64, work: u64) -> Job {
     }
 }
 
-/// Three reservations of 10 %, 10 % and 80 %. The first leaves 9 ms, due at 100; the second overruns.
+/// Three reservations of 10 %, 10 % and 80 %. The first leaves 9 ms, due at 100; the second
+/// overruns.
 const JOBS: fn() -> Vec<Job> = || vec![job(10, 100, 0, 1), job(1, 10, 1, 20), job(8, 10, 2, 8)];
 
-/// When each job is done under FCBS as printed, ms. No rule 1 here: nobody overruns when the job completes.
+/// Completion time of each job under FCBS as printed, ms. Without rule 1: no job overruns at the
+/// completion.
 fn paper() -> Vec<u64> {
     let mut jobs = JOBS();
     let mut done = vec![0; jobs.len()];
@@ -80,7 +83,8 @@ fn with_the_bonus_at_an_earlier_deadline_a_third_task_misses() {
     let mut cpu = Cpu::new(JOBS().into_iter().map(task).collect());
     cpu.run(1_000 * MS);
     let deadline = 2 + 10;
-    // 9 ms due at 100 became 9 ms due at 11: the second task runs from 1 to 11, the third from then on
+    // 9 ms due at 100 became 9 ms due at 11: the second task runs from 1 to 11, the third from then
+    // on
     assert_eq!(paper()[2], deadline + 7);
     assert_eq!(cpu.tasks[2].trace.bursts[0].1 / MS, deadline - 2);
     // and the second has the 9 ms as well, as soon as nothing more urgent is there

@@ -1,4 +1,5 @@
-//! Examples: the paper's three rules (section 4.2), each in numbers that a person can check, then the loan.
+//! Examples: the paper's three rules (section 4.2), each in numbers that a person can check, then
+//! the loan.
 //!
 //! A is a server that has 5 ms every 100 and completes its job early; all times in ms from 0.
 
@@ -51,9 +52,9 @@ fn ms(intervals: &[(u64, u64)]) -> Vec<(u64, u64)> {
     intervals.iter().map(|i| (i.0 / MS, i.1 / MS)).collect()
 }
 
-/// "If there is a task whose server deadline is s_k > t + P_k, it has exhausted its budget at some earlier
-/// point of time, and is now overrunning": it runs on what is left, at the deadline of who left it, and
-/// has its own budget and deadline back when that is used up.
+/// "If there is a task whose server deadline is s_k > t + P_k, it has exhausted its budget at some
+/// earlier point of time, and is now overrunning": it runs on what is left, at the deadline of who
+/// left it, and has its own budget and deadline back when that is used up.
 #[test]
 fn rule_1_slack_goes_to_the_overrunning_job() {
     // B has used up its 2 ms in 10 at 2 ms; A runs from 2 to 3 and leaves 4 ms, due at 100
@@ -78,11 +79,12 @@ fn rule_1_at_the_deadline_of_who_left_it() {
     assert_eq!(ms(&cpu.tasks[1].trace.runs), [(0, 2), (10, 12)]);
 }
 
-/// "If there is no such task, we look for the next earliest-deadline task. We then add the remaining
-/// budget to its budget. We do not assign the server deadline s_i."
+/// "If there is no such task, we look for the next earliest-deadline task. We then add the
+/// remaining budget to its budget. We do not assign the server deadline s_i."
 #[test]
 fn rule_2_else_to_the_next_by_deadline() {
-    // B, 10:200, needs 13: it goes on with A's 4 ms when its own 10 are used up, at its own deadline, 200
+    // B, 10:200, needs 13: it goes on with A's 4 ms when its own 10 are used up, at its own
+    // deadline, 200
     let cpu = run(vec![task(5, 100, &[(0, 1)]), task(10, 200, &[(0, 13)])]);
     assert_eq!(ms(&cpu.tasks[1].trace.runs), [(1, 11)]);
     assert_eq!(ms(&cpu.tasks[1].trace.draws), [(11, 14)]);
@@ -90,7 +92,7 @@ fn rule_2_else_to_the_next_by_deadline() {
 }
 
 #[test]
-fn rule_2_keeps_what_somebody_of_an_earlier_deadline_leaves_behind() {
+fn rule_2_keeps_the_slack_of_an_earlier_deadline() {
     let (mut bank, _) = lent();
     bank.freeze(MS, 30 * MS);
     assert_eq!(bank.slack(9 * MS), 4 * MS, "nothing melts while he runs");
@@ -104,8 +106,9 @@ fn rule_2_keeps_what_somebody_of_an_earlier_deadline_leaves_behind() {
     assert_eq!((bank.deadline, bank.slack(20 * MS)), (150 * MS, 4 * MS));
 }
 
-/// Why slack takes over the deadline of a task that goes first: A's 9 ms, due at 100, are done by Y's running
-/// for 90 ms. As 9 ms due at 100 again, at 91, they would have Z wait from 91 to 100, and miss.
+/// Why slack takes over the deadline of a task that goes first: A's 9 ms, due at 100, are done by
+/// Y's running for 90 ms. As 9 ms due at 100 again, at 91, they would have Z wait from 91 to 100,
+/// and miss.
 #[test]
 fn rule_2_slack_ages_while_later_deadlines_go_first() {
     let y = task(90, 300, &[(0, 90)]);
@@ -116,8 +119,8 @@ fn rule_2_slack_ages_while_later_deadlines_go_first() {
     assert_eq!(ms(&cpu.tasks[2].trace.draws), [(97, 100), (101, 107)]);
 }
 
-/// "Otherwise, we preserve the remaining budget as a bonus B, decreased by the same amount of time as
-/// consumed by an idle task until a new job is released."
+/// "Otherwise, we preserve the remaining budget as a bonus B, decreased by the same amount of time
+/// as consumed by an idle task until a new job is released."
 #[test]
 fn rule_3_else_idle_time_eats_it() {
     // B, 10:200, comes at 3 ms, when 2 of A's 4 ms are gone, and needs 14
@@ -183,7 +186,7 @@ fn it_is_given_back_under_the_one_who_runs_on_it() {
     bank.draw(MS);
     assert_eq!(bank.take_back(&mut loan, 3 * MS), 2 * MS);
     assert_eq!(bank.slack(3 * MS), 0);
-    // and of two lenders both bear what was used, so nobody waits for the other's
+    // what was used is taken from both lenders, so neither waits for the other
     let (mut bank, mut a) = lent();
     let mut b = Loan::default();
     bank.give(&mut b, MS, 6 * MS, 50 * MS);
@@ -200,7 +203,8 @@ fn it_is_given_back_under_the_one_who_runs_on_it() {
 
 #[test]
 fn a_player_that_sleeps_in_its_frame_has_its_budget_when_it_wakes() {
-    // decodes 2 ms, waits 3 ms for the display, decodes 3 ms more: 5 of 5, and nobody wanted the rest
+    // decodes 2 ms, waits 3 ms for the display, decodes 3 ms more: 5 of 5, as no task used the
+    // slack
     let burst = |when, work| Burst {
         when,
         work: work * MS,
@@ -220,8 +224,8 @@ fn a_player_that_sleeps_in_its_frame_has_its_budget_when_it_wakes() {
     assert_eq!(ms(&player.runs), [(2, 4), (7, 8), (50, 52)]);
 }
 
-/// Others went first for 5 ms, it ran for 1 of its 4 and slept for 1: 3 ms with 13 to go are more than 4:20, so a
-/// new period begins. Of the old one it got 1 ms, and slept 1; it has 4 more by 27.
+/// Others went first for 5 ms, it ran for 1 of its 4 and slept for 1: 3 ms with 13 to go are more
+/// than 4:20, so a new period begins. Of the old one it got 1 ms, and slept 1; it has 4 more by 27.
 #[test]
 fn a_period_that_the_wake_rule_ends_is_followed_by_a_whole_one() {
     let burst = |when, work| Burst {

@@ -1,13 +1,14 @@
-//! Theorems about `fcbs.h` over random task sets with sum Q/P <= 1, on the virtual CPU of `edf/cpu.rs`.
+//! Theorems about `fcbs.h` over random task sets with sum Q/P <= 1, on the virtual CPU of
+//! `edf/cpu.rs`.
 //!
-//! 1. Each server gets Q in each period, less the time that its task slept in it, by the deadline, if it
-//!    wants that much: whatever the others do, lend, take back or draw. (Not said of a period that the wake
-//!    rule of edf.h cuts short: it is followed by a whole one at once.)
+//! 1. Each server gets Q in each period, less the time that its task slept in it, by the deadline,
+//!    if it wants that much: whatever the others do, lend, take back or draw. (Not said of a period
+//!    that the wake rule of edf.h cuts short: it is followed by a whole one at once.)
 //! 2. Schedulability is preserved: no job within its Q is late.
-//! 3. Slack comes from somewhere: what overrunners draw and what lenders get back is never more than
-//!    what was lent.
-//! 4. Overrunning jobs are done no later, in sum, than without reclaiming: not a theorem for any set (EDF
-//!    has anomalies), but so it is of a player with heavy frames.
+//! 3. Slack comes from somewhere: what overrunners draw and what lenders get back is never more
+//!    than what was lent.
+//! 4. Overrunning jobs are done no later, in sum, than without reclaiming: not a theorem for any
+//!    set (EDF has anomalies), but so it is of a player with heavy frames.
 
 use crate::edf::cpu::{Burst, Cpu, Task, When};
 use crate::edf::plans::{good, hostile, on_time, runtimes, total, within, Plan, END};
@@ -24,7 +25,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// What the rounding of the wake rule may let each server have too much, ns.
+/// What each server may get too much by the rounding of the wake rule, ns.
 const ROUNDING: u64 = 16;
 
 fn any_policy() -> impl Strategy<Value = Policy> {
@@ -81,9 +82,9 @@ fn got_its_own(task: &Task, servers: u64) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(config())]
 
-    /// Theorem 1: everybody wants more than he has, or sleeps in the middle, or both.
+    /// Theorem 1: each task wants more than its budget, or sleeps in the middle, or both.
     #[test]
-    fn everybody_gets_his_own_less_his_sleep(plans in prop::collection::vec(hostile(), 1..7), total in total(),
+    fn each_task_gets_its_budget_less_its_sleep(plans in prop::collection::vec(hostile(), 1..7), total in total(),
                                              policies in prop::collection::vec(any_policy(), 7), spare: bool) {
         let q = runtimes(&plans, total);
         let tasks = hostile_tasks(&plans, &q).zip(policies).map(|(t, p)| t.policy(p));
@@ -123,8 +124,8 @@ fn frames(period: u64, lengths: &[u64]) -> Vec<Burst> {
     lengths.iter().enumerate().map(job).collect()
 }
 
-/// Theorem 4. A player of 12:41 with frames of 6 to 24 ms, an editor of 10:50 that uses 2, and a compiler
-/// that reserved 20:41 and takes all it gets.
+/// Theorem 4. A player of 12:41 with frames of 6 to 24 ms, an editor of 10:50 that uses 2, and a
+/// compiler that reserved 20:41 and takes all it gets.
 #[test]
 fn heavy_frames_are_done_sooner() {
     let lengths = [6, 8, 24, 6, 10, 6, 20, 8, 6, 24, 6, 6];

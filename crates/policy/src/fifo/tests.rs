@@ -1,4 +1,4 @@
-//! First in, first out: nobody overtakes, and who does not wait is not interrupted.
+//! First in, first out: no task overtakes another, and a task is not interrupted until it waits.
 
 use proptest::prelude::*;
 
@@ -67,17 +67,18 @@ fn layout_is_the_headers() {
 fn numbers() {
     let mut n = Node::default();
     assert_eq!([n.arrive(0), n.arrive(0)], [1, 2]);
-    assert_eq!(charge(2, 7 * MS), 2, "who ran keeps its place");
+    assert_eq!(charge(2, 7 * MS), 2, "a task that ran keeps its place");
     assert_eq!(n.arrive(40), 41, "beyond a key of another policy's");
     n.arrivals = u64::MAX;
     assert_eq!(n.arrive(u64::MAX - 3), 0, "across the wrap");
 }
 
 proptest! {
-    /// Tasks that compute for a while and go elsewhere, as they come: each begins in the order of its arrival, once, and
-    /// runs on through slice after slice until it waits. From whatever key the node was at, across the wrap too.
+    /// Tasks that compute for a while and go elsewhere, as they come: each begins in the order of
+    /// its arrival, once, and runs on through slice after slice until it waits. From whatever key
+    /// the node was at, across the wrap too.
     #[test]
-    fn nobody_overtakes(
+    fn no_task_overtakes_another(
         phases in prop::collection::vec(prop::collection::vec((1..20 * MS, 1..50 * MS), 1..4), 1..6),
         before in prop_oneof![Just(0), Just(u64::MAX - 7), any::<u64>()],
     ) {

@@ -1,4 +1,5 @@
-//! The leftist heap against a sorted set: the least key, its shape after each operation, and how long each takes.
+//! The leftist heap against a sorted set: the least key, its shape after each operation, and how
+//! long each takes.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -128,7 +129,8 @@ fn layout_and_size_are_the_headers() {
     assert_eq!(unsafe { policy_heap_size }, SIZE as u64);
 }
 
-/// The whole array, in the orders that make the longest chains and the highest ranks, and out again in two ways.
+/// The whole array, in the orders that make the longest chains and the highest ranks, and out again
+/// in two ways.
 #[test]
 fn all_nodes_there_are() {
     let n = SIZE as u64 - 1;
@@ -162,7 +164,8 @@ fn all_nodes_there_are() {
     }
 }
 
-/// Keys that fall make one chain to the left, as long as there are nodes. The way up from its end stops at once.
+/// Keys that fall make one chain to the left, as long as there are nodes. The way up from its end
+/// stops at once.
 #[test]
 fn the_end_of_a_long_chain() {
     let mut heaps = Heaps::default();

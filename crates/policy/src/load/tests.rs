@@ -1,4 +1,4 @@
-//! What `load.h` promises: R_load, S_load, admission, and the use of one server over gaps.
+//! The guarantees of `load.h`: R_load, S_load, admission, and the use of one server over gaps.
 
 use super::*;
 use crate::{assert_layout, PPM, SEC};
@@ -98,7 +98,8 @@ fn who_leaves_later_takes_what_is_left_of_its_launch() {
     assert_eq!(l.s_ppm, 0);
 }
 
-/// An interactive fork bomb: each task that is admitted uses all it reserved, and one more asks every millisecond.
+/// An interactive fork bomb: each task that is admitted uses all it reserved, and one more asks
+/// every millisecond.
 #[test]
 fn a_bomb_of_tasks_that_use_all_they_reserve_never_gets_more_than_r_hi() {
     for start_ms in (0..1000).step_by(50) {
@@ -145,7 +146,8 @@ fn old_seconds_fall_out_of_the_window() {
     assert_eq!(u.ppm(1_000_000), 0);
 }
 
-/// A busy loop that came a second ago, against a player that was there and uses 80 % of what it reserved.
+/// A busy loop that came a second ago, against a player that was there and uses 80 % of what it
+/// reserved.
 #[test]
 fn who_just_came_is_judged_by_the_time_it_was_there() {
     let busy_for_one_second = usage_part_ppm(100_000 / 4, 100_000, SEC);
@@ -185,7 +187,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// S_load halves its distance to a lower, steady R_load, and arrives; it rises to a higher one at once.
+    /// S_load halves its distance to a lower, steady R_load, and arrives; it rises to a higher one
+    /// at once.
     #[test]
     fn s_load_converges(s_ppm in 0..2 * PPM, used in 0..=SEC) {
         let mut l = Load::default();
@@ -203,9 +206,9 @@ proptest! {
         prop_assert_eq!(l.s_ppm, r);
     }
 
-    /// Through any history: who is admitted leaves the expected load below R_hi; R_load is the mean of
-    /// what is in the samples; leaving never takes S_load below min(S_load, R_load), nor adds; forgetting
-    /// takes off R_load at most what was used.
+    /// In any history an admitted task leaves the expected load below R_hi; R_load is the mean of
+    /// what is in the samples; leaving never takes S_load below min(S_load, R_load), nor adds;
+    /// forgetting takes off R_load at most what was used.
     #[test]
     fn books_hold_through_any_history(events in prop::collection::vec(event(), 0..200)) {
         let mut l = Load::default();
@@ -236,9 +239,12 @@ proptest! {
         }
     }
 
-    /// The ring of seconds against a list of all that was ever added. Questions may be one second old.
+    /// The ring of seconds against a list of all that was ever added. Questions may be one second
+    /// old.
     #[test]
-    fn usage_is_the_naive_sum(steps in prop::collection::vec((0u64..7, 0..=SEC, any::<bool>()), 1..60)) {
+    fn usage_is_the_naive_sum(
+        steps in prop::collection::vec((0u64..7, 0..=SEC, any::<bool>()), 1..60),
+    ) {
         let mut u = Usage::default();
         let mut all: Vec<(u64, u64)> = Vec::new();
         let mut second = 1_000;

@@ -38,7 +38,8 @@ fn events(resize: u32) -> impl Strategy<Value = Vec<(u64, Event)>> {
     prop::collection::vec((10_000u64..80 * MS, event), 50..400)
 }
 
-/// Returns the most that the lag of a member with `mine` grew over any interval, less what grown shares may have cost.
+/// Returns the most that the lag of a member with `mine` grew over any interval, less what grown
+/// shares may have cost.
 fn worst(mine: u64, events: &[(u64, Event)]) -> f64 {
     let mut node = Node::default();
     let mut me = Member::join(&mut node, mine);
@@ -108,7 +109,7 @@ fn worst(mine: u64, events: &[(u64, Event)]) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Shares that never add up to more than 1: the guarantee is the same, whoever comes and goes.
+    /// Shares that never add up to more than 1: the guarantee holds while members come and go.
     #[test]
     fn members_come_and_go(mine in 20_000u64..800_000, events in events(0)) {
         let worst = worst(mine, &events);

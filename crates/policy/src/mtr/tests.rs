@@ -1,4 +1,5 @@
-//! MTR-LS: cumulative service, fairness and delay (Eclipse, Definitions 1 to 3, section 5.3), and the paper's examples.
+//! MTR-LS: cumulative service, fairness and delay (Eclipse, Definitions 1 to 3, section 5.3), and
+//! the paper's examples.
 
 use proptest::prelude::*;
 
@@ -14,7 +15,7 @@ const BOUND: u64 = CYCLE + 2 * CYCLE / TOKENS as u64 + MS / 10;
 pub struct Mtr {
     node: Node,
     members: Vec<Member>,
-    /// Nobody runs for less, but who sleeps: a CPU that looks at slices at ticks only.
+    /// The least run time of a member that does not sleep: a CPU that checks slices at ticks only.
     tick: u64,
 }
 
@@ -33,7 +34,8 @@ impl Mtr {
 
 impl Order for Mtr {
     fn wake(&mut self, m: usize) {
-        self.members[m].wake(&self.node); // it has kept its place, and may run before it for a token
+        // it has kept its place, and may run before it for a token
+        self.members[m].wake(&self.node);
     }
 
     fn key(&self, m: usize) -> u64 {
@@ -80,7 +82,7 @@ fn layout_and_constants_are_the_headers() {
     assert_eq!((cycle, tokens as usize), (CYCLE, TOKENS));
 }
 
-/// Example 2 (Fig. 6): who goes elsewhere keeps its place, and what it used is at the rear.
+/// Example 2 (figure 6): a member that sleeps keeps its place, and its used tokens are at the rear.
 #[test]
 fn who_sleeps_keeps_its_place() {
     let mut n = Node::default();
@@ -114,7 +116,8 @@ fn more_than_a_cycle_is_all_tokens() {
     assert_eq!((n.moves, m.debt), (1 + 2 * TOKENS as u64, 0));
 }
 
-/// A late tick of three cycles' worth is paid by not running in the next: on average it has its share.
+/// A late tick of three cycles' worth is paid by not running in the next: on average it has its
+/// share.
 #[test]
 fn what_was_run_too_long_is_paid_later() {
     let mut n = Node::default();
@@ -146,7 +149,8 @@ fn a_new_share_has_tokens_of_another_length() {
     assert_eq!((m.token, m.left), (10_000, 7_500), "the least there is");
 }
 
-/// Example 1: 1 ms of CPU and 23 ms elsewhere, beside ten that never sleep: 41.7 a second on a CPU of its own.
+/// Example 1: 1 ms of CPU and 23 ms elsewhere, beside ten that never sleep: 41.7 a second on a CPU
+/// of its own.
 #[test]
 fn an_io_bound_one_beside_ten_loops() {
     let shares = shares(&[100; 11]);
@@ -167,8 +171,9 @@ fn an_io_bound_one_beside_ten_loops() {
     assert!(rate[2] >= 41, "move-to-rear: {rate:?}");
 }
 
-/// A sleeper of `weight` beside 20 onoffs of 100 (Eclipse, Fig. 11), on a CPU that looks at slices every 4 ms only: how long
-/// it waited to begin, at most, what it ran, and what one of the others did.
+/// A sleeper of `weight` beside 20 onoffs of 100 (Eclipse, Fig. 11), on a CPU that looks at slices
+/// every 4 ms only: how long it waited to begin, at most, what it ran, and what one of the others
+/// did.
 fn beside_onoffs(weight: u32, (on, off): node::Phase) -> (u64, u64, u64) {
     let mut weights = [100; 21];
     weights[20] = weight;
@@ -188,7 +193,8 @@ fn beside_onoffs(weight: u32, (on, off): node::Phase) -> (u64, u64, u64) {
     )
 }
 
-/// One that wants more than its share begins soon whenever it wakes up, and has no more than its share.
+/// One that wants more than its share begins soon whenever it wakes up, and has no more than its
+/// share.
 #[test]
 fn who_wants_more_than_its_share_begins_soon() {
     for (on, off) in [(11, 100), (11, 60), (9, 70), (20, 200)] {
@@ -200,7 +206,7 @@ fn who_wants_more_than_its_share_begins_soon() {
     }
 }
 
-/// Who wants less than its share is before all who are early.
+/// A member that wants less than its share runs before all that are early.
 #[test]
 fn who_wants_less_than_its_share_begins_at_once() {
     for (on, off) in [(11, 100), (5, 40), (20, 200), (1, 9)] {
@@ -225,8 +231,9 @@ fn many() -> impl Strategy<Value = (Vec<u64>, Vec<Vec<node::Phase>>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Definitions 1 to 3, over every interval of 30 s. A job of d ns is done d / a + BOUND after it could begin; and where one
-    /// comes before it is expected to by those before it, at a speed of a, that long after it was expected to be.
+    /// Definitions 1 to 3, over every interval of 30 s. A job of d ns is done d / a + BOUND after
+    /// it could begin; and where one comes before it is expected to by those before it, at a speed
+    /// of a, that long after it was expected to be.
     #[test]
     fn cumulative_service_delay_and_fairness((shares, phases) in many()) {
         let mut m = machine(Mtr::new(&shares), &shares, &phases);
@@ -240,7 +247,8 @@ proptest! {
     }
 }
 
-/// The bound on the delay is no looser than it has to be: who has just used all of its tokens waits for all of the others'.
+/// The bound on the delay is tight: a member that has just used all of its tokens waits for all
+/// tokens of the others.
 #[test]
 fn a_delay_of_nearly_a_cycle_happens() {
     let shares = [990_000, 10_000];

@@ -1,4 +1,5 @@
-//! Quotas: on CPUs that claim, run too long and return; as a path of domains; and at the ends of the numbers.
+//! Quotas: on CPUs that claim, run too long and return; as a path of domains; and at the ends of
+//! the numbers.
 
 use proptest::prelude::*;
 
@@ -147,7 +148,8 @@ struct Period {
     over: u64,
 }
 
-/// CPUs that want to run a domain (or not: `wants`), from one period's beginning to the last one's end.
+/// CPUs that want to run a domain (or not: `wants`), from one period's beginning to the last one's
+/// end.
 struct Play<'a> {
     path: Vec<Quota>,
     cpus: Vec<Cpu>,
@@ -254,7 +256,8 @@ fn check(periods: &[Period], quota: u64, burst: u64, overrun: u64) -> Result<(),
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// What is run beyond claims is not repaid at the end by one late step of each CPU at most, however long it goes on.
+    /// What is run beyond claims is not repaid at the end by one late step of each CPU at most,
+    /// however long it goes on.
     #[test]
     fn no_periods_have_more_than_their_quota((period, quota, burst) in limit(), cpus in 1usize..5,
                                              slice in 100 * US..5 * MS, steps in steps()) {
@@ -265,8 +268,8 @@ proptest! {
         check(&play.periods(0, 60), quota, burst, overrun)?;
     }
 
-    /// Who always wants to run has all of it: between periods and claims nothing gets lost, and by late timers no
-    /// more than they were late.
+    /// A domain that always wants to run gets its whole quota: no time is lost between periods and
+    /// claims, and by late timers no more than they were late.
     #[test]
     fn no_time_is_lost((period, quota, burst) in limit(), cpus in 1usize..5, slice in 100 * US..5 * MS,
                        mut steps in steps()) {
@@ -279,7 +282,8 @@ proptest! {
         let over: u64 = periods.iter().map(|p| p.over).sum();
         // what one late step of each CPU cost at the end, and has not been repaid
         let most = 60 * quota + cpus as u64 * STEP;
-        // what CPUs hold at the end, and what a pool could not hold since it was not told in time of what was run
+        // what CPUs hold at the end, and what a pool could not hold since it was not told in time
+        // of what was run
         let least = (60 * quota).saturating_sub(cpus as u64 * (slice + STEP) + over);
         prop_assert!((least..=most).contains(&used), "{used} of {}", 60 * quota);
     }
@@ -308,7 +312,12 @@ proptest! {
 
     /// Days asleep at once, and period by period.
     #[test]
-    fn any_number_of_periods(left in -5_000i64..100, quota in 1u64..100, burst in 0u64..200, periods in 0u64..200) {
+    fn any_number_of_periods(
+        left in -5_000i64..100,
+        quota in 1u64..100,
+        burst in 0u64..200,
+        periods in 0u64..200,
+    ) {
         let begin = Quota { left, ..new(quota, MS, burst) };
         let (mut once, mut each) = (begin, begin);
         let now = periods * MS + MS / 2;
@@ -317,9 +326,12 @@ proptest! {
         prop_assert_eq!(once, each);
     }
 
-    /// No number is too large (the sanitizer traps overflows), and what is left stays between its ends.
+    /// No number is too large (the sanitizer traps overflows), and what is left stays between its
+    /// ends.
     #[test]
-    fn at_the_ends_of_the_numbers(ops in prop::collection::vec((0u8..5, large(), large(), large(), large()), 1..40)) {
+    fn at_the_ends_of_the_numbers(
+        ops in prop::collection::vec((0u8..5, large(), large(), large(), large()), 1..40),
+    ) {
         let (mut q, mut now) = (Quota::default(), 0u64);
         for (op, a, b, c, step) in ops {
             now = now.saturating_add(step).min(1 << 62);

@@ -1,4 +1,4 @@
-//! SFQ's fairness bound, and how long one that wakes up waits.
+//! The fairness bound of SFQ, and the delay of a member that wakes up.
 
 use proptest::prelude::*;
 
@@ -115,7 +115,7 @@ fn charges_at_the_ends() {
     }
 }
 
-/// Virtual time wraps. Whoever slept meanwhile is not ahead, wherever his tag seems to be.
+/// Virtual time wraps. A member that slept during the wrap is not ahead, whatever its tag is.
 #[test]
 fn sleep_through_the_end_of_the_clock() {
     let mut m = Member { start: 1000 };
@@ -145,7 +145,8 @@ fn sleep_through_the_end_of_the_clock() {
     assert_eq!((m.start, n.now), (7, 7), "12 later");
 }
 
-/// When all sleep, nobody is ahead any more: whoever ran longest before does not wait for it (seen by `delay_bound`).
+/// When all members sleep, none is ahead any more: the one that ran longest before does not wait
+/// (found by `delay_bound`).
 #[test]
 fn the_end_of_a_busy_period() {
     let mut n = Node::default();
@@ -177,7 +178,8 @@ fn sleep_earns_nothing() {
     assert!(got <= SEC + QUANTUM, "{got}");
 }
 
-/// Wherever it was, at any weight, also where virtual time wraps: no further behind than its credit, nor ahead of where it was.
+/// Wherever it was, at any weight, also where virtual time wraps: no further behind than its
+/// credit, nor ahead of where it was.
 #[test]
 fn who_is_released_keeps_its_place() {
     for weight in [1, 64, 400, 640_000] {
@@ -231,8 +233,8 @@ proptest! {
         prop_assert!(m.worst_pair <= i128::from(bound + rounded), "{} > {bound}", m.worst_pair);
     }
 
-    /// Each quantum is done by when it was expected at a speed of w / sum w, its own length, and one of each other member
-    /// (Goyal's delay theorem), whoever sleeps when.
+    /// Each quantum is done by when it was expected at a speed of w / sum w, its own length, and
+    /// one of each other member (Goyal's delay theorem), however members sleep.
     #[test]
     fn delay_bound(all in prop::collection::vec((1u32..=1000, phases()), 2..7)) {
         let (weights, phases): (Vec<_>, Vec<_>) = all.into_iter().unzip();
@@ -244,9 +246,13 @@ proptest! {
         }
     }
 
-    /// Who wakes up and is not ahead of the others waits for a quantum of each of them at most.
+    /// A member that wakes up and is not ahead of the others waits for at most a quantum of each of
+    /// them.
     #[test]
-    fn delay_of_a_light_sleeper(hogs in prop::collection::vec(1u32..=1000, 1..8), weight in 1u32..=1000) {
+    fn delay_of_a_light_sleeper(
+        hogs in prop::collection::vec(1u32..=1000, 1..8),
+        weight in 1u32..=1000,
+    ) {
         let mut weights = hogs.clone();
         weights.push(weight);
         let mut all = vec![vec![(SEC, 0)]; hogs.len()];

@@ -1,4 +1,5 @@
-//! What members are due: the sum, the reservations, the order by weight; and that the policies give it.
+//! Shares: their sum, the reservations, the order by weight; and that the policies give members
+//! their shares.
 
 use proptest::prelude::*;
 
@@ -51,7 +52,8 @@ fn constants_are_the_headers() {
     );
 }
 
-/// Eclipse, section 6: a reservation of 30 % and two without; in a parent of half the machine likewise.
+/// Eclipse, section 6: a reservation of 30 % and two without; in a parent of half the machine
+/// likewise.
 #[test]
 fn the_unreserved_part_is_split() {
     let ppm = |dues: Vec<Due>| dues.iter().map(Due::ppm).collect::<Vec<_>>();
@@ -74,7 +76,7 @@ fn the_unreserved_part_is_split() {
     );
 }
 
-/// cpu.weight is kept exactly, in a slice of hundreds too, and whoever comes and goes.
+/// cpu.weight is kept exactly, also with hundreds of members, and while members come and go.
 #[test]
 fn without_reservations_weights_are_themselves() {
     for (n, weight) in [(2, 1), (300, 1), (300, 100), (800, 10_000)] {
@@ -122,7 +124,7 @@ fn admission() {
     assert!(!fits(u64::MAX, u64::MAX, LIMIT) && !fits(1, u64::MAX, LIMIT));
 }
 
-/// Loops in four domains, one with a reservation: each policy gives them what they are due.
+/// Loops in four domains, one with a reservation: each policy gives them their shares.
 #[test]
 fn policies_give_what_is_due() {
     fn play<O: Order>(order: O, dues: &[Due]) -> Vec<f64> {
@@ -172,7 +174,8 @@ fn family(most: u32) -> impl Strategy<Value = Vec<Due>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// All of the parent's time, less what is rounded; and nobody less than he has reserved.
+    /// Shares add up to all of the parent's time, less roundings, and none is less than its
+    /// reservation.
     #[test]
     fn shares_add_up(dues in family(1_000_000)) {
         let shares: Vec<_> = dues.iter().map(Due::ppm).collect();
@@ -200,7 +203,8 @@ proptest! {
         prop_assert!(reserves.weight() >= due.weight());
     }
 
-    /// Weights give the paper's shares to 0.1 % and 1/64 of a weight of 1, if 5 % are left to those without a reservation.
+    /// Weights give the paper's shares to 0.1 % and 1/64 of a weight of 1, if 5 % are left to those
+    /// without a reservation.
     #[test]
     fn weights_are_exact(dues in family(950_000)) {
         let sum: f64 = dues.iter().map(|d| f64::from(d.weight())).sum();
@@ -212,7 +216,13 @@ proptest! {
 
     /// Any numbers give a share and a weight.
     #[test]
-    fn no_number_is_too_large(reserved: u32, reserved_sum: u32, parent: u32, weight: u32, weight_sum: u64) {
+    fn no_number_is_too_large(
+        reserved: u32,
+        reserved_sum: u32,
+        parent: u32,
+        weight: u32,
+        weight_sum: u64,
+    ) {
         let due = Due { reserved, reserved_sum, parent, weight, weight_sum };
         prop_assert!((1..=PPM as u32).contains(&due.ppm()));
         prop_assert!(due.weight() >= 1);

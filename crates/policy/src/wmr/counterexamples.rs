@@ -1,4 +1,4 @@
-//! Why we differ from the paper, and what must not be mixed: the other rule, on tasks that miss with it.
+//! Why wmr.h differs from the paper: the other rules, on tasks that miss with them.
 
 use super::machine::{Control, Machine, Task};
 use super::{Member, Roster, Split};
@@ -57,8 +57,8 @@ fn halves(first: u64, second: u64) -> Split {
     split
 }
 
-/// Two CPUs, 14:25 on each; 17:20 is split, 8.5 in each window of 10. At 10 and at 25 the demand fits, and
-/// the bandwidths are 0.985 of a CPU; at 30 two windows and one movie are due, 31 ms.
+/// Two CPUs, 14:25 on each; 17:20 is split, 8.5 in each window of 10. At 10 and at 25 the demand
+/// fits, and the bandwidths are 0.985 of a CPU; at 30 two windows and one movie are due, 31 ms.
 #[test]
 fn checked_at_deadlines_only_the_staircase_lets_in_who_misses() {
     let period = 20 * MS;
@@ -90,10 +90,11 @@ fn checked_at_deadlines_only_the_staircase_lets_in_who_misses() {
     assert_eq!(run(room), Some(0));
 }
 
-/// On a CPU with windows a task that is not split must not have the wake rule of edf.h: that promises no more
-/// than its bandwidth until its deadline, in any interval, but admission reckons with nothing of it in those
-/// shorter than its period. A movie of 25:41 runs for 12 ms, sleeps, and has 13 ms left of budget with 21.4
-/// to go, no more than 61 %; but from 1 ms later on a window of 20.5 wants its 14.
+/// On a CPU with windows a task that is not split must not have the wake rule of edf.h: that
+/// promises no more than its bandwidth until its deadline, in any interval, but admission reckons
+/// with nothing of it in those shorter than its period. A movie of 25:41 runs for 12 ms, sleeps,
+/// and has 13 ms left of budget with 21.4 to go, no more than 61 %; but from 1 ms later on a window
+/// of 20.5 wants its 14.
 #[test]
 fn beside_a_window_the_wake_rule_makes_others_miss() {
     let (period, q) = (41 * MS, 14 * MS);

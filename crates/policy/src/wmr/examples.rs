@@ -204,8 +204,8 @@ fn the_last_window_ends_with_the_period() {
     );
 }
 
-/// 5 + 5 in 20, in windows of 10, with a job of 8: it has used up its 5 on CPU 0 at 6, and the other task there
-/// has left 3 of 4 ms. What it does not get of that it does on CPU 1, from 10 on.
+/// 5 + 5 in 20, in windows of 10, with a job of 8: it has used up its 5 on CPU 0 at 6, and the
+/// other task there has left 3 of 4 ms. What it does not get of that it does on CPU 1, from 10 on.
 #[test]
 fn while_it_waits_for_its_window_it_may_use_what_others_leave() {
     let run = |reclaim| {
@@ -270,7 +270,7 @@ fn three_movies_of_61_percent_on_two_cpus() {
             (41 * MS / 2, 41 * MS, 3)
         );
     }
-    // who leaves is forgotten on both
+    // a task that exits is removed on both
     for roster in &mut rosters {
         roster.leave(3);
         assert_eq!(roster.members, 1);
@@ -278,7 +278,8 @@ fn three_movies_of_61_percent_on_two_cpus() {
     }
 }
 
-/// What docs/reservations-on-several-cpus.md says of an R_max of 95 %: little else may be used for the third.
+/// What docs/reservations-on-several-cpus.md says of an R_max of 95 %: little else may be used for
+/// the third.
 #[test]
 fn a_third_movie_needs_nearly_all_that_is_left() {
     let third_beside = |used_ppm: u64| {
@@ -333,7 +334,7 @@ fn a_full_roster_has_no_room() {
     assert!(r.member[..31].iter().all(|m| m.slot != 0));
     let before = r;
     r.leave(0);
-    assert_eq!(r, before, "nobody is there to leave");
+    assert_eq!(r, before, "no such member");
     let mut alone = Roster::default();
     alone.leave(0);
     assert_eq!(alone.members, 0);

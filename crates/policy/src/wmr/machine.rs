@@ -1,10 +1,10 @@
 //! Virtual CPUs for the theorems: EDF on each, reservations whole or in windows, exact time.
 //!
-//! It calls the header where `bpf/reserved/queue.bpf.h` does. A wake-up is wake, assign. A stop is charge,
-//! assign, and sleep if the task sleeps. At a window's end whoever is in it is assigned the next.
+//! It calls the header where `bpf/reserved/queue.bpf.h` does. A wake-up is wake, assign. A stop is
+//! charge, assign, and sleep if the task sleeps. At a window's end its task is assigned the next.
 //!
-//! With `reclaim` each CPU has a bank (fcbs.h): sleepers lend, and whoever waits for its next window draws on
-//! the bank of the CPU where it was in the last one.
+//! With `reclaim` each CPU has a bank (fcbs.h): sleepers lend, and a task that waits for its next
+//! window draws on the bank of the CPU where it was in the last one.
 
 use super::{numbers, Roster, Split, PARTS};
 use crate::edf::cpu::{Burst, Trace, When};
@@ -12,7 +12,7 @@ use crate::edf::{Change, Server};
 use crate::fcbs::{Bank, Loan};
 use std::collections::VecDeque;
 
-/// Who controls a server: wmr.h, or, to show why it should not, the wake rule of edf.h.
+/// The rules of a server: wmr.h, or, to show that they fail, the wake rule of edf.h.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Control {
     Windows,
@@ -174,7 +174,7 @@ impl Machine {
         }
     }
 
-    /// Lets time pass until `end`, or for [`MAX_EVENTS`]; `now` tells.
+    /// Let time pass until `end`, or for [`MAX_EVENTS`]; `now` is the end.
     pub fn run(&mut self, end: u64) {
         for _ in 0..MAX_EVENTS {
             self.end_windows();
@@ -237,7 +237,7 @@ impl Machine {
         }
     }
 
-    /// Earliest deadline first; among equals whoever runs goes on.
+    /// Earliest deadline first; among equal deadlines the running task goes on.
     fn choose(&self, cpu: usize) -> Option<Running> {
         let running = |task, own| {
             let same = self.running[cpu].filter(|r| r.task == task && r.own == own);
@@ -369,7 +369,8 @@ impl Machine {
     }
 }
 
-/// Placement as `bpf/reserved/guarantee.bpf.h` does it: whole, where most is free; else over as few CPUs as will do.
+/// Placement as in `bpf/reserved/guarantee.bpf.h`: whole on the CPU with the most room, else over
+/// the fewest CPUs.
 pub fn place(
     rosters: &mut [Roster],
     capacity_ppm: u64,

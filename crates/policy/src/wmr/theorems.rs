@@ -2,11 +2,12 @@
 //! `wmr/machine.rs`.
 //!
 //! 1. No job within its Q misses its deadline, whatever the others do.
-//! 2. Each server gets Q' in each window by its end, less the time that its task slept in it, if it wants
-//!    that much.
-//! 3. A task is never at two places at once, and in each window on that window's CPU.
-//! 4. The demand that admission reckons with is never below the exact one, floor((L - D)/P) + 1 times Q'.
-//!    Where all windows are whole periods, admission is exact but for roundings: sum Q/P <= 1.
+//! 2. Each server gets Q' in each window by its end, less the time that its task slept in it, if it
+//!    wants that much.
+//! 3. A task never runs on two CPUs at once, and in each window it runs on that window's CPU.
+//! 4. The demand that admission reckons with is never below the exact one, floor((L - D)/P) + 1
+//!    times Q'. Where all windows are whole periods, admission is exact but for roundings: sum Q/P
+//!    <= 1.
 
 use super::machine::{place, Machine, Task};
 use super::{bandwidth, least_ns, Member, Roster, Split, MEMBERS};
@@ -38,7 +39,8 @@ fn runtime((share, plan): &Wish) -> u64 {
     (plan.period * share / PPM).max(200_000)
 }
 
-/// Admits of `wishes` what fits on `cpus`, and runs it: jobs within Q of the first `n`, pranks of the others.
+/// Admits of `wishes` what fits on `cpus`, and runs it: jobs within Q of the first `n`, pranks of
+/// the others.
 fn run(cpus: usize, wishes: &[Wish], n: usize, reclaim: bool) -> (Machine, Vec<Wish>, usize) {
     let mut rosters = vec![Roster::default(); cpus];
     let (mut tasks, mut admitted, mut good) = (Vec::new(), Vec::new(), 0);
@@ -99,10 +101,10 @@ fn got_its_own(task: &Task) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(config())]
 
-    /// Theorem 1, and 2 and 3 on the way: some do their jobs, others sleep and overrun as they like; what
-    /// they leave is handed on (fcbs.h), or not.
+    /// Theorem 1, and 2 and 3 on the way: some do their jobs, others sleep and overrun as they
+    /// like; what they leave is handed on (fcbs.h), or not.
     #[test]
-    fn who_is_admitted_misses_no_deadline(cpus in 2usize..5, jobs in wishes(good(), 7), pranks in wishes(hostile(), 4),
+    fn an_admitted_task_misses_no_deadline(cpus in 2usize..5, jobs in wishes(good(), 7), pranks in wishes(hostile(), 4),
                                             reclaim: bool) {
         let n = jobs.len();
         let mut wishes = jobs;
@@ -118,9 +120,10 @@ proptest! {
         prop_assert!(used + machine.returned <= machine.lent);
     }
 
-    /// Theorem 4: above the staircase of n windows at any length, and below it by no more than the line.
+    /// Theorem 4: above the staircase of n windows at any length, and below it by no more than the
+    /// line.
     #[test]
-    fn reckoned_demand_is_an_upper_bound(period in any_period(), n in 1u64..9, share in 1..=PPM, length in 0..100 * PPM,
+    fn the_demand_of_admission_is_an_upper_bound(period in any_period(), n in 1u64..9, share in 1..=PPM, length in 0..100 * PPM,
                                          near in prop::option::of(-2i64..3)) {
         let window = period / n;
         let runtime = (window * share / PPM).max(1);
@@ -162,9 +165,13 @@ proptest! {
         prop_assert!(roster.promised() <= capacity + offers.len() as u64);
     }
 
-    /// Whole periods: whoever fits by bandwidth is let in, but for roundings up to 1 ppm each.
+    /// Whole periods: a task that fits by bandwidth is admitted, except for roundings up to 1 ppm
+    /// each.
     #[test]
-    fn whole_periods_fill_the_cpu(members in prop::collection::vec((any_period(), 1..PPM), 1..MEMBERS), period in any_period()) {
+    fn whole_periods_fill_the_cpu(
+        members in prop::collection::vec((any_period(), 1..PPM), 1..MEMBERS),
+        period in any_period(),
+    ) {
         let mut roster = Roster::default();
         let sum: u64 = members.iter().map(|m| m.1).sum();
         for (slot, &(period, weight)) in members.iter().enumerate() {
@@ -176,7 +183,11 @@ proptest! {
 
     /// Placement: the parts are the whole, each on another CPU, and none larger than was offered.
     #[test]
-    fn offers_make_a_whole(rooms in prop::collection::vec(0..20 * MS, 2..12), n in 2usize..=8, runtime in 1..100 * MS) {
+    fn offers_make_a_whole(
+        rooms in prop::collection::vec(0..20 * MS, 2..12),
+        n in 2usize..=8,
+        runtime in 1..100 * MS,
+    ) {
         let mut split = Split::default();
         for (cpu, &room) in rooms.iter().enumerate() {
             split.offer(n as u32, cpu as i32, room);

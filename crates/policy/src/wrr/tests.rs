@@ -1,4 +1,4 @@
-//! Weighted round-robin: shares of those who never sleep.
+//! Weighted round-robin: shares of members that never sleep.
 
 use proptest::prelude::*;
 
@@ -88,7 +88,7 @@ const OVER: u64 = 4 * MS;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// Who is first in line runs for a part of what is left of its quantum, ppm.
+    /// The first member runs for a part of the rest of its quantum, ppm.
     Part(u64),
     /// For all of it, and for so many ns more.
     Whole(u64),
@@ -105,7 +105,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 50..250)
 }
 
-/// What one member has had when a turn of somebody's was over.
+/// The run time of one member at the end of a turn.
 #[derive(Clone, Copy, Default)]
 struct Had {
     ran: u64,
@@ -158,7 +158,7 @@ impl Line {
         };
         if let Some(then) = self.woke[m].take() {
             for (j, (now, then)) in self.had.iter().zip(&then).enumerate() {
-                // who wakes up waits for a turn of each other at most
+                // a member that wakes up waits for at most a turn of each other member
                 let most = self.order.quanta[j].max(1) + OVER;
                 prop_assert!(now.ran - then.ran <= most, "{m} waits for {j}");
             }
@@ -180,8 +180,9 @@ impl Line {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// In any whole number of rounds, from the end of a turn to that of one of the same member's: whoever is awake all the
-    /// time has that many quanta, each off by what it ran beyond it at most; whoever sleeps meanwhile has no more.
+    /// In any number of whole rounds, from the end of a member's turn to the end of another: a
+    /// member that is awake all the time gets that many quanta, each off by at most its overrun; a
+    /// member that sleeps in between gets no more.
     #[test]
     fn in_whole_rounds_each_has_its_quanta(
         weights in prop::collection::vec(1u32..=100, 1..8),
