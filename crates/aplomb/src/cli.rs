@@ -11,6 +11,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 pub use self::domain::{DomainCommand, DomainRun};
 use crate::exit::{code_of, Exit, HELP};
 use crate::{commands, daemon};
+use tracing::error;
 
 mod domain;
 
@@ -291,6 +292,7 @@ fn server_parser() -> impl TypedValueParser<Value = ServerPolicy> {
 
 /// The whole program: parse the command line, do it, say what failed.
 pub fn main() -> ExitCode {
+    crate::log::init();
     let cli = Cli::parse(); // ends the program with 2 on wrong use, with 0 on --help
     match commands::run(cli) {
         Ok(exit) => exit.into(),
@@ -302,7 +304,7 @@ pub fn main() -> ExitCode {
             {
                 return Exit::Ok.into();
             }
-            crate::say::error(format!("{error:#}"));
+            error!("{error:#}");
             code_of(&error).into()
         }
     }

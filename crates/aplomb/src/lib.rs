@@ -10,7 +10,6 @@ pub mod daemon;
 mod domains;
 pub mod exit;
 mod explain;
-mod say;
-mod systemd;
+mod log;
 
 use aplomb_protocol as protocol;

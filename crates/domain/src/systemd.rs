@@ -16,7 +16,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use zbus::blocking::Connection;
-use zbus::zvariant::{DynamicType, Value};
+use zbus::proxy::CacheProperties;
+use zbus::zvariant::{OwnedObjectPath, Value};
 
 use crate::{
     parse_proc_cgroup, set_mark, Change, DomainError, DomainPath, Manager, Tree, EPHEMERAL,
@@ -33,6 +34,41 @@ const MAX_UNIT: usize = 255;
 const NO_QUOTA: u64 = u64::MAX;
 
 type Properties<'a> = Vec<(&'a str, Value<'a>)>;
+type Unit<'a> = (&'a str, Properties<'a>);
+
+/// The methods of systemd's manager that are used (org.freedesktop.systemd1(5)).
+#[zbus::proxy(
+    interface = "org.freedesktop.systemd1.Manager",
+    default_service = "org.freedesktop.systemd1",
+    default_path = "/org/freedesktop/systemd1",
+    gen_async = false,
+    blocking_name = "SystemdManager"
+)]
+trait SystemdManager {
+    fn start_transient_unit(
+        &self,
+        name: &str,
+        mode: &str,
+        properties: Properties<'_>,
+        others: &[Unit<'_>],
+    ) -> zbus::Result<OwnedObjectPath>;
+
+    fn stop_unit(&self, name: &str, mode: &str) -> zbus::Result<OwnedObjectPath>;
+
+    fn set_unit_properties(
+        &self,
+        name: &str,
+        runtime: bool,
+        properties: Properties<'_>,
+    ) -> zbus::Result<()>;
+
+    fn attach_processes_to_unit(
+        &self,
+        name: &str,
+        subcgroup: &str,
+        pids: &[u32],
+    ) -> zbus::Result<()>;
+}
 
 /// True where systemd is process 1 (sd_booted(3)).
 pub fn is_booted() -> bool {
@@ -43,7 +79,7 @@ pub fn is_booted() -> bool {
 pub struct Systemd<'a> {
     tree: &'a Tree,
     cpus: u32,
-    bus: Connection,
+    manager: SystemdManager<'static>,
 }
 
 impl<'a> Systemd<'a> {
@@ -52,28 +88,25 @@ impl<'a> Systemd<'a> {
     /// # Errors
     /// The bus does not answer.
     pub fn connect(tree: &'a Tree, cpus: u32) -> Result<Self, DomainError> {
-        let bus = Connection::system().map_err(refused)?;
-        Ok(Self { tree, cpus, bus })
+        Self::on(&Connection::system().map_err(refused)?, tree, cpus)
     }
 
-    fn call(
-        &self,
-        method: &str,
-        arguments: &(impl serde::Serialize + DynamicType),
-    ) -> Result<(), DomainError> {
-        let reply = self.bus.call_method(
-            Some("org.freedesktop.systemd1"),
-            "/org/freedesktop/systemd1",
-            Some("org.freedesktop.systemd1.Manager"),
-            method,
-            arguments,
-        );
-        reply.map(drop).map_err(refused)
+    fn on(bus: &Connection, tree: &'a Tree, cpus: u32) -> Result<Self, DomainError> {
+        // No properties are read, so no signals about them are wanted either.
+        let builder = SystemdManager::builder(bus).cache_properties(CacheProperties::No);
+        let manager = builder.build().map_err(refused)?;
+        Ok(Self {
+            tree,
+            cpus,
+            manager,
+        })
     }
 
     fn start(&self, unit: &str, properties: Properties<'_>) -> Result<(), DomainError> {
-        let others: Vec<(&str, Properties<'_>)> = Vec::new();
-        self.call("StartTransientUnit", &(unit, "fail", properties, others))
+        let started = self
+            .manager
+            .start_transient_unit(unit, "fail", properties, &[]);
+        started.map(drop).map_err(refused)
     }
 
     /// Put a process into a scope of its own in the slice of `place`, or into the unit that `place` is.
@@ -82,7 +115,8 @@ impl<'a> Systemd<'a> {
         let pids = vec![u32::try_from(pid).unwrap_or(0)];
         let unit = place.name();
         if !place.is_root() && !unit.ends_with(".slice") {
-            self.call("AttachProcessesToUnit", &(unit, "", pids))?;
+            let attached = self.manager.attach_processes_to_unit(unit, "", &pids);
+            attached.map_err(refused)?;
             return Ok(place.clone());
         }
         let slice = if place.is_root() { "-.slice" } else { unit };
@@ -173,7 +207,9 @@ impl Manager for Systemd<'_> {
             });
         }
         drop(dir);
-        self.call("StopUnit", &(place.name(), "fail"))?;
+        self.manager
+            .stop_unit(place.name(), "fail")
+            .map_err(refused)?;
         self.wait(&place, || self.tree.open(&place).is_err())
     }
 
@@ -188,7 +224,8 @@ impl Manager for Systemd<'_> {
             } else {
                 place.name()
             };
-            self.call("SetUnitProperties", &(unit, true, properties))?;
+            let set = self.manager.set_unit_properties(unit, true, properties);
+            set.map_err(refused)?;
         }
         changes
             .iter()

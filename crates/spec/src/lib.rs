@@ -40,6 +40,7 @@ mod script;
 pub mod tab;
 pub mod toml_format;
 mod toml_print;
+mod toml_values;
 
 pub use check::{check_file, check_files, lint, Checked};
 pub use device::{Device, DeviceOf, FileId, MountTable, StatDevice};

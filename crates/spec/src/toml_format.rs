@@ -26,9 +26,10 @@ use crate::diag::{nearest, shorten, Diagnostic, Lines, Place};
 use crate::duration::parse_duration;
 use crate::fields::{self, Problem};
 use crate::limits::*;
-use crate::model::{Class, Launch, ServerPolicy};
+use crate::model::{Class, Launch};
 use crate::raw::{Field, Raw, RawArgument};
 use crate::tab::{capped, decode, Parsed};
+use crate::toml_values::{cpu, known_as, said, server, type_of};
 use std::collections::HashMap;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
@@ -36,7 +37,7 @@ use toml::Spanned;
 
 pub use crate::toml_print::print;
 
-const KEYS: [&str; 17] = [
+pub(crate) const KEYS: [&str; 17] = [
     "name",
     "description",
     "path",
@@ -465,83 +466,5 @@ impl Reader<'_> {
         };
         self.fail(value, "io", p);
         None
-    }
-}
-
-/// `C/T`, both with units.
-fn cpu(text: &str) -> Result<(u64, u64), Problem> {
-    let Some((c, t)) = text.split_once('/') else {
-        return Err(said("cpu is written runtime/period", Some("5ms/30ms")));
-    };
-    let unit = t
-        .trim()
-        .trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    let runtime = parse_duration(c).map_err(|m| {
-        let hint = format!("{}{unit}/{}", c.trim(), t.trim());
-        let fits = !unit.is_empty() && parse_duration(&format!("{c}{unit}")).is_ok();
-        said(m, Some(hint.as_str()).filter(|_| fits))
-    })?;
-    let period = parse_duration(t).map_err(|m| said(m, None))?;
-    let write = |c, t| {
-        format!(
-            "{}/{}",
-            crate::format_duration(c),
-            crate::format_duration(t)
-        )
-    };
-    fields::check_cpu(runtime, period, write)?;
-    Ok((runtime, period))
-}
-
-/// A server's name; "auto" is the machine's.
-fn server(text: &str) -> Result<Option<ServerPolicy>, Problem> {
-    let names = ServerPolicy::ALL.map(ServerPolicy::name);
-    match ServerPolicy::named(text) {
-        None if text == "auto" => Ok(None),
-        None => {
-            let what = format!(
-                "\"{}\" is no server ({}, auto)",
-                shorten(text),
-                names.join(", ")
-            );
-            Err(said(what, nearest(text, names.into_iter().chain(["auto"]))))
-        }
-        some => Ok(some),
-    }
-}
-
-/// What a key that does not exist was probably meant to be.
-fn known_as(key: &str) -> Option<&'static str> {
-    match key {
-        "comm" | "cmd" | "name-of-command" => Some("command"),
-        "exe" | "executable" | "file" | "paths" => Some("path"),
-        "args" | "arg" | "argv" => Some("argument"),
-        "kthread" => Some("kernel-thread"),
-        "parent" => Some("launch"),
-        "type" => Some("class"),
-        "runtime" | "period" | "reservation" => Some("cpu"),
-        "pi" => Some("protect"),
-        "cgroup" | "slice" => Some("domain"),
-        "guarantee" | "promised" => Some("guaranteed"),
-        "policy" | "server-policy" => Some("server"),
-        other => nearest(other, KEYS),
-    }
-}
-
-fn said(message: impl Into<String>, suggestion: Option<&str>) -> Problem {
-    Problem {
-        message: message.into(),
-        suggestion: suggestion.map(str::to_string),
-    }
-}
-
-fn type_of(value: &DeValue) -> &'static str {
-    match value {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) | DeValue::Float(_) => "a number",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
     }
 }

@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::domains::with_manager;
 use crate::exit::{code_of, Exit, Failure};
 use crate::protocol::{Answer, Ask, DomainLine, DomainTable};
-use crate::say;
+use tracing::warn;
 
 mod show;
 
@@ -122,8 +122,8 @@ fn in_force(socket: &Path, path: &DomainPath) -> Result<()> {
     let mut client = match Client::connect(socket) {
         Ok(client) => client,
         Err(e) if code_of(&e) == Exit::NoDaemon => {
-            say::warning(
-                "no daemon answers: it is written down, and will be in force when the daemon runs",
+            warn!(
+                "no daemon answers: it is written down, and will be in force when the daemon runs"
             );
             return Ok(());
         }
@@ -141,10 +141,10 @@ fn in_force(socket: &Path, path: &DomainPath) -> Result<()> {
 fn run(socket: &Path, tree: &Tree, args: &DomainRun) -> Result<()> {
     let (program, rest) = args.command.split_first().ok_or_else(unexpected)?;
     if args.ephemeral && Client::connect(socket).is_err() {
-        say::warning(format!(
+        warn!(
             "no daemon answers: nobody will remove {} with its last process",
             args.domain
-        ));
+        );
     }
     with_manager(tree, |m| m.enter(&args.domain, args.ephemeral)).map_err(failure)?;
     let error = Command::new(program).args(rest).exec(); // returns only on failure
@@ -160,7 +160,7 @@ fn rows(socket: &Path, tree: &Tree, over: Duration) -> Result<Vec<Row>> {
     let mut client = match Client::connect(socket) {
         Ok(client) => client,
         Err(e) if code_of(&e) == Exit::NoDaemon => {
-            say::warning("no daemon answers: shares and what is in force are not known");
+            warn!("no daemon answers: shares and what is in force are not known");
             return Ok(received(None, from_tree(tree)?));
         }
         Err(e) => return Err(e),
@@ -178,7 +178,7 @@ fn rows(socket: &Path, tree: &Tree, over: Duration) -> Result<Vec<Row>> {
 fn from_tree(tree: &Tree) -> Result<DomainTable> {
     let walk = tree.walk(&DomainPath::root()).map_err(failure)?;
     if walk.truncated {
-        say::warning("some cgroups are left out: too many, or too deep");
+        warn!("some cgroups are left out: too many, or too deep");
     }
     let mut domains = Vec::new();
     for found in walk.domains {

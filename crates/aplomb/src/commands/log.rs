@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::exit::Exit;
 use crate::explain::{short, to_json, Story};
 use crate::protocol::{Answer, Ask, LogEvent};
-use crate::say;
+use tracing::warn;
 
 pub fn log(socket: &Path, args: &LogArgs) -> Result<Exit> {
     let mut client = Client::connect(socket)?;
@@ -42,7 +42,7 @@ pub fn log(socket: &Path, args: &LogArgs) -> Result<Exit> {
                     out.flush()?;
                 }
             }
-            Answer::Notice(text) => say::warning(text),
+            Answer::Notice(text) => warn!("{text}"),
             _ => {
                 done = true;
                 break;
@@ -55,7 +55,7 @@ pub fn log(socket: &Path, args: &LogArgs) -> Result<Exit> {
         line(format!("nothing was decided about process {pid}: it matches no spec, or its events are no longer kept"))?;
     }
     if args.follow && !done {
-        say::warning("the daemon has ended");
+        warn!("the daemon has ended");
         return Ok(Exit::Failure);
     }
     Ok(Exit::Ok)

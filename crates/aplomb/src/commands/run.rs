@@ -17,7 +17,7 @@ use crate::config::percent;
 use crate::domains::with_manager;
 use crate::exit::{Exit, Failure};
 use crate::protocol::{Answer, Ask, Code, Refusal, ReservedLine, Wanted};
-use crate::say;
+use tracing::warn;
 
 pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
     let (program, rest) = args.command.split_first().ok_or_else(unexpected)?;
@@ -47,7 +47,7 @@ fn own_scope() {
     }
     let scoped = Tree::system().and_then(|tree| with_manager(&tree, |m| m.scope()));
     if let Err(e) = scoped {
-        say::warning(format!("the command has no scope of its own: {e}"));
+        warn!("the command has no scope of its own: {e}");
     }
 }
 
@@ -90,11 +90,11 @@ fn reserve(client: &mut Client, pid: Option<i32>, cpu: Cpu, how: &How) -> Result
 
 fn tell_unless_admitted(reserved: &ReservedLine) {
     if reserved.state != ServerState::Admitted {
-        say::warning(format!(
+        warn!(
             "the CPUs are taken (load {}): process {} runs as best-effort work until there is room",
             percent(reserved.load_ppm),
             reserved.pid
-        ));
+        );
     }
 }
 

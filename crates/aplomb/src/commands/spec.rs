@@ -14,13 +14,13 @@ use aplomb_spec::{
 };
 use serde_json::json;
 
-use super::table::Table;
+use super::table::{self, table};
 use super::{line, print_json, unexpected};
 use crate::client::Client;
 use crate::config::percent;
 use crate::exit::{Exit, Failure};
 use crate::protocol::{Answer, Ask, SpecLine};
-use crate::say;
+use tracing::info;
 
 fn in_force(socket: &Path) -> Result<Vec<SpecLine>> {
     match Client::connect(socket)?.call(Ask::Specs {})? {
@@ -36,9 +36,9 @@ pub fn list(socket: &Path, json: bool) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     specs.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
-    let mut table = Table::new(&["name", "C/T", "flags", ">matchers here", "from"]);
+    let mut table = table(&["name", "C/T", "flags", ">matchers here", "from"]);
     for s in &specs {
-        table.row(vec![
+        table.add_row(vec![
             s.spec.name.clone(),
             cpu(&s.spec),
             letters(&s.spec),
@@ -46,7 +46,7 @@ pub fn list(socket: &Path, json: bool) -> Result<Exit> {
             s.spec.origin.file.display().to_string(),
         ]);
     }
-    line(table.text().trim_end())?;
+    line(table::text(&table).trim_end())?;
     Ok(Exit::Ok)
 }
 
@@ -98,7 +98,7 @@ pub fn check(files: &[PathBuf], json: bool) -> Result<Exit> {
 pub fn add(socket: &Path, file: &Path, runtime: bool) -> Result<Exit> {
     let checked = check_files(&[file], None::<&Resolver<MountTable>>);
     for d in &checked.diagnostics {
-        say::info(d);
+        info!("{d}");
     }
     if checked.has_errors() || checked.specs.is_empty() {
         let why = if checked.has_errors() {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use aplomb_spec::format_duration;
 
-use super::table::Table;
+use super::table::{self, table};
 use super::{cpus, line, print_json, unexpected};
 use crate::client::Client;
 use crate::config::percent;
@@ -48,7 +48,7 @@ fn text(s: &Status) -> String {
         out += &format!("{error}\n");
     }
     out.push('\n');
-    let mut loads = Table::new(&[
+    let mut loads = table(&[
         "CPU",
         ">guaranteed",
         ">R_load",
@@ -59,7 +59,7 @@ fn text(s: &Status) -> String {
         let here =
             |t: &&TaskLine| t.cpu == c.cpu as i32 || t.parts.iter().any(|p| p.cpu == c.cpu as i32);
         let here = s.tasks.iter().filter(here).count();
-        loads.row(vec![
+        loads.add_row(vec![
             c.cpu.to_string(),
             percent(c.guaranteed_ppm),
             percent(c.r_load_ppm),
@@ -67,7 +67,7 @@ fn text(s: &Status) -> String {
             here.to_string(),
         ]);
     }
-    out += &loads.text();
+    out += &table::text(&loads);
     out += &format!(
         "(guaranteed and load together: admission below {}, revocation above {}, reactivation below {}; server {})\n\n",
         percent(s.r_hi_ppm),
@@ -78,7 +78,7 @@ fn text(s: &Status) -> String {
     if s.tasks.is_empty() {
         out += "no interactive tasks\n";
     } else {
-        let mut tasks = Table::new(&[
+        let mut tasks = table(&[
             ">PID",
             "command",
             "spec",
@@ -98,7 +98,7 @@ fn text(s: &Status) -> String {
                 format_duration(t.runtime_ns),
                 format_duration(t.period_ns)
             );
-            tasks.row(vec![
+            tasks.add_row(vec![
                 t.pid.to_string(),
                 t.comm.clone(),
                 if t.inherited {
@@ -128,7 +128,7 @@ fn text(s: &Status) -> String {
                 },
             ]);
         }
-        out += &tasks.text();
+        out += &table::text(&tasks);
     }
     let counts: Vec<_> = s
         .counters

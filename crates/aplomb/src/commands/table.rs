@@ -1,56 +1,25 @@
-//! Aligned columns.
+//! Tables for the terminal: comfy-table without lines, columns two blanks apart.
 
-/// Rows of cells with a header, numbers to the right.
-#[derive(Debug)]
-pub struct Table {
-    right: Vec<bool>,
-    rows: Vec<Vec<String>>,
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+
+/// An empty table. `header`: the names of its columns; a leading '>' aligns a column to the right.
+pub fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    let names = header.iter().map(|name| name.trim_start_matches('>'));
+    table.load_preset(NOTHING).set_header(names);
+    for (column, name) in table.column_iter_mut().zip(header) {
+        column.set_padding((0, 2));
+        if name.starts_with('>') {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
 }
 
-impl Table {
-    /// `header`: names of the columns; a leading '>' aligns one to the right.
-    pub fn new(header: &[&str]) -> Self {
-        Self {
-            right: header.iter().map(|h| h.starts_with('>')).collect(),
-            rows: vec![header
-                .iter()
-                .map(|h| h.trim_start_matches('>').to_owned())
-                .collect()],
-        }
-    }
-
-    pub fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
-    }
-
-    /// All lines, without spaces at their ends.
-    pub fn text(&self) -> String {
-        let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|r| r.get(column))
-                .map(|c| c.chars().count())
-                .max()
-        };
-        let widths: Vec<usize> = (0..self.right.len())
-            .map(|c| width(c).unwrap_or(0))
-            .collect();
-        let mut text = String::new();
-        for row in &self.rows {
-            let mut line = String::new();
-            for ((cell, width), right) in row.iter().zip(&widths).zip(&self.right) {
-                let pad = " ".repeat(width - cell.chars().count());
-                line += &if *right {
-                    format!("{pad}{cell}  ")
-                } else {
-                    format!("{cell}{pad}  ")
-                };
-            }
-            text += line.trim_end();
-            text.push('\n');
-        }
-        text
-    }
+/// The text of a table, without blanks at the ends of its lines.
+pub fn text(table: &Table) -> String {
+    table.trim_fmt() + "\n"
 }
 
 #[cfg(test)]
@@ -59,9 +28,9 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut t = Table::new(&["name", ">use"]);
-        t.row(vec!["mplayer".into(), "4 %".into()]);
-        t.row(vec!["é".into(), "100 %".into()]);
-        assert_eq!(t.text(), "name       use\nmplayer    4 %\né        100 %\n");
+        let mut t = table(&["name", ">use"]);
+        t.add_row(["mplayer", "4 %"]);
+        t.add_row(["é", "100 %"]);
+        assert_eq!(text(&t), "name       use\nmplayer    4 %\né        100 %\n");
     }
 }

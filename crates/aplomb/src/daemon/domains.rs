@@ -16,7 +16,8 @@ use super::state::{code_of, monotonic_ns};
 use crate::config::WantedDomain;
 use crate::domains::with_manager;
 use crate::protocol::{Code, DomainLine, DomainTable, Refusal};
-use crate::say;
+use inotify::WatchDescriptor;
+use tracing::{error, warn};
 
 mod made;
 mod place;
@@ -61,8 +62,8 @@ struct Known {
     told: Marks,
     /// Why it has not all that `marks` says.
     refused: Option<Why>,
-    watched: Option<i32>,
-    events: Option<i32>,
+    watched: Option<WatchDescriptor>,
+    events: Option<WatchDescriptor>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,10 +106,7 @@ impl Domains {
         match &self.tree {
             Some(tree) => self.made = Made::make(tree, tables, file),
             None if tables.is_empty() => {}
-            None => say::error(format!(
-                "{file}: no domains can be made: {}",
-                DomainError::NoTree
-            )),
+            None => error!("{file}: no domains can be made: {}", DomainError::NoTree),
         }
     }
 
@@ -131,7 +129,7 @@ impl Domains {
             .and_then(|path| place(tree, event, &path));
         if let Err(e) = placed {
             let pid = event.pid;
-            say::warning(format!("process {pid} is not in its domain {domain}: {e}"));
+            warn!("process {pid} is not in its domain {domain}: {e}");
         }
     }
 
@@ -195,10 +193,10 @@ impl Domains {
             match seen {
                 Seen::All => self.scan(kernel),
                 // only that one: to walk what is beside it, too, takes too long where there are thousands
-                Seen::Came(path) => self.explore(&path, kernel),
-                Seen::Marks(path) => self.reread(&path, kernel),
+                Seen::Created(path) => self.explore(&path, kernel),
+                Seen::Attributes(path) => self.reread(&path, kernel),
                 Seen::Populated(path) => self.end_if_empty(&path, kernel),
-                Seen::Gone(path) => {
+                Seen::Removed(path) => {
                     self.forget(&path, kernel);
                     room = true;
                     // what is above it may be empty now
@@ -271,7 +269,7 @@ impl Domains {
             let walk = match tree.walk(top) {
                 Ok(walk) => walk,
                 Err(DomainError::Missing(_)) => return self.forget(top, kernel),
-                Err(e) => return say::warning(e),
+                Err(e) => return warn!("{e}"),
             };
             let found: BTreeMap<_, _> = walk.domains.iter().map(|f| (&f.path, f.cgid)).collect();
             let gone: Vec<DomainPath> = self
@@ -285,7 +283,7 @@ impl Domains {
                 fresh |= !self.known.contains_key(&f.path);
                 for wrong in &f.wrong {
                     let (at, what) = (wrong.attribute, &wrong.message);
-                    say::warning(format!("domain {}: {at}: {what}", f.path));
+                    warn!("domain {}: {at}: {what}", f.path);
                 }
                 self.note(&f.path, f.cgid, f.marks);
                 self.tell(&f.path, kernel);
@@ -322,10 +320,8 @@ impl Domains {
         if let Err(e) = added.as_ref() {
             if e.kind() != io::ErrorKind::NotFound && !self.warned {
                 self.warned = true;
-                say::warning(format!(
-                    "not all cgroups can be watched ({path}: {e}): the tree is looked through every {} s",
-                    POLL.as_secs()
-                ));
+                warn!("not all cgroups can be watched ({path}: {e}): the tree is looked through every {} s",
+                    POLL.as_secs());
             }
             self.poll.get_or_insert_with(|| Instant::now() + POLL);
         }
@@ -340,10 +336,7 @@ impl Domains {
             return self.forget(path, kernel);
         };
         for wrong in wrong {
-            say::warning(format!(
-                "domain {path}: {}: {}",
-                wrong.attribute, wrong.message
-            ));
+            warn!("domain {path}: {}: {}", wrong.attribute, wrong.message);
         }
         if self.known.get(path).is_some_and(|k| k.cgid != cgid) {
             self.forget(path, kernel);
@@ -419,7 +412,7 @@ impl Domains {
         });
         if why != known.refused {
             if let Some(Why::Refused { message, .. }) = &why {
-                say::warning(format!("not in force: {message}"));
+                warn!("not in force: {message}");
             }
             if matches!(why, Some(Why::Unknown(_))) && self.again.is_none() {
                 self.again = Some((Instant::now() + FIRST_LOOK, 1));
@@ -444,7 +437,7 @@ impl Domains {
             Ok(()) => self.forget(path, kernel),
             // it has domains below, or just got a process: told when that changes
             Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
-            Err(e) => say::warning(e),
+            Err(e) => warn!("{e}"),
         }
     }
 }

@@ -11,7 +11,7 @@ use aplomb_spec::{
 
 use crate::config::percent;
 use crate::protocol::{SpecLine, RUN_SPEC};
-use crate::say;
+use tracing::{error, warn};
 
 /// Number of the spec that stands for reservations by request; the others follow.
 pub const RUN_ID: u32 = 1;
@@ -70,7 +70,7 @@ impl Library {
             diagnostics.into_iter().partition(Diagnostic::is_error);
         let warnings = others.iter().chain(&resolution.diagnostics);
         for warning in warnings.filter(|d| d.severity == Severity::Warning) {
-            say::warning(warning);
+            warn!("{warning}");
         }
         for spec in &specs {
             if !self.numbers.contains_key(&spec.name) {
@@ -81,7 +81,7 @@ impl Library {
         }
         (self.specs, self.resolution, self.errors) = (specs, resolution, errors);
         for line in self.error_report() {
-            say::error(line);
+            error!("{line}");
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl Library {
                 let what = format!(
                     "{share} of a CPU will not be guaranteed: at most {most} may be (r-max)"
                 );
-                say::warning(Diagnostic::warning(&spec.origin, what).field("cpu"));
+                warn!("{}", Diagnostic::warning(&spec.origin, what).field("cpu"));
             }
         }
     }

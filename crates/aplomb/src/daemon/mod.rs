@@ -17,7 +17,8 @@ use aplomb_kernel::{Event, EventKind, ExitInfo, Kernel, LoadError, Settings};
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
 use crate::protocol::{Answer, Code, Refusal};
-use crate::{say, systemd};
+use sd_notify::NotifyState;
+use tracing::{error, info, warn};
 
 mod boost;
 mod clients;
@@ -77,7 +78,7 @@ pub type Loader = Box<dyn FnMut(&Settings) -> Result<Box<dyn Kernel>, LoadError>
 /// The stock scheduler runs then.
 pub fn run(options: &Options, load: Loader) -> Result<()> {
     let tree = Tree::system()
-        .inspect_err(|e| say::warning(format!("no domains: {e}")))
+        .inspect_err(|e| warn!("no domains: {e}"))
         .ok();
     Daemon::start(options, load, tree)?.serve()
 }
@@ -164,9 +165,9 @@ impl Daemon {
             .state
             .library
             .warn_of_vain_promises(daemon.state.config.kernel.r_max_ppm);
-        say::info(daemon.state.library.summary());
-        say::info("ready: scheduler aplomb attached");
-        notify("READY=1");
+        info!("{}", daemon.state.library.summary());
+        info!("ready: scheduler aplomb attached");
+        notify(&[NotifyState::Ready]);
         Ok(daemon)
     }
 
@@ -214,11 +215,11 @@ impl Daemon {
                 self.files_changed(changed);
             }
         }
-        notify("STOPPING=1");
+        notify(&[NotifyState::Stopping]);
         self.state.kernel.detach();
         self.clients.close(&mut self.state);
         self.state.domains.end();
-        say::info("detached: the kernel's own scheduler runs");
+        info!("detached: the kernel's own scheduler runs");
         Ok(())
     }
 
@@ -250,7 +251,7 @@ impl Daemon {
                         .answer(id, &answer, &self.poll, &mut self.state);
                 }
                 Some(Wish::Stop) => {
-                    say::info("told to stop");
+                    info!("told to stop");
                     return Ok(Turn::Stop);
                 }
                 None => {}
@@ -272,9 +273,7 @@ impl Daemon {
                 .add(&r.process, Source::Process(pid), Interest::Read)
             {
                 // It is found out at the next reservation.
-                say::warning(format!(
-                    "the end of process {pid} will not be seen at once: {e}"
-                ));
+                warn!("the end of process {pid} will not be seen at once: {e}");
             }
         }
     }
@@ -282,14 +281,14 @@ impl Daemon {
     /// SIGHUP.
     fn hangup(&mut self) {
         drain(&mut self.signals.reload);
-        notify(&format!(
-            "RELOADING=1\nMONOTONIC_USEC={}",
-            state::monotonic_ns() / 1000
-        ));
-        if let Answer::Refused(refusal) = self.reload() {
-            say::error(format!("the old specs stay in force:\n{refusal}"));
+        match NotifyState::monotonic_usec_now() {
+            Ok(now) => notify(&[NotifyState::Reloading, now]),
+            Err(e) => warn!("no monotonic clock: {e}"),
         }
-        notify("READY=1");
+        if let Answer::Refused(refusal) = self.reload() {
+            error!("the old specs stay in force:\n{refusal}");
+        }
+        notify(&[NotifyState::Ready]);
     }
 
     /// Events of the kernel side, or its end.
@@ -297,7 +296,7 @@ impl Daemon {
         let events = self.state.kernel.take_events(EVENTS_A_TURN);
         for event in &events {
             if event.kind == EventKind::Limit {
-                say::warning(limit_reached(event));
+                warn!("{}", limit_reached(event));
             }
             if event.kind == EventKind::Matched {
                 if let Some(domain) = self.state.library.domain_of(event.spec_id) {
@@ -336,7 +335,7 @@ impl Daemon {
             }
             self.restarts.push_back(now);
         }
-        say::info(format!("the kernel asks for a restart: {exit}"));
+        info!("the kernel asks for a restart: {exit}");
         match self.restarted {
             Some(last) if now.duration_since(last) < HOTPLUG_PAUSE => {
                 self.restart_at = Some(now + HOTPLUG_PAUSE);
@@ -357,16 +356,16 @@ impl Daemon {
         self.restarted = Some(Instant::now());
         let lost = self.state.reserve_again();
         if lost > 0 {
-            say::warning(format!("{lost} reservations could not be made again"));
+            warn!("{lost} reservations could not be made again");
         }
-        say::info("ready: scheduler aplomb attached");
+        info!("ready: scheduler aplomb attached");
         Ok(())
     }
 
     fn files_changed(&mut self, changed: watch::Changed) {
         if changed.specs {
             if let Answer::Refused(refusal) = self.reload() {
-                say::error(format!("the old specs stay in force:\n{refusal}"));
+                error!("the old specs stay in force:\n{refusal}");
             }
             return;
         }
@@ -375,16 +374,16 @@ impl Daemon {
                 // Only for what is executed from now on: running processes keep what they have, though
                 // their program's file may be gone.
                 if let Err(e) = self.state.apply_specs(false) {
-                    say::error(e);
+                    error!("{e}");
                 } else {
-                    say::info(format!(
+                    info!(
                         "programs changed: {} matchers",
                         self.state.library.row_count()
-                    ));
+                    );
                 }
             }
             Ok(false) => {}
-            Err(e) => say::error(e),
+            Err(e) => error!("{e}"),
         }
         self.watch_files();
     }
@@ -410,7 +409,7 @@ impl Daemon {
                     self.state.library.summary(),
                     self.state.library.error_report(),
                 );
-                say::info(format!("reloaded: {summary}"));
+                info!("reloaded: {summary}");
                 self.clients.notify(&report, &self.poll, &mut self.state);
                 Answer::Done([vec![summary], report].concat().join("\n"))
             }
@@ -424,7 +423,7 @@ impl Daemon {
             self.state.library.program_dirs(),
         );
         for problem in self.watch.set(&specs, &programs) {
-            say::warning(problem);
+            warn!("{problem}");
         }
     }
 }
@@ -489,8 +488,9 @@ fn drain(stream: &mut UnixStream) {
     while matches!(stream.read(&mut bytes), Ok(n) if n > 0) {}
 }
 
-fn notify(state: &str) {
-    if let Err(e) = systemd::notify(state) {
-        say::warning(format!("telling the service manager failed: {e}"));
+/// Tells the service manager how far the daemon is; without one nothing happens.
+fn notify(states: &[NotifyState<'_>]) {
+    if let Err(e) = sd_notify::notify(states) {
+        warn!("the service manager cannot be notified: {e}");
     }
 }

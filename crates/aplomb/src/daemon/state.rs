@@ -15,7 +15,7 @@ use crate::config::{percent, Config};
 use crate::protocol::{
     Answer, Ask, Code, LogEvent, Refusal, ReservedLine, Status, TaskLine, Wanted,
 };
-use crate::say;
+use tracing::warn;
 
 /// Who asks, as the kernel says (SO_PEERCRED). Ids are those of the daemon's own namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -286,7 +286,7 @@ impl State {
     /// Have the kernel side look at all processes, so that the other threads of one join its server.
     fn join_threads(&mut self) {
         if let Err(e) = self.kernel.rematch() {
-            say::warning(e);
+            warn!("{e}");
         }
     }
 

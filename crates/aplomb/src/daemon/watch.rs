@@ -3,13 +3,12 @@
 //! Directories are watched, not files: a package manager writes a new file and renames it over the old one,
 //! which a watch on the old file would never tell.
 
-use std::collections::{BTreeSet, HashMap};
-use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 
 /// Directories that are watched at most; what is over is not, and that is logged.
 pub const MAX_DIRS: usize = 4096;
@@ -30,17 +29,16 @@ struct Role {
 /// An inotify instance and what it watches.
 #[derive(Debug)]
 pub struct Watch {
-    fd: OwnedFd,
-    dirs: HashMap<PathBuf, (i32, Role)>,
+    inotify: Inotify,
+    dirs: HashMap<PathBuf, (WatchDescriptor, Role)>,
 }
 
 impl Watch {
     /// # Errors
     /// The user's limit of inotify instances is reached.
     pub fn new() -> io::Result<Self> {
-        let fd = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
         Ok(Self {
-            fd,
+            inotify: Inotify::init()?,
             dirs: HashMap::new(),
         })
     }
@@ -61,32 +59,32 @@ impl Watch {
                 specs: specs.contains(dir),
                 programs: programs.contains(dir),
             };
-            let mut flags = WatchFlags::CREATE
-                | WatchFlags::MOVED_TO
-                | WatchFlags::MOVED_FROM
-                | WatchFlags::DELETE
-                | WatchFlags::DELETE_SELF
-                | WatchFlags::MOVE_SELF
-                | WatchFlags::ATTRIB // chmod +x
-                | WatchFlags::ONLYDIR;
+            let mut flags = WatchMask::CREATE
+                | WatchMask::MOVED_TO
+                | WatchMask::MOVED_FROM
+                | WatchMask::DELETE
+                | WatchMask::DELETE_SELF
+                | WatchMask::MOVE_SELF
+                | WatchMask::ATTRIB // chmod +x
+                | WatchMask::ONLYDIR;
             if role.specs {
-                flags |= WatchFlags::CLOSE_WRITE;
+                flags |= WatchMask::CLOSE_WRITE;
             }
-            // For a directory that is watched already this returns the same number and sets the flags.
-            match inotify::add_watch(&self.fd, dir, flags) {
-                Ok(number) => drop(self.dirs.insert(dir.clone(), (number, role))),
-                Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {}
+            // For a directory that is watched already this returns the same descriptor and sets the mask.
+            match self.inotify.watches().add(dir, flags) {
+                Ok(watch) => drop(self.dirs.insert(dir.clone(), (watch, role))),
+                Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
                 Err(e) => problems.push(format!(
                     "changes in {} will not be seen: {e}",
                     dir.display()
                 )),
             }
         }
-        let kept: BTreeSet<i32> = self.dirs.values().map(|(number, _)| *number).collect();
-        for (number, _) in old.into_values() {
-            if !kept.contains(&number) {
-                // fails if the directory has gone, and the watch with it
-                let _ = inotify::remove_watch(&self.fd, number);
+        let kept: HashSet<&WatchDescriptor> = self.dirs.values().map(|(watch, _)| watch).collect();
+        for (watch, _) in old.into_values() {
+            if !kept.contains(&watch) {
+                // fails if the directory was removed, and the watch with it
+                let _ = self.inotify.watches().remove(watch);
             }
         }
         problems
@@ -95,18 +93,18 @@ impl Watch {
     /// What changed since the last call.
     pub fn read(&mut self) -> Changed {
         let mut changed = Changed::default();
-        let mut space = [MaybeUninit::uninit(); 4096];
-        let mut reader = inotify::Reader::new(&self.fd, &mut space);
-        while let Ok(event) = reader.next() {
-            if event.events().contains(ReadFlags::QUEUE_OVERFLOW) {
-                return Changed {
-                    specs: true,
-                    programs: true,
-                };
-            }
-            // Two paths may be one directory and so one number.
-            for (number, role) in self.dirs.values() {
-                if *number == event.wd() {
+        let mut buffer = [0; 4096];
+        // no events are the error WouldBlock
+        while let Ok(events) = self.inotify.read_events(&mut buffer) {
+            for event in events {
+                if event.mask.contains(EventMask::Q_OVERFLOW) {
+                    return Changed {
+                        specs: true,
+                        programs: true,
+                    };
+                }
+                // Two paths may be one directory and so one watch.
+                for (_, role) in self.dirs.values().filter(|(w, _)| *w == event.wd) {
                     changed.specs |= role.specs;
                     changed.programs |= role.programs;
                 }
@@ -118,7 +116,7 @@ impl Watch {
 
 impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.inotify.as_fd()
     }
 }
 

@@ -98,11 +98,7 @@ fn with_peer(domains: &[&str], test: impl FnOnce(&Systemd<'_>, &Path)) -> Vec<St
     });
     let bus = Builder::async_io_unix_stream(here).p2p().build().unwrap();
     let server = server.join().unwrap();
-    let manager = Systemd {
-        tree: &tree,
-        cpus: 2,
-        bus,
-    };
+    let manager = Systemd::on(&bus, &tree, 2).unwrap();
     test(&manager, dir.path());
     drop(server);
     let asked = asked.lock().unwrap();

@@ -3,7 +3,7 @@
 use aplomb_domain::{DomainPath, Reservation};
 use serde::Serialize;
 
-use crate::commands::table::Table;
+use crate::commands::table::{self, table};
 use crate::config::percent;
 use crate::explain::rough;
 use crate::protocol::{DomainLine, DomainTable};
@@ -56,7 +56,7 @@ pub fn received(before: Option<DomainTable>, now: DomainTable) -> Vec<Row> {
 
 /// The tree, one domain a line.
 pub fn list(rows: &[Row]) -> String {
-    let mut table = Table::new(&[
+    let mut table = table(&[
         "domain",
         ">weight",
         "policy",
@@ -68,7 +68,7 @@ pub fn list(rows: &[Row]) -> String {
     ]);
     for row in rows {
         let d = &row.line;
-        table.row(vec![
+        table.add_row(vec![
             name(d),
             weight(d),
             d.policy.to_string(),
@@ -79,7 +79,7 @@ pub fn list(rows: &[Row]) -> String {
             notes(d).join(", "),
         ]);
     }
-    let mut text = table.text();
+    let mut text = table::text(&table);
     if let Some(row) = rows.iter().find(|r| r.over_ns > 0) {
         text += &format!(
             "(share: of the machine, while everybody else wants his too; received: over the last {})\n",
@@ -125,8 +125,10 @@ fn reserved(rows: &[Row]) -> u64 {
 /// Everything about one domain.
 pub fn one(row: &Row) -> String {
     let d = &row.line;
-    let mut table = Table::new(&["domain", &d.path]);
-    let mut put = |what: &str, value: String| table.row(vec![what.into(), value]);
+    let mut table = table(&["domain", &d.path]);
+    let mut put = |what: &str, value: String| {
+        table.add_row([what.to_owned(), value]);
+    };
     put("cgroup id", d.cgid.to_string());
     put("weight", weight(d));
     put("idle", if d.idle { "yes" } else { "no" }.into());
@@ -151,7 +153,7 @@ pub fn one(row: &Row) -> String {
         put("waiting tasks", d.waiting.to_string());
     }
     put("ephemeral", if d.ephemeral { "yes" } else { "no" }.into());
-    table.text()
+    table::text(&table)
 }
 
 /// Its last part, indented by its depth. A cgroup's name is its maker's.

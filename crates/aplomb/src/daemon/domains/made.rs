@@ -4,7 +4,7 @@ use aplomb_domain::{DomainError, DomainPath, Tree};
 
 use crate::config::WantedDomain;
 use crate::domains::with_manager;
-use crate::say;
+use tracing::{error, warn};
 
 /// What was made.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Made {
         for table in tables {
             let at = |what: &str, e: DomainError| {
                 let (line, path) = (table.line, &table.path);
-                say::error(format!("{file}:{line}: domain {path}: {what}: {e}"));
+                error!("{file}:{line}: domain {path}: {what}: {e}");
             };
             let missing = missing(tree, &table.path);
             match with_manager(tree, |m| m.create(&table.path, false)) {
@@ -44,7 +44,7 @@ impl Made {
         for path in self.paths.iter().rev() {
             match with_manager(tree, |m| m.remove(path)) {
                 Ok(()) | Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
-                Err(e) => say::warning(e),
+                Err(e) => warn!("{e}"),
             }
         }
     }

@@ -4,16 +4,13 @@
 //! for a moment, usually well under a millisecond and longer when the machine is loaded, the program runs where it was
 //! started; children that it forks in that moment stay there. `aplomb domain run` has no such moment.
 
-use aplomb_domain::{parse_proc_cgroup, DomainError, DomainPath, Tree};
+use aplomb_domain::{DomainError, DomainPath, Tree};
 use aplomb_kernel::Event;
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use rustix::time::{clock_gettime, ClockId};
 
 use super::super::reservations::is_alive;
 use crate::domains::with_manager;
-
-/// Start times in /proc are in 1/100 s (USER_HZ, the same on every architecture that sched_ext runs on), and cut.
-const TICK_NS: u64 = 10_000_000;
 
 /// What became of it.
 #[derive(Debug, PartialEq, Eq)]
@@ -37,17 +34,19 @@ pub fn place(tree: &Tree, event: &Event, domain: &DomainPath) -> Result<Placed, 
     let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else {
         return Ok(Placed::Gone);
     };
-    let proc = |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", event.pid));
-    let (Ok(stat), Ok(cgroup)) = (proc("stat"), proc("cgroup")) else {
+    let proc = procfs::process::Process::new(event.pid);
+    let Ok((stat, cgroups)) = proc.and_then(|p| Ok((p.stat()?, p.cgroups()?))) else {
         return Ok(Placed::Gone);
     };
     let exec_ns = event.time_ns.saturating_add(suspended_ns());
-    let same = start_ns(&stat).is_some_and(|start| start <= exec_ns + TICK_NS);
+    let same = start_ns(&stat) <= exec_ns + tick_ns();
     if !same || !is_alive(&process) {
         return Ok(Placed::Gone);
     }
     let target = with_manager(tree, |m| m.place(domain))?;
-    if parse_proc_cgroup(&cgroup).is_ok_and(|now| target.holds(&now)) {
+    let now = cgroups.into_iter().find(|c| c.hierarchy == 0);
+    let now = now.and_then(|c| c.pathname.parse::<DomainPath>().ok());
+    if now.is_some_and(|now| target.holds(&now)) {
         return Ok(Placed::There);
     }
     with_manager(tree, |m| m.create(domain, false))?;
@@ -63,12 +62,14 @@ pub fn place(tree: &Tree, event: &Event, domain: &DomainPath) -> Result<Placed, 
     }
 }
 
-/// When a process started, ns since boot, from its /proc/PID/stat.
-fn start_ns(stat: &str) -> Option<u64> {
-    // the second field is a name in parentheses, which may hold anything
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let ticks: u64 = rest.split(' ').nth(22 - 3)?.parse().ok()?;
-    ticks.checked_mul(TICK_NS)
+/// When a process started, ns since boot, rounded down to [`tick_ns`].
+fn start_ns(stat: &procfs::process::Stat) -> u64 {
+    stat.starttime.saturating_mul(tick_ns())
+}
+
+/// The unit of start times in /proc: 10 ms (USER_HZ) on every architecture that sched_ext runs on.
+fn tick_ns() -> u64 {
+    1_000_000_000 / procfs::ticks_per_second().max(1)
 }
 
 /// Time since boot minus CLOCK_MONOTONIC, ns: how long the machine was suspended.
@@ -89,14 +90,10 @@ mod tests {
     use aplomb_domain::testing::{tree, InFiles};
 
     #[test]
-    fn start_times_are_found_behind_any_name() {
-        let stat = "812 (a) b (c) S 1 812 812 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9";
-        assert_eq!(start_ns(stat), Some(4711 * TICK_NS));
-        assert_eq!(start_ns("812 (a) S 1 2"), None);
-        assert_eq!(start_ns(""), None);
-        let me = std::fs::read_to_string("/proc/self/stat").unwrap();
+    fn this_process_started_before_now() {
+        let me = procfs::process::Process::myself().unwrap().stat().unwrap();
         let now = monotonic_ns() + suspended_ns();
-        assert!(start_ns(&me).unwrap() <= now + TICK_NS);
+        assert!(start_ns(&me) > 0 && start_ns(&me) <= now);
     }
 
     #[test]

@@ -5,11 +5,10 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use aplomb_domain::{Directory, DomainPath};
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
+use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 
 /// Directories and files that are watched at most: twice the domains that the kernel side holds.
 pub const MAX_WATCHED: usize = 8192;
@@ -17,12 +16,12 @@ pub const MAX_WATCHED: usize = 8192;
 /// What happened to a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
-    /// The domain of this path came.
-    Came(DomainPath),
-    /// The domain of this path went.
-    Gone(DomainPath),
+    /// The domain of this path was created.
+    Created(DomainPath),
+    /// The domain of this path was removed.
+    Removed(DomainPath),
     /// Its attributes changed.
-    Marks(DomainPath),
+    Attributes(DomainPath),
     /// It got processes, or lost the last one.
     Populated(DomainPath),
     /// More than the queue holds: everything may have changed.
@@ -35,11 +34,33 @@ enum Role {
     Events(DomainPath),
 }
 
+impl Role {
+    /// What an event on the watch of this role says. None: nothing that matters.
+    fn seen(&self, event: EventMask, name: Option<&str>) -> Option<Seen> {
+        let path = match self {
+            Self::Events(path) => return Some(Seen::Populated(path.clone())),
+            Self::Directory(path) => path,
+        };
+        let comes_or_goes = event.intersects(EventMask::CREATE | EventMask::DELETE);
+        if comes_or_goes && event.contains(EventMask::ISDIR) {
+            // an error: too deep, or no name of a domain, so it was never known
+            let child = path.child(name?).ok()?;
+            return Some(match event.contains(EventMask::CREATE) {
+                true => Seen::Created(child),
+                false => Seen::Removed(child),
+            });
+        }
+        // with a name: a child's attributes, which the child's own watch reports too
+        (event.contains(EventMask::ATTRIB) && name.is_none())
+            .then(|| Seen::Attributes(path.clone()))
+    }
+}
+
 /// An inotify instance and what it watches.
 #[derive(Debug)]
 pub struct Watch {
-    fd: OwnedFd,
-    roles: HashMap<i32, Role>,
+    inotify: Inotify,
+    roles: HashMap<WatchDescriptor, Role>,
     limit: usize,
 }
 
@@ -48,7 +69,7 @@ impl Watch {
     /// The user's limit of inotify instances is reached.
     pub fn new(limit: usize) -> io::Result<Self> {
         Ok(Self {
-            fd: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+            inotify: Inotify::init()?,
             roles: HashMap::new(),
             limit,
         })
@@ -58,9 +79,8 @@ impl Watch {
     ///
     /// # Errors
     /// Too many are watched ([`MAX_WATCHED`], or the machine's limit).
-    pub fn directory(&mut self, dir: &Directory) -> io::Result<i32> {
-        let flags =
-            WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::ATTRIB | WatchFlags::ONLYDIR;
+    pub fn directory(&mut self, dir: &Directory) -> io::Result<WatchDescriptor> {
+        let flags = WatchMask::CREATE | WatchMask::DELETE | WatchMask::ATTRIB | WatchMask::ONLYDIR;
         // by its descriptor: no other directory of the same name can take its place
         let place = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
         self.add(&place, flags, Role::Directory(dir.path.clone()))
@@ -70,60 +90,43 @@ impl Watch {
     ///
     /// # Errors
     /// As [`Watch::directory`].
-    pub fn events(&mut self, dir: &Directory) -> io::Result<i32> {
+    pub fn events(&mut self, dir: &Directory) -> io::Result<WatchDescriptor> {
         let place = format!("/proc/self/fd/{}/cgroup.events", dir.as_fd().as_raw_fd());
-        self.add(&place, WatchFlags::MODIFY, Role::Events(dir.path.clone()))
+        self.add(&place, WatchMask::MODIFY, Role::Events(dir.path.clone()))
     }
 
-    fn add(&mut self, place: &str, flags: WatchFlags, role: Role) -> io::Result<i32> {
+    fn add(&mut self, place: &str, flags: WatchMask, role: Role) -> io::Result<WatchDescriptor> {
         if self.roles.len() >= self.limit {
             return Err(rustix::io::Errno::NOSPC.into());
         }
-        let number = inotify::add_watch(&self.fd, place, flags)?;
-        self.roles.insert(number, role);
-        Ok(number)
+        let watch = self.inotify.watches().add(place, flags)?;
+        self.roles.insert(watch.clone(), role);
+        Ok(watch)
     }
 
     /// Give a watch back. Nothing if the kernel took it with its directory.
-    pub fn remove(&mut self, number: i32) {
-        if self.roles.remove(&number).is_some() {
-            let _ = inotify::remove_watch(&self.fd, number);
+    pub fn remove(&mut self, watch: WatchDescriptor) {
+        if self.roles.remove(&watch).is_some() {
+            let _ = self.inotify.watches().remove(watch);
         }
     }
 
     /// What happened since the last call, each once.
     pub fn read(&mut self) -> Vec<Seen> {
         let mut all: Vec<Seen> = Vec::new();
-        let mut space = [MaybeUninit::uninit(); 4096];
-        let mut reader = inotify::Reader::new(&self.fd, &mut space);
-        while let Ok(event) = reader.next() {
-            let what = event.events();
-            if what.contains(ReadFlags::QUEUE_OVERFLOW) {
-                return vec![Seen::All];
-            }
-            let name = event.file_name().and_then(|n| n.to_str().ok());
-            let seen = match self.roles.get(&event.wd()) {
-                Some(Role::Events(path)) => Seen::Populated(path.clone()),
-                Some(Role::Directory(path))
-                    if what.intersects(ReadFlags::CREATE | ReadFlags::DELETE)
-                        && what.contains(ReadFlags::ISDIR) =>
-                {
-                    match name.map(|n| path.child(n)) {
-                        Some(Ok(child)) if what.contains(ReadFlags::CREATE) => Seen::Came(child),
-                        Some(Ok(child)) => Seen::Gone(child),
-                        _ => continue, // too deep or no domain's name: never known
-                    }
+        let mut buffer = [0; 4096];
+        // no events are the error WouldBlock
+        while let Ok(events) = self.inotify.read_events(&mut buffer) {
+            for event in events {
+                if event.mask.contains(EventMask::Q_OVERFLOW) {
+                    return vec![Seen::All];
                 }
-                // a name: a child's attributes, which its own watch tells too
-                Some(Role::Directory(path))
-                    if what.contains(ReadFlags::ATTRIB) && name.is_none() =>
-                {
-                    Seen::Marks(path.clone())
-                }
-                _ => continue,
-            };
-            if all.last() != Some(&seen) {
-                all.push(seen);
+                let name = event.name.and_then(|n| n.to_str());
+                let seen = self
+                    .roles
+                    .get(&event.wd)
+                    .and_then(|role| role.seen(event.mask, name));
+                all.extend(seen.filter(|s| all.last() != Some(s)));
             }
         }
         all
@@ -132,6 +135,6 @@ impl Watch {
 
 impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.inotify.as_fd()
     }
 }
