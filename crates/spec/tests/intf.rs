@@ -73,7 +73,7 @@ fn kinds_flags_and_limits_are_the_headers() {
 fn servers_are_the_headers() {
     let policies = ServerPolicy::ALL.map(|p| {
         let name = p.name().to_uppercase().replace('-', "_");
-        (number_in("policy/edf.h", &format!("POLICY_{name}")), p)
+        (number_in("policy/server.h", &format!("POLICY_{name}")), p)
     });
     for (number, policy) in policies {
         assert_eq!(u64::from(policy.number()), number, "{policy}");
@@ -82,6 +82,6 @@ fn servers_are_the_headers() {
         assert_eq!(serde_json::to_value(policy).unwrap(), policy.name());
     }
     let all = ServerPolicy::ALL.len() as u64 + 1; // with the machine's, 0
-    assert_eq!(number_in("policy/edf.h", "NR_POLICIES"), all);
+    assert_eq!(number_in("policy/server.h", "NR_POLICIES"), all);
     assert_eq!(ServerPolicy::numbered(0), None);
 }
