@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * scheduler.c - the scheduler's own source on the host, its maps and timers, and doors for the Rust side.
+ * scheduler.c - the scheduler's own source compiled for the host, its maps and timers, and the
+ * functions that the Rust side calls.
  *
- * All variables of this unit lie in two sections of their own, so that host_reset() can put back every
- * one of them, those inside functions too: a simulation begins as a freshly loaded scheduler does.
+ * All variables of this unit are in two sections of their own, so that host_reset() can set each of
+ * them, static variables in functions too, to its value at load time: a simulation begins with a
+ * freshly loaded scheduler.
  */
 #define APLOMB_HOST 1
 struct task_struct;
 struct cgroup;
 struct scx_cgroup_init_args;
 
-/* --- callbacks that a scheduler may lack: weak, so that their address tells -------------------------------- */
+/* --- optional callbacks: weak, so that the address of a missing one is NULL --- */
 #define OPTIONAL __attribute__((weak))
 void aplomb_runnable(struct task_struct *p, unsigned long long enq_flags) OPTIONAL;
 void aplomb_quiescent(struct task_struct *p, unsigned long long deq_flags) OPTIONAL;
@@ -33,7 +35,7 @@ void aplomb_cgroup_set_idle(struct cgroup *cgrp, _Bool idle) OPTIONAL;
 #pragma clang section bss = "aplomb_bss" data = "aplomb_data"
 #include "main.bpf.c"
 
-/* --- maps: values in one pool; hash maps are looked through (specs are few in a simulation) -------------- */
+/* --- maps: values in one pool; hash maps are searched (a simulation has few specs) --- */
 #define HOST_MAPS 24
 #define HOST_POOL (8 << 20)
 #define HOST_HASH_USED 4200 /* rows of one hash map that a simulation may fill */
@@ -145,7 +147,7 @@ void *host_task_storage(struct task_struct *p, size_t size, u64 flags)
 
 #define EOPNOTSUPP 95
 
-/* --- timers: a bpf_timer's opaque words are its callback, its map, and the simulator's number for it ------ */
+/* --- timers: the words of a bpf_timer are its callback, its map, and the simulator's number --- */
 struct host_timer {
 	void *callback;
 	u32 home;   /* index of its map + 1, 0: not initialised */
@@ -184,7 +186,7 @@ long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 	return 0;
 }
 
-/* Since 7.0 bpf_timer_cancel() answers so where interrupts are off, as they are in a scheduler's callbacks. */
+/* Since 7.0 bpf_timer_cancel() fails while interrupts are off, as in a scheduler's callbacks. */
 long host_timer_refuse(void)
 {
 	return -EOPNOTSUPP;
@@ -213,7 +215,7 @@ void host_timer_fire(struct bpf_timer *timer)
 	callback((void *)home->map, &row, map->values + (size_t)row * home->value_size);
 }
 
-/* --- memory, events ------------------------------------------------------------------------------------ */
+/* --- memory, events --- */
 long host_copy(void *to, u32 size, const void *from)
 {
 	__builtin_memcpy(to, from, size);
@@ -240,10 +242,10 @@ void *host_event_reserve(u32 size)
 	return host_event;
 }
 
-/* --- doors --------------------------------------------------------------------------------------------- */
+/* --- functions that the Rust side calls --- */
 extern char __start_aplomb_bss[], __stop_aplomb_bss[], __start_aplomb_data[], __stop_aplomb_data[];
 
-/* As loaded: @saved is the data section as it was at the program's start, of host_data_size() bytes. */
+/* @saved: the data section at the program's start, host_data_size() bytes. */
 size_t host_data_size(void)
 {
 	return __stop_aplomb_data - __start_aplomb_data;
@@ -289,7 +291,7 @@ void host_exit(struct task_struct *p)
 	on_exit(p);
 }
 
-/* The server that @p runs on, by right or not; NULL: none. */
+/* The server of @p; NULL: none. */
 const struct server_info *host_server(struct task_struct *p)
 {
 	struct server *s = server_owned(task_ctx(p));
@@ -297,7 +299,7 @@ const struct server_info *host_server(struct task_struct *p)
 	return s ? &s->info : NULL;
 }
 
-/* Which of the callbacks of above there are, in the order of struct Has in src/host.rs. */
+/* Which of the optional callbacks exist, in the order of struct Has in src/host.rs. */
 u32 host_has(void)
 {
 	return !!aplomb_runnable | !!aplomb_quiescent << 1 | !!aplomb_yield << 2 |
@@ -305,7 +307,7 @@ u32 host_has(void)
 	       !!(aplomb_ops.flags & SCX_OPS_ENQ_LAST) << 6 | !!aplomb_tick << 7;
 }
 
-/* The callbacks for cgroups, in the order of struct CgroupOps in src/host.rs. NULL: the scheduler lacks it. */
+/* The cgroup callbacks, in the order of struct CgroupOps in src/host.rs; NULL: missing. */
 const struct host_cgroup_ops {
 	s32 (*init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
 	void (*exit)(struct cgroup *cgrp);
@@ -359,8 +361,7 @@ void host_cpu(s32 cpu, bool comes)
 		aplomb_cpu_offline(cpu);
 }
 
-/* What the scheduler believes of a CPU, for the invariants; the same in src/host.rs. */
-/* Has @p's domain, or one above it, used up its cpu.max? */
+/* Is @p's domain, or one above it, throttled (its cpu.max used up)? */
 bool host_throttled(struct task_struct *p)
 {
 	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
@@ -368,6 +369,7 @@ bool host_throttled(struct task_struct *p)
 	return t && path_throttled(t->domain);
 }
 
+/* The scheduler's state of a CPU, for the invariants; the same in src/host.rs. */
 struct host_cpu_view {
 	u64 fair_now, pinned_now, exec_start;
 	u32 by_right;
@@ -391,7 +393,7 @@ void host_cpu_view(u32 cpu, struct host_cpu_view *view)
 	view->budget = s->info.edf.budget;
 }
 
-/* Take the reservation of the program @pid away (aplomb set --clear). */
+/* Clear the reservation of process @pid (aplomb set --clear). */
 s32 host_clear_reservation(s32 pid)
 {
 	struct reserve_args args = { .pid = pid };
