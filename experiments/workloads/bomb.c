@@ -7,7 +7,7 @@
  * (10:100 in the paper). The parent must get the CPU to end it, which stock schedulers may deny for long;
  * when it ended, it says how long forking and killing took.
  */
-#include "clock.h"
+#include "lib.h"
 #include <sys/wait.h>
 
 int main(int count, char **words)

@@ -4,7 +4,7 @@
  * all ready at any moment (Redline section 8.1, Fig. 4b). All start together when the last one is forked.
  * Prints the time from there until the last one is gone.
  */
-#include "clock.h"
+#include "lib.h"
 #include <sys/wait.h>
 
 int main(int count, char **words)

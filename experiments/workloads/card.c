@@ -15,7 +15,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "clock.h"
+#include "lib.h"
 
 #define CHUNK 8192
 #define RATE 200 /* looks a second */

@@ -5,7 +5,7 @@
  * The cost of a switch is the time per hop less what the same pipe operations and sums cost in one process
  * alone. lmbench itself is not in Debian's free archive.
  */
-#include "clock.h"
+#include "lib.h"
 #include <sys/wait.h>
 
 static volatile uint64_t sink;

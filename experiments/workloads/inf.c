@@ -9,7 +9,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#include "clock.h"
+#include "lib.h"
 
 #define LINE 64 /* bytes of a counter's own cache line */
 

@@ -11,7 +11,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 
-#include "clock.h"
+#include "lib.h"
 
 #define BLOCK 4096
 #define LEAD_S 1

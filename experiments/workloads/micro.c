@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "clock.h"
+#include "lib.h"
 
 #define MOST_PROCESSES 128
 

@@ -5,7 +5,7 @@
  * duty cycle of about 60 %, and it sleeps frequently" (there 11 ms and 5 ms). They end with their
  * parent, which only waits.
  */
-#include "clock.h"
+#include "lib.h"
 
 int main(int count, char **words)
 {

@@ -4,7 +4,7 @@
  * time per switch, pipe read and write included. Redline section 8.1 measures switches likewise: exactly
  * one task is ready at any moment.
  */
-#include "clock.h"
+#include "lib.h"
 #include <sys/wait.h>
 
 static void pass(int in, int out)

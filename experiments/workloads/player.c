@@ -12,7 +12,7 @@
  * Prints one line of JSON when SECONDS have passed: frames due, shown, lost (dropped) and late (ready after
  * they were due), frames shown in each second, the longest time without a new frame, CPU time used.
  */
-#include "clock.h"
+#include "lib.h"
 
 #define DROP_NS (100 * 1000 * NS_PER_US)
 #define MOST_FRAMES 1000000

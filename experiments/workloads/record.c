@@ -17,7 +17,7 @@
 #include <sched.h>
 #include <sys/wait.h>
 
-#include "clock.h"
+#include "lib.h"
 
 #define MOST_FRAMES 1000000
 

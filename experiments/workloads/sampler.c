@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "clock.h"
+#include "lib.h"
 
 #define MOST_DOMAINS 512
 #define MOST_CLOCKS 4096 /* processes in one domain */

@@ -7,7 +7,7 @@
  *
  * Prints one line of JSON: how often it slept; the mean, the 99th percentile and the most of the delays, in us; CPU time.
  */
-#include "clock.h"
+#include "lib.h"
 
 #define MOST 1000000
 #define LEAD_S 1

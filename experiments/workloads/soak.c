@@ -15,7 +15,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-#include "clock.h"
+#include "lib.h"
 
 #define CHUNK 1000          /* turns between two updates of the count */
 #define PROBE (100 * CHUNK) /* 1 ms: shorter than what is between two ticks */

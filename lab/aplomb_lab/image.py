@@ -2,7 +2,8 @@
 
 mmdebstrap makes it as a tar archive, as root or (through user name spaces) as any user; mke2fs turns the archive
 into an ext4 file. What goes in is said in lab/guest/: packages.txt, build-image (runs inside, at the end), compile,
-make-clips, programs. Kernels are not part of it, so that one image serves all of them.
+make-clips. Kernels are not part of it, so that one image serves all of them; nor are the lab's own programs
+(lab/guest/programs), which the host compiles and a run takes along, so that changing them costs no new image.
 """
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from .tools import Tools
 GUEST_FILES = Path(__file__).resolve().parent.parent / "guest"
 # What of lab/guest goes into the image. The inits do not: they come with each run's initramfs, so changing them
 # costs no new image.
-_IN_IMAGE = ["build-image", "compile", "make-clips", "programs"]
+_IN_IMAGE = ["build-image", "compile", "make-clips"]
 COMPILE_SOURCE = "lua5.4"  # the Debian source package whose authors' tree /lab/compile builds
 FREE_MB = 512  # room for guests that write to their root
 FORMAT = "1"  # raise it when this file makes something else of the same recipe

@@ -94,6 +94,8 @@ def write_initrd(path: Path, busybox: Path, boot_modules: list[Path], guest_file
         archive.file("mod/order", "".join(m.name + "\n" for m in boot_modules).encode())
         archive.file("init", (guest_files / "initramfs-init").read_bytes(), 0o755)
         archive.file("lab/init", (guest_files / "guest-init").read_bytes(), 0o755)
+        for library in sorted(guest_files.glob("lib*.sh")):
+            archive.file(f"lab/{library.name}", library.read_bytes())
         archive.file("lab/config", config.read_bytes())
         archive.file("lab/job", job_script(argv, env))
         for source, name in inputs:

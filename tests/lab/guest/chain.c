@@ -23,12 +23,12 @@ static int exec_chain(char **words, int64_t link, int64_t total, int64_t end)
 {
 	char until[32];
 
-	if (end && now() >= end) { /* process_ran() goes on over exec */
-		print(process_ran(), total + (now() - end));
+	if (end && now_ns() >= end) { /* process_ran() goes on over exec */
+		print(process_ran(), total + (now_ns() - end));
 		return 0;
 	}
-	snprintf(until, sizeof(until), "%lld", (long long)(end ? end : now() + total));
-	burn(link);
+	snprintf(until, sizeof(until), "%lld", (long long)(end ? end : now_ns() + total));
+	burn_ns(link);
 	execl("/proc/self/exe", words[0], "exec", words[2], words[3], until, (char *)NULL);
 	perror("exec");
 	return 1;
@@ -37,7 +37,7 @@ static int exec_chain(char **words, int64_t link, int64_t total, int64_t end)
 static int fork_chain(int64_t link, int64_t total)
 {
 	int64_t *used = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	int64_t start = now(), last = ran();
+	int64_t start = now_ns(), last = ran_ns();
 	int done[2];
 	char end;
 
@@ -48,12 +48,12 @@ static int fork_chain(int64_t link, int64_t total)
 		close(done[1]);
 		if (read(done[0], &end, 1) < 0)
 			return 1;
-		print(*used, now() - start);
+		print(*used, now_ns() - start);
 		return 0;
 	}
-	for (last = ran(); now() - start < total; last = ran()) {
-		burn(link);
-		*used += ran() - last;
+	for (last = ran_ns(); now_ns() - start < total; last = ran_ns()) {
+		burn_ns(link);
+		*used += ran_ns() - last;
 		if (fork_or_die())
 			_exit(0);
 	}
@@ -62,10 +62,10 @@ static int fork_chain(int64_t link, int64_t total)
 
 int main(int count, char **words)
 {
-	int64_t link = number(count, words, 2, 1000) * US,
-		total = number(count, words, 3, 1000) * MS;
+	int64_t link = argument(count, words, 2, 1000) * NS_PER_US,
+		total = argument(count, words, 3, 1000) * NS_PER_MS;
 
 	if (count > 1 && !strcmp(words[1], "exec"))
-		return exec_chain(words, link, total, number(count, words, 4, 0));
+		return exec_chain(words, link, total, argument(count, words, 4, 0));
 	return fork_chain(link, total);
 }

@@ -170,8 +170,8 @@ static int clear(const char *path, const struct stat *stat, int type, struct FTW
 
 int main(int count, char **words)
 {
-	int64_t end = now() + number(count, words, 2, 1000) * MS,
-		pause = number(count, words, 4, 1000);
+	int64_t end = now_ns() + argument(count, words, 2, 1000) * NS_PER_MS,
+		pause = argument(count, words, 4, 1000);
 	long done[NR_ACTIONS] = {}, changes = 0;
 
 	if (count < 4)
@@ -180,7 +180,7 @@ int main(int count, char **words)
 	snprintf(home, sizeof(home), "%s/home", top);
 	srand(atoi(words[3]));
 	cpus = (int)sysconf(_SC_NPROCESSORS_ONLN);
-	while (now() < end) {
+	while (now_ns() < end) {
 		int action = rand() % (NR_ACTIONS - (cpus == 1)), success = act(action) > 0;
 
 		done[action] += success;

@@ -3,11 +3,11 @@
 . /job/guest/lib.sh
 
 program stay plain
-program hogs forks
+program hog forks
 spec plain 1ms/100ms
 spec forks 1ms/30ms 'inherit = true' 'revocable = true'
-bg /job/guest-programs/hogs 2 0 1
-bg $bin/forks 0 0 1
+bg $hog 2 --forks
+bg $bin/forks 0 --forks
 bg $bin/plain
 plain=$!
 before=$(nr_bpf)

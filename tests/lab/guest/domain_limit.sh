@@ -33,9 +33,9 @@ above=${more%/*}
 first=$(find $cg/$above -mindepth 1 -maxdepth 1 -name '[0-9]*' | head -n 1)
 first=${first#"$cg/"}
 weigh m1 300
-in_domain "$more" $hogs 1
-in_domain "$first" $hogs 1
-in_domain m1/1 $hogs 1
+in_domain "$more" $hog 1
+in_domain "$first" $hog 1
+in_domain m1/1 $hog 1
 ppm=$(share m1 "$above" 2)
 check full-shares "$ppm of m1 beside $above, 750000 due" within 735000 "$ppm" 765000
 ppm=$(share "$more" "$first" 2)

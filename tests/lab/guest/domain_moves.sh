@@ -29,16 +29,16 @@ moved() {
 	gone mv/last mv
 }
 say "moved while it can run, is throttled, ends"
-name=runnable moved max 10 $hogs 4
-name=throttled moved "3000 100000" 10 $hogs 4
-name=ending moved max 4 $hogs 0 0 1
-name=ending-throttled moved "3000 100000" 4 $hogs 0 0 1
+name=runnable moved max 10 $hog 4
+name=throttled moved "3000 100000" 10 $hog 4
+name=ending moved max 4 $hog 0 --forks
+name=ending-throttled moved "3000 100000" 4 $hog 0 --forks
 check moved-leaves-no-domain "$(domains), were $alone" until_true 3 are_domains "$alone"
 
 say "out of a limit, and into one"
 domain_of t; domain_of t/inner; domain_of f; domain_of o
-in_domain o $hogs 1
-in_domain t/inner $hogs 2
+in_domain o $hog 1
+in_domain t/inner $hog 2
 until_true 5 has t/inner 3
 for limited in t/inner t; do
 	echo "10000 1000000" > $cg/$limited/cpu.max

@@ -4,8 +4,8 @@ seed=${SEED:-1}
 
 say "changes at random for $seconds s, seed $seed"
 domain_of r; domain_of r/home
-in_domain r/home $hogs 4
-in_domain r/home $hogs 2 0 1
+in_domain r/home $hog 4
+in_domain r/home $hog 2 --forks
 until_true 5 has r/home 8
 in_domain r/home /job/guest-programs/storm $((seconds * 1000)) 3 "$seed"
 storm=$!

@@ -1,7 +1,7 @@
 # Part of domain_faults.sh: what users may do with domains, and may not.
 say "users"
 domain_of mine; domain_of theirs
-in_domain theirs $hogs 1
+in_domain theirs $hog 1
 root_process=$!
 until_true 5 has theirs 2
 settings() {
@@ -51,9 +51,9 @@ as_user /job/aplomb domain create mine/other > $out/user.log 2>&1
 check delegate-creates-more "$(cat $out/user.log)" [ -d $cg/mine/other ]
 as_user /job/aplomb domain set mine policy=wrr > $out/user.log 2>&1
 check delegate-sets-policy "$(cat $out/user.log) $(shown mine policy)" until_true 3 field_is mine policy wrr
-in_domain mine/sub "${as_nobody[@]}" $hogs 1
+in_domain mine/sub "${as_nobody[@]}" $hog 1
 own=$!
-in_domain mine/other $hogs 1
+in_domain mine/other $hog 1
 other_root=$!
 until_true 5 has mine/sub 2
 until_true 5 has mine/other 2

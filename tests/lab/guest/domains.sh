@@ -24,7 +24,7 @@ end_all
 program landed landed
 spec landed 5ms/100ms 'domain = "chosen"'
 sleep 1 # the daemon reads it
-bg $hogs 50 # in the root, as the daemon is
+bg $hog 50 # in the root, as the daemon is
 sleep 2
 worst=0
 for i in 1 2 3 4 5; do
@@ -37,11 +37,11 @@ end_all
 rm $specs/landed.toml
 gone chosen
 
-in_domain before $hogs 1
+in_domain before $hog 1
 
 say "shares"
 domain_of a
-in_domain a $hogs 1
+in_domain a $hog 1
 ppm=$(share a before 4)
 check shares-one-to-three "$ppm, 250000 due" within 245000 "$ppm" 255000
 weigh a 900
@@ -62,7 +62,7 @@ in_domain alone $bin/filming 60000
 filming=${pids[-1]}
 check runs-by-right "" until_true 5 is_admitted "$filming"
 sleep 3
-in_domain newcomer $hogs 1
+in_domain newcomer $hog 1
 ran_before=$(cut -d' ' -f1 "/proc/$filming/schedstat")
 sleep 0.3
 ms=$((($(cut -d' ' -f1 "/proc/$filming/schedstat") - ran_before) / 1000000))
@@ -79,8 +79,8 @@ for level in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
 done
 mkdir -p "$cg/$path"
 domain_of shallow
-in_domain "$path" $hogs 1
-in_domain shallow $hogs 3
+in_domain "$path" $hog 1
+in_domain shallow $hog 3
 ppm=$(share shallow d1 8)
 check depth-16 "$ppm, 500000 due" within 495000 "$ppm" 505000
 end_all
@@ -90,8 +90,8 @@ while [ "$path" != . ]; do gone "$path"; path=$(dirname "$path"); done
 say "cpu.max"
 domain_of top; domain_of top/inner; domain_of other
 echo "20000 100000" > $cg/top/cpu.max
-in_domain top/inner $hogs 3
-in_domain other $hogs 1
+in_domain top/inner $hog 3
+in_domain other $hog 1
 sleep 1
 ppm=$(had top 10) # a window that begins anywhere sees a burst more or less: 2 % of 10 s
 check quota "$ppm, 200000 due" within 196000 "$ppm" 204000
@@ -102,7 +102,7 @@ end_all
 say "cpu.max.burst"
 echo "20000 100000" > $cg/top/cpu.max
 took() { # us that 38 ms of work took at most, once in 300 ms: within the quota, but not within that of one period
-	chrt -o 0 sh -c 'echo $$ > "$0/cgroup.procs"; exec /job/guest-programs/periodic 38000 300000 8' $cg/top/inner |
+	( enter_domain top/inner $periodic 38000 300000 8 brief ) |
 		sed -n 's/.*response_us=\([0-9]*\).*/\1/p'
 }
 us=$(took)
@@ -115,7 +115,7 @@ say "system calls under a quota"
 echo "10000 100000" > $cg/top/cpu.max
 in_domain top/inner dd if=/dev/zero of=/dev/null bs=64k
 in_domain top/inner dd if=/dev/zero of=/dev/null bs=1
-in_domain other $hogs 1
+in_domain other $hog 1
 sleep 1
 ppm=$(had top 10)
 check quota-of-system-calls "$ppm, 100000 due" within 97000 "$ppm" 103000
@@ -137,8 +137,8 @@ gone top/inner top other
 say "cpu.idle"
 domain_of idle; domain_of busy
 echo 1 > $cg/idle/cpu.idle
-in_domain idle $hogs 3
-in_domain busy $hogs 1
+in_domain idle $hog 3
+in_domain busy $hog 1
 ppm=$(had idle 4)
 check idle-gets-little "$ppm" within 500 "$ppm" 10000
 end_all
@@ -146,8 +146,8 @@ gone idle busy
 
 say "a bomb in one domain"
 domain_of calm; domain_of bomb
-in_domain calm $hogs 1
-in_domain bomb $hogs 100 0 1
+in_domain calm $hog 1
+in_domain bomb $hog 100 --forks
 sleep 1
 ppm=$(share calm bomb 4)
 check bomb-stays-inside "$ppm, 500000 due" within 490000 "$ppm" 510000
@@ -159,8 +159,8 @@ until_true 5 nobody_left
 a domain set /calm cpu=60% > $out/set.txt 2>&1
 status=$?
 check set-fraction "$(cat $out/set.txt)" [ $status = 0 ]
-in_domain calm $hogs 1
-in_domain bomb $hogs 3
+in_domain calm $hog 1
+in_domain bomb $hog 3
 ppm=$(share calm bomb 4)
 check reserved-fraction "$ppm, 800000 due" within 790000 "$ppm" 810000
 a domain set /bomb cpu=50% > $out/set.txt 2>&1
@@ -184,13 +184,13 @@ weigh heavy 10000
 a domain set /film cpu=10ms/50ms > $out/set.txt 2>&1
 status=$?
 check set-c-every-t "$(cat $out/set.txt)" [ $status = 0 ]
-in_domain heavy $hogs 5
-chrt -o 0 sh -c 'echo $$ > "$0/cgroup.procs"; exec /job/guest-programs/periodic 4700 50000 200' $cg/film > $out/periodic1 &
+in_domain heavy $hog 5
+( enter_domain film $periodic 4700 50000 200 brief ) > $out/periodic1 &
 one=$!
-chrt -o 0 sh -c 'echo $$ > "$0/cgroup.procs"; exec /job/guest-programs/periodic 4700 50000 200' $cg/film > $out/periodic2 &
+( enter_domain film $periodic 4700 50000 200 brief ) > $out/periodic2 &
 wait $one $!
 check deadlines-of-a-domain "$(cat $out/periodic1 $out/periodic2)" [ "$(cat $out/periodic1 $out/periodic2 | grep -c "missed=0 ")" = 2 ]
-in_domain film $hogs 3
+in_domain film $hog 3
 sleep 1
 ppm=$(share film heavy 6)
 check reserved-c-every-t "$ppm, 200080 due" within 190000 "$ppm" 210000
@@ -207,7 +207,7 @@ sleep 1
 ppm=$(share film heavy 4)
 check c-every-t-given-back "$ppm, 500000 due" within 490000 "$ppm" 510000
 end_all
-bg /job/aplomb run --cpu 50ms/100ms --flags G -- /job/guest-programs/periodic 1000 100000 100000
+bg /job/aplomb run --cpu 50ms/100ms --flags G -- $periodic 1000 100000 100000
 promised=$!
 check a-program-is-promised "" until_true 5 is_admitted $promised
 /job/guest-programs/mark $cg/heavy trusted.aplomb.cpu 60ms/100ms
@@ -222,9 +222,9 @@ gone film heavy
 say "threads under a policy"
 domain_of leaf
 a domain set /leaf policy=mtr > $out/set.txt 2>&1
-in_domain leaf $hogs 4
+in_domain leaf $hog 4
 late_of() { # of 300 jobs that need 0.6 ms in each 4, the number that was not done in time
-	chrt -o 0 sh -c 'echo $$ > "$0/cgroup.procs"; exec /job/guest-programs/periodic 600 4000 300' $cg/leaf |
+	( enter_domain leaf $periodic 600 4000 300 brief ) |
 		sed -n 's/^missed=\([0-9]*\) .*/\1/p'
 }
 late=$(late_of)

@@ -14,7 +14,7 @@ static char **program;
 
 static void *sleeper(void *unused)
 {
-	pause_for_ever();
+	pause_forever();
 	return unused;
 }
 
@@ -27,7 +27,7 @@ static void *reexec(void *unused)
 int main(int count, char **words)
 {
 	const char *mode = count > 1 ? words[1] : "";
-	int64_t amount = number(count, words, 2, 0);
+	int64_t amount = argument(count, words, 2, 0);
 	pthread_t thread;
 
 	program = words + 2;
@@ -42,10 +42,10 @@ int main(int count, char **words)
 			perror(program[0]);
 			_exit(1);
 		}
-		burn(amount * MS);
+		burn_ns(amount * NS_PER_MS);
 		if (!strcmp(mode, "zombie"))
 			_exit(0);
-		pause_for_ever();
+		pause_forever();
 	}
-	pause_for_ever();
+	pause_forever();
 }

@@ -102,7 +102,7 @@ chrt -o 0 mplayer -noconfig all -nolirc -noconsolecontrols -nosound -vo null -lo
 pids+=("$movie")
 playing() { [ "$(frames)" -gt 25 ]; }
 check movie-plays "" until_true 20 playing
-bg /job/guest-programs/hogs 50 0 1
+bg $hog 50 --forks
 sleep 2
 shown=$(frames)
 sleep 4
@@ -128,7 +128,7 @@ check no-daemon-status "" [ $? = 69 ]
 start_daemon
 check starts-again "over the stale socket" attached
 check movie-is-found-again "" until_true 5 is_admitted $movie
-bg /job/guest-programs/hogs 50 0 1
+bg $hog 50 --forks
 sleep 1
 shown=$(frames)
 sleep 4

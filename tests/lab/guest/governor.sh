@@ -45,7 +45,7 @@ bg $bin/a
 a=$!
 sleep 0.2
 kill -USR1 $a
-bg /job/guest-programs/hogs 4
+bg $hog 4
 sleep 8
 check R_load-is-what-is-used "$(load_of 0 r_load_ppm) ppm by a task of 24 %" within 230000 "$(load_of 0 r_load_ppm)" 250000
 check S_load-has-come-to-R_load "$(load_of 0 s_load_ppm) ppm" within 220000 "$(load_of 0 s_load_ppm)" 260000
@@ -104,7 +104,7 @@ end_all
 until_true 3 no_tasks
 sleep 6
 say "revocation beside best-effort load"
-bg /job/guest-programs/hogs 10
+bg $hog 10
 revocation -loaded
 end_all
 until_true 3 no_tasks

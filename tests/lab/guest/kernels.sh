@@ -41,8 +41,8 @@ bg $bin/plain
 plain=$!
 check matched "" until_true 3 has_spec $plain plain
 end_all
-bg /job/guest-programs/hogs 10
-r=$(fg $bin/movie 5000 30000 100)
+bg $hog 10
+r=$(fg $bin/movie 5000 30000 100 brief)
 check no-deadline-missed "5:30 among 10 hogs: $r" [ "$(value missed "$r")" = 0 ]
 r=$(fg $bin/over 4000)
 check budget-is-exact "$r" within 199000 "$(value ppm "$r")" 210000
@@ -58,7 +58,7 @@ check table-is-empty "" until_true 3 no_tasks
 domain_of a
 domain_of b
 weigh b 300
-for path in a b idle; do in_domain $path $hogs 1; done
+for path in a b idle; do in_domain $path $hog 1; done
 i0=$(used idle)
 ppm=$(share a b 8)
 idle_us=$(($(used idle) - i0))

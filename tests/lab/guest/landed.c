@@ -22,10 +22,10 @@ static int is_in(const char *part)
 
 int main(int count, char **words)
 {
-	int64_t start = now();
+	int64_t start = now_ns();
 
-	while (count > 1 && !is_in(words[1]) && now() - start < 5000 * MS)
-		sleep_until(now() + 200 * US);
-	printf("landed_us=%lld\n", (long long)((now() - start) / US));
+	while (count > 1 && !is_in(words[1]) && now_ns() - start < 5000 * NS_PER_MS)
+		sleep_until_ns(now_ns() + 200 * NS_PER_US);
+	printf("landed_us=%lld\n", (long long)((now_ns() - start) / NS_PER_US));
 	return 0;
 }

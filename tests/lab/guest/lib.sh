@@ -4,59 +4,40 @@
 # everything that is tested starts through `bg` or `as_user`, as ordinary tasks. A check is one line of
 # /job/out/checks: CHECK name ok|FAIL details. The last one is `finish`: without it a job did not run to its end.
 out=/job/out
+programs=/job/guest-programs
+hog=$programs/hog
+periodic=$programs/periodic
 bin=/opt/t
 specs=/opt/specs
-scx=/sys/kernel/sched_ext
-trace=/sys/kernel/tracing
+. /run/lab/lib.sh
 mkdir -p $bin $specs
 chrt -r -p 1 $$
 echo mono > $trace/trace_clock
 
-say() { echo "progress: $*" > /dev/ttyS0; }
+say() { progress "$*"; }
 check() { # NAME DETAILS COMMAND…: ok if the command succeeds
 	local name=$1 details=$2 verdict=FAIL
 	shift 2
 	"$@" > /dev/null 2>&1 && verdict=ok
 	echo "CHECK $name $verdict $details" | tr '\n' ' ' >> $out/checks
 	echo >> $out/checks
-	[ $verdict = ok ] || { say "$name FAIL $details"; return 1; }
+	[ $verdict = ok ] || { progress "$name FAIL $details"; return 1; }
 }
 within() { [ -n "$2" ] && [ "$1" -le "$2" ] && [ "$2" -le "$3" ]; } # LOW VALUE HIGH
 none() { [ -z "$*" ]; }
 finish() { check finish "$(wc -l < $out/checks) checks" true; }
 
-# --- waiting ------------------------------------------------------------------------------------------------
-until_true() { # SECONDS COMMAND…: false if it did not come true in time
-	local end=$((SECONDS + $1 + 1))
-	shift
-	until "$@" > /dev/null 2>&1; do
-		[ $SECONDS -ge $end ] && return 1
-		sleep 0.05
-	done
-}
-now_ms() { local up rest; read -r up rest < /proc/uptime; echo $((10#${up/./} * 10)); }
-
 # --- the daemon ---------------------------------------------------------------------------------------------
 daemon_log=$out/daemon.log
-launch_daemon() { # ARGUMENT…: does not wait
-	: > $daemon_log
-	chrt -o 0 /job/aplomb daemon --specs $specs "$@" > $daemon_log 2>&1 &
-	daemon=$!
-}
-is_ready() { grep -q ready: $daemon_log || [ ! -d /proc/$daemon ]; }
+launch_daemon() { daemon_launch $daemon_log --specs $specs "$@"; } # ARGUMENT…: does not wait
 start_daemon() { # ARGUMENT…: waits until the scheduler is attached; false if it ended
 	launch_daemon "$@"
-	until_true 120 is_ready
-	grep -q ready: $daemon_log && return
-	check daemon-starts "$(tail -n 3 $daemon_log)" false
+	daemon_await $daemon_log 120 || check daemon-starts "$(tail -n 3 $daemon_log)" false
 }
-stop_daemon() {
-	/job/aplomb stop > /dev/null 2>&1
-	wait $daemon
-}
-state() { cat $scx/state; }
-attached() { [ "$(state)" = enabled ] && [ "$(cat $scx/root/ops)" = aplomb ]; }
-stock() { [ "$(state)" = disabled ]; }
+stop_daemon() { daemon_stop || check daemon-stops "not within 20 s: $(tail -n 3 $daemon_log)" false; }
+attached() { [ "$(scheduler_state)" = enabled ] && [ "$(scheduler_name)" = aplomb ]; }
+state() { scheduler_state; }
+stock() { [ "$(scheduler_state)" = disabled ]; }
 a() { chrt -o 0 /job/aplomb "$@"; }
 
 refused() { # NAME STATUS PATTERN COMMAND…: a daemon must not start: exit status, message, nothing changed
@@ -70,28 +51,17 @@ refused() { # NAME STATUS PATTERN COMMAND…: a daemon must not start: exit stat
 	check "$name-changes-nothing" "" until_true 5 bpf_is "$before"
 }
 
-# --- its status: values of the pretty-printed JSON, one a line ---------------------------------------------
-counter() { /job/aplomb status --json | sed -n "s/^    \"$1\": \([0-9]*\),*\$/\1/p"; }
-task_of() { # PID FIELD [STATUS-FILE]: of an interactive task; nothing if it is none
-	if [ -n "$3" ]; then cat "$3"; else /job/aplomb status --json; fi |
-		awk -v pid="$1" -v field="$2" '$1 == "\"pid\":" { mine = $2 == pid "," } $1 == "\"counters\":" { exit }
-			mine && $1 == "\"" field "\":" { sub(/.*": /, ""); sub(/,$/, ""); gsub(/"/, ""); print }'
-}
+# --- its status ---------------------------------------------------------------------------------------------
 is_task() { [ -n "$(task_of "$1" pid)" ]; }
 is_admitted() { [ "$(task_of "$1" state)" = admitted ]; }
 is_rejected() { [ "$(task_of "$1" state)" = rejected ]; }
 is_revoked() { [ "$(task_of "$1" state)" = revoked ]; }
-nr_tasks() { /job/aplomb status --json | grep -c '"threads":'; }
 no_tasks() { [ "$(nr_tasks)" = 0 ]; }
-load_of() { # CPU FIELD
-	/job/aplomb status --json | awk -v cpu="$1" -v field="$2" '$1 == "\"cpu\":" { mine = $2 == cpu "," }
-		mine && $1 == "\"" field "\":" { sub(/,$/, "", $2); print $2; exit }'
-}
 has_spec() { [ "$(task_of "$1" spec)" = "$2" ]; }
 
 # --- programs and loads -------------------------------------------------------------------------------------
 program() { # SOURCE NAME: a program of its own inode
-	cp "/job/guest-programs/$1" "$bin/$2"
+	cp "$programs/$1" "$bin/$2"
 }
 spec() { # NAME C/T [LINE…]: of /opt/t/NAME, in a file of its own
 	local name=$1 cpu=$2

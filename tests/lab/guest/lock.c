@@ -9,8 +9,8 @@
 
 int main(int count, char **words)
 {
-	int64_t amount = number(count, words, 3, 1000), end = now() + amount * MS, worst = 0,
-		sum = 0, asked = 0;
+	int64_t amount = argument(count, words, 3, 1000), end = now_ns() + amount * NS_PER_MS,
+		worst = 0, sum = 0, asked = 0;
 	int fd = count < 4 ? -1 : open(words[2], O_RDWR | O_CREAT, 0600);
 	char *buffer;
 
@@ -22,18 +22,18 @@ int main(int count, char **words)
 			;
 		return 1;
 	}
-	while (now() < end) {
-		int64_t from = now(), wait;
+	while (now_ns() < end) {
+		int64_t from = now_ns(), wait;
 
 		if (pwrite(fd, "", 1, 0) != 1)
 			return 1;
-		wait = now() - from;
+		wait = now_ns() - from;
 		sum += wait;
 		worst = wait > worst ? wait : worst;
 		asked++;
-		sleep_until(now() + 5 * MS);
+		sleep_until_ns(now_ns() + 5 * NS_PER_MS);
 	}
-	printf("asked=%lld sum_us=%lld worst_us=%lld\n", (long long)asked, (long long)(sum / US),
-	       (long long)(worst / US));
+	printf("asked=%lld sum_us=%lld worst_us=%lld\n", (long long)asked,
+	       (long long)(sum / NS_PER_US), (long long)(worst / NS_PER_US));
 	return 0;
 }

@@ -7,7 +7,7 @@
 int main(int count, char **words)
 {
 	static int64_t started; /* static: vfork shares the stack */
-	int64_t n = number(count, words, 1, 1);
+	int64_t n = argument(count, words, 1, 1);
 
 	if (count < 3)
 		return 2;
@@ -24,5 +24,5 @@ int main(int count, char **words)
 	}
 	printf("started=%lld\n", (long long)started);
 	fflush(stdout);
-	pause_for_ever();
+	pause_forever();
 }

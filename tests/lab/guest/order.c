@@ -7,12 +7,12 @@
 
 int main(int count, char **words)
 {
-	int64_t next = number(count, words, 1, 0), c = number(count, words, 2, 0) * US;
-	int64_t t = number(count, words, 3, 0) * US, end = number(count, words, 4, 0);
+	int64_t next = argument(count, words, 1, 0), c = argument(count, words, 2, 0) * NS_PER_US;
+	int64_t t = argument(count, words, 3, 0) * NS_PER_US, end = argument(count, words, 4, 0);
 
 	for (; next < end; next += t) {
-		sleep_until(next);
-		burn(c ? c : end); /* without C: for longer than it will live */
+		sleep_until_ns(next);
+		burn_ns(c ? c : end); /* without C: for longer than it will live */
 	}
 	return 0;
 }

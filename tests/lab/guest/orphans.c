@@ -12,7 +12,7 @@ static int start_child(void)
 {
 	if (fork_or_die())
 		return 0;
-	burn(500 * US);
+	burn_ns(500 * NS_PER_US);
 	return write(BYTE_FD, "x", 1) != 1;
 }
 
@@ -22,8 +22,8 @@ int main(int count, char **words)
 
 	if (count < 3)
 		return start_child();
-	for (int64_t i = number(count, words, 1, 1); i > 0; i--) {
-		int64_t start = now();
+	for (int64_t i = argument(count, words, 1, 1); i > 0; i--) {
+		int64_t start = now_ns();
 		int ends[2];
 		char byte;
 
@@ -38,11 +38,11 @@ int main(int count, char **words)
 		if (read(ends[0], &byte, 1) != 1)
 			fprintf(stderr, "a child said nothing\n");
 		close(ends[0]);
-		if (now() - start > worst)
-			worst = now() - start;
+		if (now_ns() - start > worst)
+			worst = now_ns() - start;
 		while (waitpid(-1, NULL, WNOHANG) > 0)
 			;
 	}
-	printf("worst_us=%lld\n", (long long)(worst / US));
+	printf("worst_us=%lld\n", (long long)(worst / NS_PER_US));
 	return 0;
 }

@@ -12,7 +12,7 @@
 
 int main(int count, char **words)
 {
-	int64_t n = number(count, words, 2, 1), bytes = number(count, words, 3, 1000),
+	int64_t n = argument(count, words, 2, 1), bytes = argument(count, words, 3, 1000),
 		connected = 0, answered = 0;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	static char junk[4096], answer[4096];

@@ -47,7 +47,7 @@ end_all
 say "budgets"
 r=$(fg $bin/hard 9990)
 check hard-waits-on-an-idle-cpu "20 % reserved: $r" within 199950 "$(value ppm "$r")" 201000
-bg /job/guest-programs/hogs 20
+bg $hog 20
 sleep 0.5
 # Over a whole number of periods, or what it gets depends on where in a period it began to count; the clocks
 # are read some us apart.
@@ -56,7 +56,7 @@ check budget-is-exact "20 % asked, among 20 hogs: $r" within 199950 "$(value ppm
 # What it has to wait for is exactly T - C, if the start of its period preempts at once and not at a tick.
 check period-starts-on-time "$r" within 23 "$(value gap_ms "$r")" 25
 # A real-time task of 10 % that wakes every 2 ms takes the CPU away in the middle of budgets.
-chrt -f 2 /job/guest-programs/periodic 200 2000 5500 > /dev/null & rt=$!
+chrt -f 2 $periodic 200 2000 5500 > /dev/null & rt=$!
 sleep 0.5
 r=$(fg $bin/irr 7980)
 check budget-is-exact-beside-real-time "20 % asked: $r" within 199950 "$(value ppm "$r")" 201000
@@ -70,11 +70,11 @@ r=$(fg $bin/chain fork 800 5000)
 check fork-renews-no-budget "$r" within 0 "$(value ppm "$r")" 215000
 
 say "deadlines"
-bg_to $out/p20 $bin/p20 3500 20000 400
+bg_to $out/p20 $bin/p20 3500 20000 400 brief
 one=$!
-bg_to $out/p50 $bin/p50 9000 50000 160
+bg_to $out/p50 $bin/p50 9000 50000 160 brief
 two=$!
-bg_to $out/p100 $bin/p100 19000 100000 80
+bg_to $out/p100 $bin/p100 19000 100000 80 brief
 three=$!
 wait $one $two $three
 for name in p20 p50 p100; do
@@ -82,11 +82,11 @@ for name in p20 p50 p100; do
 done
 end_all
 sleep 6 # the loads of before have gone from R_load
-bg /job/guest-programs/hogs 20
+bg $hog 20
 bg_to $out/irr $bin/irr 6000
 one=$!
 sleep 1
-fg $bin/late 5000 30000 120 > $out/late
+fg $bin/late 5000 30000 120 brief > $out/late
 wait $one
 check over-runner-harms-no-deadline "$(cat $out/late)" [ "$(value missed "$(cat $out/late)")" = 0 ]
 end_all
@@ -102,7 +102,7 @@ check spare-time-is-no-load "R_load $load ppm after 5 s; budget 200000" within 0
 fg /job/aplomb status --json > $out/status
 missed=$(task_of $one missed $out/status)
 check lone-task-misses-no-deadline "missed $missed" within 0 "$missed" 0
-r=$(fg $bin/late 5000 30000 50)
+r=$(fg $bin/late 5000 30000 50 brief)
 # an earlier deadline may come first, for one budget
 check lone-task-yields-to-a-deadline "$r" within 0 "$(value wake_us "$r")" 6500
 check lone-task-harms-no-deadline "$r" [ "$(value missed "$r")" = 0 ]
@@ -112,7 +112,7 @@ check lone-task-has-the-rest "$(cat $out/irr)" within 800000 "$(value ppm "$(cat
 say "children that outlive the last reservation"
 r=$(fg /job/guest-programs/orphans 40 $bin/orphan)
 check orphans-run "$r" within 1 "$(value worst_us "$r")" 100000
-bg /job/guest-programs/hogs 5
+bg $hog 5
 r=$(fg /job/guest-programs/orphans 40 $bin/orphan)
 check orphans-run-under-load "$r" within 1 "$(value worst_us "$r")" 300000
 end_all

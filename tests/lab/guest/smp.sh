@@ -27,7 +27,7 @@ check both-are-admitted "" is_admitted $two
 end_all
 
 say "affinity"
-bg /job/guest-programs/hogs 3
+bg $hog 3
 bg $bin/walker
 walker=$!
 until_true 3 is_task $walker
@@ -75,10 +75,10 @@ end_all
 until_true 5 no_tasks
 
 say "a CPU off line and on"
-bg /job/guest-programs/hogs 4 0 1
+bg $hog 4 --forks
 bg $bin/movie 5000 30000 100000
 movie=$!
-bg /job/aplomb run --cpu 2ms/40ms -- /job/guest-programs/periodic 1000 40000 100000
+bg /job/aplomb run --cpu 2ms/40ms -- $periodic 1000 40000 100000
 asked=$!
 check reserved-before "" until_true 5 is_admitted $movie
 check asked-before "" until_true 5 is_admitted $asked
@@ -104,14 +104,14 @@ end_all
 say "promises on two CPUs: the third of three fits on none"
 players=
 for i in 0 1 2; do
-	bg /job/aplomb run --cpu 22ms/41ms --flags G -- /job/guest-programs/periodic 20000 41000 100000
+	bg /job/aplomb run --cpu 22ms/41ms --flags G -- $periodic 20000 41000 100000
 	players="$players $!"
 done
 all_promised() { local pid; for pid in $players; do is_admitted $pid && [ "$(task_of $pid guaranteed)" = true ] || return 1; done; }
 sum_of() { local pid sum=0; for pid in $players; do sum=$((sum + $(task_of $pid $1 $2))); done; echo $sum; } # FIELD FILE
 nr_admitted() { local pid n=0; for pid in $players; do is_admitted $pid && n=$((n + 1)); done; echo $n; }
 check all-promised "" until_true 10 all_promised
-bg /job/guest-programs/hogs 4 0 1
+bg $hog 4 --forks
 watch() { # $moved times a second, and $served thousandths of a CPU by right
 	local began
 	/job/aplomb status --json > $out/before
@@ -139,7 +139,7 @@ end_all
 
 say "many execs at once"
 # Whoever execs preempts others in the middle of theirs: none is left out, and none is matched twice.
-bg /job/guest-programs/hogs 4 0 1
+bg $hog 4 --forks
 before=$(counter matched)
 for i in $(seq 40); do
 	burst=
@@ -154,12 +154,12 @@ check each-exec-is-matched-once "$execs matched, of 320" [ $execs = 320 ]
 end_all
 
 say "storms"
-bg /job/guest-programs/hogs 2 0 1
+bg $hog 2 --forks
 bg_to $out/storm $bin/storm 20000 5 7
 one=$!
 bg_to $out/bequeath $bin/bequeath 20000 3 8
 two=$!
-bg_to $out/movie $bin/movie 3000 30000 600
+bg_to $out/movie $bin/movie 3000 30000 600 brief
 three=$!
 wait $one $two $three
 check storm-ended "$(cat $out/storm)" grep -q ended= $out/storm
@@ -174,8 +174,8 @@ left=
 for round in 1 2 3 4 5 6 7 8 9 10; do
 	domain_of one
 	domain_of two
-	in_domain one $hogs 2
-	in_domain two $hogs 2
+	in_domain one $hog 2
+	in_domain two $hog 2
 	sleep 1
 	echo 1 > $cg/one/cgroup.kill # to die they have to run
 	echo 1 > $cg/two/cgroup.kill
@@ -191,8 +191,8 @@ one_heavy() { # THREADS: domain one, of weight 900, has so many, domain two, of 
 	domain_of one
 	domain_of two
 	weigh one 900
-	in_domain one $hogs $1
-	in_domain two $hogs 2
+	in_domain one $hog $1
+	in_domain two $hog 2
 	sleep 2
 	share one two 8
 	echo 1 > $cg/one/cgroup.kill
@@ -207,8 +207,8 @@ check one-heavy-thread-keeps-its-cpu "$got ppm of 500000" within 485000 "$got" 5
 say "tied to CPUs"
 domain_of free; domain_of tied
 weigh tied 1
-in_domain free $hogs 2
-for cpu in 0 1; do in_domain tied taskset -c $cpu $hogs 10; done
+in_domain free $hog 2
+for cpu in 0 1; do in_domain tied taskset -c $cpu $hog 10; done
 sleep 1
 ppm=$(share tied free 4)
 check who-is-tied-has-no-more-than-his-domain "$ppm, 9901 due" within 1 "$ppm" 30000

@@ -29,20 +29,20 @@ check irrevocable-have-theirs "$(task_of $a use_ppm) ppm" within 205000 "$(task_
 end_all
 
 say "weights"
-bg /job/guest-programs/hogs 1
+bg $hog 1
 r=$(fg /job/guest-programs/spin 10000 5)
 check two-share-by-weight "nice 5 beside nice 0: 335 of 1359, 24.7 %: $r" within 235000 "$(value ppm "$r")" 260000
 end_all
 
 say "a weak task among many"
-bg /job/guest-programs/hogs 400
+bg $hog 400
 sleep 3
 r=$(fg /job/guest-programs/spin $among_many 19)
 check weakest-task-runs "nice 19 among 400 of nice 0: $r" within 0 "$(value gap_ms "$r")" 20000
 end_all
 
 say "the weakest beside the heaviest"
-bg /job/guest-programs/hogs 5 -20
+bg $hog 5 --nice -20
 sleep 1
 r=$(fg /job/guest-programs/spin $beside_heaviest 19)
 check weakest-beside-heaviest-runs "nice 19 beside five of nice -20: $r" within 0 "$(value gap_ms "$r")" 14000

@@ -27,6 +27,6 @@ int main(int count, char **words)
 {
 	signal(SIGUSR1, loop);
 	signal(SIGUSR2, cross);
-	burn(number(count, words, 1, 0) * MS);
-	pause_for_ever();
+	burn_ns(argument(count, words, 1, 0) * NS_PER_MS);
+	pause_forever();
 }

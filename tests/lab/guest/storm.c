@@ -14,7 +14,7 @@ static int64_t end;
 
 static void *burner(void *amount)
 {
-	burn((int64_t)(intptr_t)amount);
+	burn_ns((int64_t)(intptr_t)amount);
 	return NULL;
 }
 
@@ -33,7 +33,7 @@ static void act(char **words)
 	switch (rand() % 10) {
 	case 0:
 		if (!fork_or_die()) {
-			burn(rand() % 3000 * US);
+			burn_ns(rand() % 3000 * NS_PER_US);
 			_exit(0);
 		}
 		break;
@@ -45,7 +45,7 @@ static void act(char **words)
 		break;
 	case 2:
 		set_policy(SCHED_FIFO, 1 + rand() % 3);
-		burn(rand() % 2000 * US);
+		burn_ns(rand() % 2000 * NS_PER_US);
 		set_policy(rand() % 2 ? SCHED_OTHER : SCHED_BATCH, 0);
 		break;
 	case 3:
@@ -62,7 +62,8 @@ static void act(char **words)
 				  &cpus); /* fails if it leaves no CPU that is there */
 		break;
 	case 5:
-		if (!pthread_create(&thread, NULL, burner, (void *)(intptr_t)(rand() % 20 * MS)))
+		if (!pthread_create(&thread, NULL, burner,
+				    (void *)(intptr_t)(rand() % 20 * NS_PER_MS)))
 			pthread_detach(thread);
 		break;
 	case 6:
@@ -77,7 +78,7 @@ static void act(char **words)
 		break;
 	case 9:
 		set_policy(SCHED_IDLE, 0);
-		burn(rand() % 500 * US);
+		burn_ns(rand() % 500 * NS_PER_US);
 		set_policy(SCHED_OTHER, 0);
 		break;
 	}
@@ -85,17 +86,17 @@ static void act(char **words)
 
 int main(int count, char **words)
 {
-	int64_t n = number(count, words, 2, 1), seed = number(count, words, 3, 1);
+	int64_t n = argument(count, words, 2, 1), seed = argument(count, words, 3, 1);
 	int left;
 
-	end = now() + number(count, words, 1, 1000) * MS;
+	end = now_ns() + argument(count, words, 1, 1000) * NS_PER_MS;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	for (int64_t i = 0; i < n; i++) {
 		if (fork_or_die())
 			continue;
 		srand(seed * 1000 + i);
-		while (now() < end) {
-			burn(rand() % 9000 * US);
+		while (now_ns() < end) {
+			burn_ns(rand() % 9000 * NS_PER_US);
 			act(words);
 			while (waitpid(-1, NULL, WNOHANG) > 0)
 				;

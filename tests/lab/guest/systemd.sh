@@ -46,9 +46,9 @@ ok creates-below domain create media/video weight=50
 check is-a-slice-below "" [ -d $cg/media.slice/media-video.slice ]
 not_ok creates-once 1 domain create media
 ok creates-another domain create other
-bg /job/aplomb domain run media -- $hogs 1
+bg /job/aplomb domain run media -- $hog 1
 playing=$!
-bg /job/aplomb domain run other -- $hogs 1
+bg /job/aplomb domain run other -- $hog 1
 working=$!
 in_scope() { grep -q "^0::/$2/aplomb-.*\.scope$" "/proc/$1/cgroup"; }
 check runs-in-a-scope "$(pid_in $playing)" until_true 10 in_scope $playing media.slice
@@ -89,7 +89,7 @@ say "systemd is executed again"
 cat > /run/systemd/system/film.service <<'U'
 [Service]
 Slice=film.slice
-ExecStart=/job/guest-programs/hogs 1
+ExecStart=/job/guest-programs/hog 1
 ExecStartPost=+/usr/bin/aplomb domain set film.slice cpu=20%% policy=wrr
 U
 systemctl daemon-reload

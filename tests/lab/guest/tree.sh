@@ -1,11 +1,11 @@
 # tree.sh - domains by their directories. Sourced by bash, after lib.sh.
-cg=/sys/fs/cgroup
+cg=$cgroups
 domain_of() { mkdir -p "$cg/$1"; echo +cpu > "$cg/$(dirname "$1")/cgroup.subtree_control" 2> /dev/null; } # PATH
 weigh() { echo "$2" > "$cg/$1/cpu.weight"; }
 in_domain() { # PATH WORD…: in the background
 	local path=$1
 	shift
-	chrt -o 0 sh -c 'echo $$ > "$0/cgroup.procs"; exec "$@"' "$cg/$path" "$@" > /dev/null 2>&1 < /dev/null &
+	( enter_domain "$path" "$@" ) > /dev/null 2>&1 < /dev/null &
 	pids+=($!)
 }
 used() { sed -n 's/^usage_usec //p' "$cg/$1/cpu.stat"; } # PATH: us
@@ -30,9 +30,11 @@ share() {
 	echo $(((u1 - u0) * 1000000 / (u1 - u0 + o1 - o0)))
 }
 # What the daemon says of a domain
-shown() { a domain show "$1" --over 100ms --json | sed -n "s/^  \"$2\": \"*\([^\",]*\)\"*,*\$/\1/p"; } # DOMAIN FIELD
+shown() { a domain show "$1" --over 100ms --json | jq -r --arg field "$2" '.[$field]'; } # DOMAIN FIELD
 field_is() { [ "$(shown "$1" "$2")" = "$3" ]; }
-reserves() { a domain show "$1" --over 100ms --json | grep -q "\"fraction\": ${2}0000,*$"; } # DOMAIN PERCENT
+reserves() { # DOMAIN PERCENT
+	a domain show "$1" --over 100ms --json | jq -e --argjson ppm "${2}0000" '.reservation.fraction == $ppm'
+}
 
 # --- who is in a domain, and whether they go on
 procs_of() { cat "$cg/$1/cgroup.procs"; }
@@ -57,9 +59,8 @@ stuck() {
 	done
 }
 alive() { kill -0 "${pids[@]}"; }
-domains() { a domain ls --over 100ms --json | grep -c '"cgid"'; } # with the root
+domains() { a domain ls --over 100ms --json | jq length; } # with the root
 are_domains() { [ "$(domains)" = "$1" ]; }
 daemon_goes_on() { kill -0 $daemon && ! grep -i panic $daemon_log && a status; }
 
 echo +cpu > $cg/cgroup.subtree_control
-hogs=/job/guest-programs/hogs

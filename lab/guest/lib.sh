@@ -1,0 +1,79 @@
+# lib.sh - what jobs in a guest share: waiting, the scheduler that runs, aplomb's daemon, its JSON, domains.
+# The lab puts it into every guest: `. /run/lab/lib.sh`, from bash. The daemon's program is /job/aplomb.
+scx=/sys/kernel/sched_ext
+trace=/sys/kernel/tracing
+cgroups=/sys/fs/cgroup
+
+progress() { echo "progress: $*" > /dev/ttyS0; } # the host shows the line at once
+
+# --- waiting ------------------------------------------------------------------------------------
+now_ms() { local up rest; read -r up rest < /proc/uptime; echo $((10#${up/./} * 10)); }
+until_true() { # SECONDS COMMAND…: false if the command did not succeed in time
+	local end=$((SECONDS + $1 + 1))
+	shift
+	until "$@" > /dev/null 2>&1; do
+		[ $SECONDS -ge $end ] && return 1
+		sleep 0.05
+	done
+}
+has_ended() { [ ! -d "/proc/$1" ]; } # PID of a child: the shell reaps it
+end_process() { # PID SECONDS: ends a child by SIGINT; false if SIGKILL had to end it when the time was over
+	local status=0
+	kill -INT "$1" 2> /dev/null
+	until_true "$2" has_ended "$1" || { status=1; kill -KILL "$1" 2> /dev/null; }
+	wait "$1" 2> /dev/null
+	return $status
+}
+
+# --- the scheduler that the kernel runs ---------------------------------------------------------
+scheduler_state() { cat $scx/state 2> /dev/null || echo disabled; }
+scheduler_name() { # "stock" if the kernel runs its own
+	if [ "$(scheduler_state)" = disabled ]; then
+		echo stock
+	else
+		cat $scx/root/ops 2> /dev/null || echo none
+	fi
+}
+
+# --- the daemon ---------------------------------------------------------------------------------
+daemon= # its process
+daemon_launch() { # LOG ARGUMENT…: as an ordinary task in a session of its own; does not wait
+	local log=$1
+	shift
+	: > "$log"
+	setsid chrt -o 0 /job/aplomb daemon "$@" > "$log" 2>&1 < /dev/null &
+	daemon=$!
+}
+daemon_is_ready() { grep -q ready: "$1"; } # LOG
+daemon_has_settled() { daemon_is_ready "$1" || has_ended $daemon; }
+daemon_await() { # LOG SECONDS: waits until the scheduler is attached; false if the daemon ended or time is over
+	until_true "$2" daemon_has_settled "$1"
+	daemon_is_ready "$1"
+}
+daemon_stop() { # as `aplomb stop` does; false if the daemon did not end within 20 s
+	timeout 20 /job/aplomb stop > /dev/null 2>&1
+	until_true 20 has_ended $daemon && wait $daemon 2> /dev/null && return
+	has_ended $daemon || { end_process $daemon 1; return 1; }
+}
+
+# --- what the daemon says -----------------------------------------------------------------------
+# json FILTER [ARGUMENT…]: of `aplomb status --json`, or of a file with it ($status_file); jq's arguments
+json() { if [ -n "$status_file" ]; then jq -r "$@" "$status_file"; else /job/aplomb status --json | jq -r "$@"; fi; }
+status_file=
+counter() { json --arg name "$1" '.counters[$name]'; } # NAME
+# PID FIELD [STATUS-FILE]: of an interactive task; nothing if it is none
+task_of() {
+	local status_file=$3
+	json --arg pid "$1" --arg field "$2" '.tasks[] | select((.pid | tostring) == $pid) | .[$field]'
+}
+load_of() { json --arg cpu "$1" --arg field "$2" '.cpus[] | select((.cpu | tostring) == $cpu) | .[$field]'; } # CPU FIELD
+nr_tasks() { json '.tasks | length'; }
+
+# --- domains ------------------------------------------------------------------------------------
+# enter_domain PATH WORD…: becomes a program in that domain, an ordinary task: ( enter_domain … ) & . The process enters
+# before it gives up real-time priority: as an ordinary task it might wait long to get there.
+enter_domain() {
+	echo $BASHPID > "$cgroups/$1/cgroup.procs" || exit 125
+	shift
+	exec chrt -o 0 "$@"
+}
