@@ -3,7 +3,6 @@
 # The same under every scheduler: weights and limits are the kernel's own files (cpu.weight, cpu.max). What only aplomb
 # has, policies and reservations, goes through domain_set, the one place that knows aplomb's command; elsewhere it does nothing,
 # and an experiment gives weights instead. harness.sh sources this.
-cgroups=/sys/fs/cgroup
 tick_ms=4  # of the lab's kernels: earlier than that, what runs on another CPU is not charged (sampler.c)
 made=()    # folders, in the order in which they were made
 started=() # processes in them that the harness started
@@ -40,14 +39,6 @@ domain() {
 			;;
 		esac
 	done
-}
-
-# in_domain PATH WORD…: become a program in that domain, an ordinary task. It enters before it leaves real-time
-# priority: as an ordinary task it might wait long to get there.
-in_domain() {
-	echo $BASHPID > "$cgroups/$1/cgroup.procs" || exit 125
-	shift
-	exec chrt -o 0 "$@"
 }
 
 end_domains() { # end what runs in them and remove them, the last one first
@@ -123,7 +114,7 @@ start_group() { # INDEX: the program of a group, from the variables of `domains`
 	local group=${words[all[$1]]} file
 	file=${group%%,*}
 	file=$out/${file//\//-}
-	( in_domain "${group%%,*}" "${words[@]:all[$1]+1:all[$1 + 1]-all[$1]-1}" > "$file.out" 2> "$file.err" < /dev/null ) &
+	( enter_domain "${group%%,*}" "${words[@]:all[$1]+1:all[$1 + 1]-all[$1]-1}" > "$file.out" 2> "$file.err" < /dev/null ) &
 	started+=($!)
 	[[ $group, != *,wait=1,* ]] || waits+=($!)
 }

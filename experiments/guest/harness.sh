@@ -6,72 +6,56 @@
 # nearly always; loads and players run as ordinary tasks.
 #
 # From the host: SCHEDULER (its name), OPS (what /sys/kernel/sched_ext/root/ops begins with; empty: stock).
-scx=/sys/kernel/sched_ext
-trace=/sys/kernel/tracing
+# shellcheck source=lab/guest/lib.sh
+. /run/lab/lib.sh
 results=/job/out
 profile_now=
 scheduler_pid=
 
-say() { echo "progress: [$SCHEDULER] $*" > /dev/ttyS0; }
+say() { progress "[$SCHEDULER] $*"; }
 fail() { # the whole run ends: a half-measured comparison is worthless
 	echo "$*" > $results/failure
 	say "failed: $*"
 	exit 1
 }
-attached() { # the name of the scheduler that the kernel runs, "stock" if its own
-	if [ "$(cat $scx/state 2> /dev/null || echo disabled)" = disabled ]; then echo stock; else cat $scx/root/ops 2> /dev/null || echo none; fi
-}
+number_in() { cat "$1" 2> /dev/null || echo 0; } # FILE: 0 if it is not there
 read_back() { # FILE: what runs now, for the host to judge
-	echo "$(cat $scx/state 2> /dev/null || echo disabled) $(attached) $(cat $scx/enable_seq 2> /dev/null || echo 0) $(cat $scx/nr_rejected 2> /dev/null || echo 0)" > "$1"
+	echo "$(scheduler_state) $(scheduler_name) $(number_in $scx/enable_seq) $(number_in $scx/nr_rejected)" > "$1"
 }
 is_attached() {
 	local name
-	name=$(attached)
-	if [ -z "$OPS" ]; then [ "$name" = stock ]; else [ "${name%%_*}" = "$OPS" ] && [ "$(cat $scx/state)" = enabled ]; fi
+	name=$(scheduler_name)
+	if [ -z "$OPS" ]; then
+		[ "$name" = stock ]
+	else
+		[ "${name%%_*}" = "$OPS" ] && [ "$(scheduler_state)" = enabled ]
+	fi
 }
 
-# --- schedulers ---------------------------------------------------------------------------------------------
+# --- schedulers ---------------------------------------------------------------------------------
 start_peer() { # WORD…: a scheduler of the scx collection; scx_lavd needs half a minute
 	LD_LIBRARY_PATH=/job/lib chrt -o 0 "$@" > $results/scheduler.log 2>&1 &
 	scheduler_pid=$!
-	wait_attached 120
+	until_true 120 attached_or_ended
+	has_ended $scheduler_pid && fail "$SCHEDULER ended at once: $(tail -n 3 $results/*.log)"
+	is_attached || fail "$SCHEDULER is not attached after 120 s; the kernel runs $(scheduler_name)"
 }
+attached_or_ended() { is_attached || has_ended $scheduler_pid; }
 start_aplomb() { # PROFILE: the daemon with the specifications in /job/profiles/PROFILE
-	local i log=$results/aplomb-$1.log
+	local log=$results/aplomb-$1.log
 	mkdir -p /etc/aplomb
 	cp "/job/profiles/$1/spec.tab" "/job/profiles/$1/aplomb.toml" /etc/aplomb/
-	setsid chrt -o 0 /job/aplomb daemon --specs "/job/profiles/$1/vendor" > "$log" 2>&1 &
-	scheduler_pid=$!
-	for i in $(seq 240); do
-		grep -q ready: "$log" && is_attached && break
-		[ -d /proc/$scheduler_pid ] || break
-		sleep 0.25
-	done
-	grep -q ready: "$log" || fail "aplomb did not become ready: $(tail -n 3 "$log")"
+	daemon_launch "$log" --specs "/job/profiles/$1/vendor"
+	scheduler_pid=$daemon
+	daemon_await "$log" 60 || fail "aplomb did not become ready: $(tail -n 3 "$log")"
 	# A specification that is not understood is a warning, and would go unseen.
 	timeout 10 /job/aplomb spec check /etc/aplomb/spec.tab > "$log.check" 2>&1 || fail "spec.tab: $(head -n 3 "$log.check")"
 }
-wait_attached() { # SECONDS
-	local i
-	for i in $(seq $(($1 * 4))); do
-		is_attached && return
-		[ -d /proc/$scheduler_pid ] || fail "$SCHEDULER ended at once: $(tail -n 3 $results/*.log)"
-		sleep 0.25
-	done
-	fail "$SCHEDULER is not attached after $1 s; the kernel runs $(attached)"
-}
 stop_scheduler() {
 	[ -n "$scheduler_pid" ] || return 0
-	kill -INT $scheduler_pid
-	local i
-	for i in $(seq 80); do
-		[ -d /proc/$scheduler_pid ] || break
-		sleep 0.25
-	done
-	kill -KILL $scheduler_pid 2> /dev/null
-	wait $scheduler_pid 2> /dev/null
+	end_process $scheduler_pid 20
 	scheduler_pid=
-	[ "$(attached)" = stock ] || fail "$SCHEDULER did not give the kernel back"
+	[ "$(scheduler_name)" = stock ] || fail "$SCHEDULER did not give the kernel back"
 }
 use_profile() { # PROFILE
 	[ "$SCHEDULER" = aplomb ] || return 0
@@ -88,12 +72,12 @@ step() { # NAME PROFILE FUNCTION ARGUMENT…
 	out=$results/$name
 	mkdir -p "$out"
 	use_profile "$profile"
-	is_attached || fail "before $name the kernel runs $(attached), not $SCHEDULER"
+	is_attached || fail "before $name the kernel runs $(scheduler_name), not $SCHEDULER"
 	read_back "$out/before"
 	say "$name"
 	"$@"
 	read_back "$out/after"
-	is_attached || fail "after $name the kernel runs $(attached), not $SCHEDULER"
+	is_attached || fail "after $name the kernel runs $(scheduler_name), not $SCHEDULER"
 	if [ "$SCHEDULER" = aplomb ]; then
 		timeout 10 /job/aplomb status --json > "$out/aplomb.json" 2>&1
 		timeout 10 /job/aplomb log > "$out/decisions" 2>&1

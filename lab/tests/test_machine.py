@@ -77,11 +77,12 @@ class MachineTest(unittest.TestCase):
             modprobe overlay
             ip addr show lo | grep -q 127.0.0.1
             for program in mplayer ffmpeg gcc make stress-ng cyclictest hackbench bpftool setsid taskset tc nginx ab \\
-                           /lab/bin/hog /lab/bin/wakebench /lab/compile; do
+                           jq dmsetup numactl /lab/compile; do
                 command -v $program
             done
             test -s /lab/clips/light.mpg; test -s /lab/clips/heavy.avi
             test -b /dev/vda
+            bash -n /run/lab/lib.sh
         """, disk_mb=64)
         self.assert_ended(result, "exited", 0)
 
