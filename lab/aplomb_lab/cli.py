@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from . import host
+from . import host, selftests
 from .cache import Cache
 from .errors import LabError
 from .image import entry_name, get_image
@@ -32,7 +32,11 @@ def _parser() -> _Parser:
     commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
     doing = commands.add_parser("run", help="boot a guest and run one command in it")
     doing.add_argument("--machine", choices=list(MACHINES), default="timing",
-                       help="timing: one CPU in virtual time; smp: two CPUs in real time (default %(default)s)")
+                       help="timing: one CPU in virtual time; timing-smp: several; smp: several in real time "
+                            "(default %(default)s)")
+    doing.add_argument("--cpus", type=int, metavar="N", help="of timing-smp and smp (default: 2)")
+    doing.add_argument("--topology", metavar="KEY=N,…",
+                       help="sockets, cores in each, threads in each, NUMA nodes; e.g. sockets=2,cores=2,nodes=2")
     doing.add_argument("--kernel", default=DEFAULT, metavar="VERSION", help="7.3, 6.16, … (default %(default)s)")
     doing.add_argument("--memory", type=int, default=MEMORY_MB, metavar="MB", help="default %(default)s")
     doing.add_argument("--limit", type=float, default=LIMIT_S, metavar="SECONDS",
@@ -42,7 +46,11 @@ def _parser() -> _Parser:
     doing.add_argument("--out", required=True, metavar="DIR", help="where results go: /job/out, stdout, dmesg, …")
     doing.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     doing.add_argument("--append", default="", metavar="TEXT", help="more kernel parameters")
-    doing.add_argument("--disk", type=int, default=0, metavar="MB", help="an empty scratch disk, /dev/vda")
+    doing.add_argument("--disk", action="append", default=[], metavar="SIZE[,iops=N][,rate=SIZE][,latency=TIME]",
+                       help="a disk with a time of its own, /dev/disk0, …; a bare number of MB: an empty scratch disk "
+                            "of the emulator, /dev/vda")
+    doing.add_argument("--swap", action="append", default=[], metavar="SIZE[,…]",
+                       help="a swap device likewise, /dev/swap0, …, which is on when the command starts")
     doing.add_argument("--quiet", action="store_true", help="no progress lines")
     doing.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND [ARGUMENT...]")
     commands.add_parser("image", help="build the root image if needed and print its path")
@@ -74,9 +82,14 @@ def _run(options: argparse.Namespace) -> int:
         if not equals:
             raise LabError(f"--env {item}: write NAME=VALUE")
         env[name] = value
+    scratch = [int(text) for text in options.disk if text.isdecimal()]
+    if len(scratch) > 1:
+        raise LabError("--disk MB: there is one scratch disk; for more disks write a size with its unit, as in 64M")
     result = run(command, out=options.out, machine=options.machine, kernel=options.kernel, memory=options.memory,
                  limit=options.limit, inputs=[_split_input(item) for item in options.inputs], env=env,
-                 quiet=options.quiet, append=options.append, disk_mb=options.disk)
+                 quiet=options.quiet, append=options.append, disk_mb=sum(scratch),
+                 cpus=options.cpus, topology=options.topology, swaps=options.swap,
+                 disks=[text for text in options.disk if not text.isdecimal()])
     return result.exit_code
 
 
@@ -85,7 +98,8 @@ def _clean(cache: Cache, everything: bool) -> None:
     if not everything:
         tools = Tools(cache)
         keep = {"apt", tools.folder.name, entry_name()}
-        keep |= {e.name for e in cache.entries() if e.name.endswith(entry_suffix(tools))}
+        suffixes = (entry_suffix(tools), selftests.entry_suffix())
+        keep |= {e.name for e in cache.entries() if e.name.endswith(suffixes)}
     for folder in cache.entries():
         if folder.name not in keep:
             print(f"removing {folder}")

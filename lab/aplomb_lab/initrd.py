@@ -8,8 +8,9 @@ import os
 import shlex
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Sequence
 
+from .disks import Disk
 from .errors import LabError
 
 
@@ -81,7 +82,8 @@ def job_script(argv: list[str], env: dict[str, str]) -> bytes:
 
 
 def write_initrd(path: Path, busybox: Path, boot_modules: list[Path], guest_files: Path, config: Path,
-                 argv: list[str], env: dict[str, str], inputs: list[tuple[Path, str]]) -> None:
+                 argv: list[str], env: dict[str, str], inputs: list[tuple[Path, str]],
+                 disks: Sequence[Disk] = ()) -> None:
     """The whole initramfs of one run."""
     with open(path, "wb") as target:
         archive = Archive(target)
@@ -94,6 +96,9 @@ def write_initrd(path: Path, busybox: Path, boot_modules: list[Path], guest_file
         archive.file("mod/order", "".join(m.name + "\n" for m in boot_modules).encode())
         archive.file("init", (guest_files / "initramfs-init").read_bytes(), 0o755)
         archive.file("lab/init", (guest_files / "guest-init").read_bytes(), 0o755)
+        archive.file("lab/make-disks", (guest_files / "make-disks").read_bytes())
+        if disks:
+            archive.file("lab/disks", "".join(disk.line() + "\n" for disk in disks).encode())
         for library in sorted(guest_files.glob("lib*.sh")):
             archive.file(f"lab/{library.name}", library.read_bytes())
         archive.file("lab/config", config.read_bytes())

@@ -15,6 +15,7 @@ from typing import IO, Any, Mapping, Sequence
 
 from . import qemu
 from .cache import Cache
+from .disks import parse_all as parse_disks
 from .errors import LabError
 from .image import GUEST_FILES, get_image
 from .initrd import write_initrd
@@ -22,6 +23,7 @@ from .kernel import DEFAULT, get_kernel
 from .report import find_program, progress
 from .results import STATUS, prepare_out, unpack_results
 from .tools import Tools
+from .topology import choose as choose_topology
 
 LIMIT_S = 300.0
 MEMORY_MB = 2048
@@ -59,12 +61,15 @@ class RunResult:
 def run(command: Sequence[str], *, out: str | Path, machine: str = "timing", kernel: str = DEFAULT,
         memory: int = MEMORY_MB, limit: float = LIMIT_S, inputs: Sequence[str | Path | tuple[str | Path, str]] = (),
         env: Mapping[str, str] | None = None, quiet: bool = True, append: str = "", disk_mb: int = 0,
-        accel: str | None = None, cache: Cache | None = None) -> RunResult:
+        accel: str | None = None, cache: Cache | None = None, cpus: int | None = None,
+        topology: str | None = None, disks: Sequence[str] = (), swaps: Sequence[str] = ()) -> RunResult:
     """Run `command` in a fresh guest. Raises LabError if the lab itself cannot do it.
 
     inputs: host files or folders, each given to the guest as /job/NAME (a pair names it; else its own name).
     limit: seconds of wall time, after which the guest is ended whatever it does. append: more kernel parameters.
     disk_mb: size of an empty scratch disk, /dev/vda. accel: "kvm" or "tcg" instead of choosing.
+    cpus: of the machine types with several. topology: as in `sockets=2,cores=2,threads=2,nodes=2`.
+    disks, swaps: disks with a time of their own, as in `512M,iops=200,rate=40M,latency=4ms` (disks.py).
     """
     if not command:
         raise LabError("no command to run")
@@ -75,6 +80,8 @@ def run(command: Sequence[str], *, out: str | Path, machine: str = "timing", ker
     for name in env or {}:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise LabError(f"{name!r} is no name for an environment variable")
+    shape = choose_topology(machine, qemu.MACHINES[machine], cpus, topology)
+    wanted = tuple(parse_disks(disks, swaps, qemu.in_virtual_time(machine)))
     pairs = _input_pairs(inputs)
     out = Path(out).absolute()
     prepare_out(out)
@@ -88,21 +95,25 @@ def run(command: Sequence[str], *, out: str | Path, machine: str = "timing", ker
     with tempfile.TemporaryDirectory(prefix="aplomb-lab-") as name:
         folder = Path(name)
         write_initrd(folder / "initrd", tools.busybox, chosen_kernel.boot_modules, GUEST_FILES, chosen_kernel.config,
-                     [str(word) for word in command], dict(env or {}), pairs)
-        disk = folder / "disk" if disk_mb else None
-        setup = qemu.Setup(machine, accel, memory, chosen_kernel, image, folder / "initrd", append, disk)
+                     [str(word) for word in command], dict(env or {}), pairs, wanted)
+        scratch = folder / "disk" if disk_mb else None
+        files = {folder / disk.name: disk.size_mb for disk in wanted if disk.via == "qemu"}
+        if scratch is not None:
+            files[scratch] = disk_mb
+        setup = qemu.Setup(machine, accel, memory, chosen_kernel, image, folder / "initrd", shape, append, scratch,
+                           wanted)
         ends_at = time.monotonic() + limit
         attempt = 1
         while True:
-            if disk is not None:
-                with open(disk, "wb") as handle:
-                    handle.truncate(disk_mb << 20)
+            for file, size_mb in files.items():
+                with open(file, "wb") as handle:
+                    handle.truncate(size_mb << 20)
             progress(f"booting {machine} ({accel}) with kernel {chosen_kernel.release}…", quiet)
             guest = _Guest(qemu.command(tools, setup, folder), folder, out, quiet)
             guest.wait(ends_at - time.monotonic())
             result = _collect(guest, folder, out, {
                 "machine": machine, "accel": accel, "kernel": chosen_kernel.release, "qemu": tools.qemu_version(),
-                "memory_mb": memory, "command": [str(word) for word in command], "attempt": attempt}, quiet)
+                "memory_mb": memory, "cpus": shape.cpus, "disks": [disk.status() for disk in wanted], "command": [str(word) for word in command], "attempt": attempt}, quiet)
             if not (guest.emulator_fault and attempt < ATTEMPTS and time.monotonic() + guest.wall_s < ends_at):
                 return result
             attempt += 1

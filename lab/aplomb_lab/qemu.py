@@ -2,9 +2,9 @@
 
 timing:     one CPU in virtual time (-icount): time is instructions, so measurements repeat and the host's load does
             not matter. Always TCG, since KVM cannot count instructions.
-timing-smp: two CPUs in virtual time, which take turns on one host thread. A CPU that does not have its turn stands
-            still while time passes: who is on it is charged for it, as on a machine of half the speed.
-smp:        two CPUs in real time: KVM where it works, else one host thread per CPU (MTTCG).
+timing-smp: two or more CPUs in virtual time, which take turns on one host thread. A CPU without its turn stands still
+            while time passes: the task on it is charged for that time, as on a machine of half the speed.
+smp:        two or more CPUs in real time: KVM where it works, else one host thread per CPU (MTTCG).
 """
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from .disks import Disk
 from .errors import LabError
 from .kernel import Kernel
 from .tools import Tools
+from .topology import Topology
 
-MACHINES = {"timing": 1, "timing-smp": 2, "smp": 2}  # machine type: CPUs
+MACHINES = {"timing": 1, "timing-smp": 2, "smp": 2}  # machine type: CPUs, unless --cpus says otherwise
 # shift=1: an instruction takes 2 ns, so 500 MIPS. shift=4 misbehaves, and sleep=on would wait for real time.
 ICOUNT = "shift=1,sleep=off"
 # A turn on timing-smp ends at the emulator's next timer or before it, and the guest's own may be 4 ms away. A network
@@ -44,8 +46,15 @@ class Setup:
     kernel: Kernel
     image: Path
     initrd: Path
+    topology: Topology
     append: str = ""
-    disk: Path | None = None
+    scratch: Path | None = None  # an empty disk of the emulator, /dev/vda
+    disks: tuple[Disk, ...] = ()
+
+    @property
+    def extra_mb(self) -> int:
+        """Memory for the data of the guest's own disks, beyond memory_mb."""
+        return sum(disk.extra_mb for disk in self.disks)
 
 
 def command(tools: Tools, setup: Setup, folder: Path) -> list[str]:
@@ -54,7 +63,7 @@ def command(tools: Tools, setup: Setup, folder: Path) -> list[str]:
         raise LabError(f"there is no machine type {setup.machine}: choose one of {', '.join(MACHINES)}")
     words = [str(tools.path("qemu-system-x86_64")), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     # The high-precision event timer is off, or the kernel may choose it, and each reading of it is slow.
-    words += ["-M", "q35,nvdimm=on,hpet=off", "-smp", str(MACHINES[setup.machine])]
+    words += ["-M", "q35,nvdimm=on,hpet=off", *setup.topology.options(setup.memory_mb, setup.extra_mb)]
     if setup.accel == "kvm":
         words += ["-accel", "kvm", "-cpu", "host"]
     elif in_virtual_time(setup.machine):
@@ -66,7 +75,8 @@ def command(tools: Tools, setup: Setup, folder: Path) -> list[str]:
         words += ["-netdev", "hubport,id=turns,hubid=0",
                   "-object", f"filter-buffer,id=turn,netdev=turns,interval={TURN_US}"]
     # Persistent memory lies in the same address space as memory: leave room for it.
-    words += ["-m", f"{setup.memory_mb}M,slots=2,maxmem={setup.memory_mb + 16384}M"]
+    memory_mb = setup.memory_mb + setup.extra_mb
+    words += ["-m", f"{memory_mb}M,slots=2,maxmem={memory_mb + 16384}M"]
     # The root and the modules are persistent-memory devices, not disks: reading them is copying memory, so a run
     # in virtual time has no waits whose length the host decides. They are mapped privately: the guest may write to
     # the root, the file stays as it is, and guests that run side by side share its pages.
@@ -74,9 +84,16 @@ def command(tools: Tools, setup: Setup, folder: Path) -> list[str]:
         words += ["-object", f"memory-backend-file,id=mem{number},mem-path={_escaped(image)},share=off,readonly=on,"
                              f"rom=off,size={image.stat().st_size}",
                   "-device", f"nvdimm,memdev=mem{number},id=nvdimm{number}"]
-    if setup.disk is not None:
-        words += ["-drive", f"file={_escaped(setup.disk)},format=raw,if=none,id=scratch,cache=unsafe,discard=unmap",
+    if setup.scratch is not None:
+        words += ["-drive", f"file={_escaped(setup.scratch)},format=raw,if=none,id=scratch,cache=unsafe,discard=unmap",
                   "-device", "virtio-blk-pci,drive=scratch"]
+    for disk in setup.disks:
+        if disk.via == "qemu":
+            limits = "".join(f",throttling.{name}-total={value}"
+                             for name, value in (("iops", disk.iops), ("bps", disk.rate)) if value)
+            words += ["-drive", f"file={_escaped(folder / disk.name)},format=raw,if=none,id={disk.name},"
+                                f"cache=unsafe,discard=unmap{limits}",
+                      "-device", f"virtio-blk-pci,drive={disk.name},serial={disk.name}"]
     words += ["-device", "virtio-serial-pci"]
     for name in ("status", "stdout", "results"):
         words += ["-chardev", f"file,id={name},path={_escaped(folder / name)}",
