@@ -1,8 +1,10 @@
 """KVM or TCG: asks the machine once per boot whether guests really boot under its KVM.
 
-A /dev/kvm that opens proves little: some hosts run only guests that they know. So the first run of an smp machine
-boots a trivial guest under KVM with a short limit, and the answer is kept until the host reboots.
+A /dev/kvm that opens proves little: some hosts run only guests that they know. So the first run of
+an smp machine boots a trivial guest under KVM with a short limit, and the answer is kept until the
+host reboots.
 """
+
 from __future__ import annotations
 
 import os
@@ -40,10 +42,21 @@ def kvm_boots(cache: Cache, quiet: bool = False) -> bool:
             return note.read_text() == "boots"
         progress("trying whether a guest boots under KVM…", quiet)
         from .machine import run  # machine.run asks this module which accelerator to use
+
         with tempfile.TemporaryDirectory(prefix="aplomb-lab-kvm-") as folder:
             try:
-                good = run(["true"], out=folder, machine="smp", limit=PROBE_S, quiet=True, accel="kvm",
-                           cache=cache).exit_code == 0
+                good = (
+                    run(
+                        ["true"],
+                        out=folder,
+                        machine="smp",
+                        limit=PROBE_S,
+                        quiet=True,
+                        accel="kvm",
+                        cache=cache,
+                    ).exit_code
+                    == 0
+                )
             except LabError:
                 good = False
         for old in cache.root.glob("kvm-*"):

@@ -1,16 +1,18 @@
-"""Packages through apt, without touching the host's apt: a private state folder and a source list of our own.
+"""Packages through apt, without touching the host's apt: a private state folder and a source list
+of our own.
 
-The mirror is the one that the host itself uses, read from its source lists, so no host name is written here. No
-root is needed: packages are downloaded and unpacked, never installed on the host.
+The mirror is the one that the host itself uses, read from its source lists, so no host name is
+written here. No root is needed: packages are downloaded and unpacked, never installed on the host.
 """
+
 from __future__ import annotations
 
 import os
 import re
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Iterable
 from urllib.parse import unquote, urlsplit
 
 from .cache import Cache
@@ -19,14 +21,18 @@ from .report import call, find_program, progress
 
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SUITES = ("trixie", "trixie-backports")
-INDEX_AGE_S = 3 * 24 * 3600  # a package list older than this is fetched anew before anything is downloaded
+INDEX_AGE_S = (
+    3 * 24 * 3600
+)  # a package list older than this is fetched anew before anything is downloaded
 _DEBIAN_SUITE = re.compile(
-    r"^(bullseye|bookworm|trixie|forky|duke|sid|stable|oldstable|testing|unstable)(-updates|-backports)?/?$")
+    r"^(bullseye|bookworm|trixie|forky|duke|sid|stable|oldstable|testing|unstable)(-updates|-backports)?/?$"
+)
 
 
 @dataclass
 class Source:
     """One source of the host's apt: a URI with a suite."""
+
     uri: str
     suite: str
     components: list[str]
@@ -65,7 +71,14 @@ def parse_deb822(text: str) -> list[Source]:
             continue
         for uri in fields.get("uris", "").split():
             for suite in fields.get("suites", "").split():
-                found.append(Source(uri, suite, fields.get("components", "").split(), fields.get("signed-by", "")))
+                found.append(
+                    Source(
+                        uri,
+                        suite,
+                        fields.get("components", "").split(),
+                        fields.get("signed-by", ""),
+                    )
+                )
     return found
 
 
@@ -107,9 +120,14 @@ def choose_mirror(sources: Iterable[Source]) -> str | None:
         if not re.match(r"^(https?|file|ftp|copy):", uri):
             continue
         path = urlsplit(uri).path.rstrip("/")
-        if "security" in uri or not _DEBIAN_SUITE.match(source.suite) or "main" not in source.components:
+        if (
+            "security" in uri
+            or not _DEBIAN_SUITE.match(source.suite)
+            or "main" not in source.components
+        ):
             continue
-        # Another vendor may use Debian's suite names too; Debian's keyring and the usual last folder tell them apart.
+        # Another vendor may use Debian's suite names too; Debian's keyring and the usual last
+        # folder tell them apart.
         score = 1
         if "debian-archive" in source.signed_by:
             score += 4
@@ -126,24 +144,38 @@ def mirror() -> str:
     """The address of the Debian archive that this machine uses."""
     chosen = os.environ.get("APLOMB_LAB_MIRROR") or choose_mirror(read_sources())
     if not chosen:
-        raise LabError("no source of the Debian archive in /etc/apt/sources.list or /etc/apt/sources.list.d: "
-                       "add one, or set APLOMB_LAB_MIRROR to a mirror's address")
+        raise LabError(
+            "no source of the Debian archive in /etc/apt/sources.list or /etc/apt/sources.list.d: "
+            "add one, or set APLOMB_LAB_MIRROR to a mirror's address"
+        )
     return chosen
 
 
 def source_lines(kinds: Iterable[str] = ("deb",), suites: Iterable[str] = SUITES) -> str:
     """A source list of the lab's suites on the host's mirror."""
     address = mirror()
-    return "".join(f"{kind} [signed-by={KEYRING}] {address} {suite} main\n" for suite in suites for kind in kinds)
+    return "".join(
+        f"{kind} [signed-by={KEYRING}] {address} {suite} main\n"
+        for suite in suites
+        for kind in kinds
+    )
 
 
 def host_acquire_options() -> list[str]:
-    """How the host's apt reaches its mirror (proxies, certificates, retries), as `Name=value` words."""
+    """How the host's apt reaches its mirror (proxies, certificates, retries), as `Name=value`
+    words.
+    """
     found = []
     for line in call([find_program("apt-config", "apt"), "dump"]).splitlines():
         match = re.match(r'^(Acquire::[^ ]+) "(.*)";$', line)
-        if match and not match[1].startswith(("Acquire::IndexTargets", "Acquire::Languages", "Acquire::Changelogs")) \
-                and match[2] and not match[1].endswith("::"):
+        if (
+            match
+            and not match[1].startswith(
+                ("Acquire::IndexTargets", "Acquire::Languages", "Acquire::Changelogs")
+            )
+            and match[2]
+            and not match[1].endswith("::")
+        ):
             found.append(f"{match[1]}={match[2]}")
     return found
 
@@ -151,6 +183,7 @@ def host_acquire_options() -> list[str]:
 @dataclass
 class Apt:
     """The private apt: its folder lies in the cache, and one lock guards it."""
+
     cache: Cache
     quiet: bool = False
     _ready: bool = field(default=False, init=False)
@@ -171,14 +204,22 @@ class Apt:
         (self.folder / "status").write_text("")
         (self.folder / "sources.list").write_text(source_lines(("deb", "deb-src")))
         settings = {
-            # The host's configuration files may carry hooks that run as part of apt; ours must run none.
-            "Dir::Etc::main": "/dev/null", "Dir::Etc::parts": "/dev/null",
-            "Dir::Etc::preferences": "/dev/null", "Dir::Etc::preferencesparts": "/dev/null",
-            "Dir::Etc::sourcelist": self.folder / "sources.list", "Dir::Etc::sourceparts": "/dev/null",
-            "Dir::State": self.folder / "state", "Dir::State::lists": self.folder / "lists",
-            "Dir::State::status": self.folder / "status", "Dir::Cache": self.folder,
+            # The host's configuration files may carry hooks that run as part of apt; ours must run
+            # none.
+            "Dir::Etc::main": "/dev/null",
+            "Dir::Etc::parts": "/dev/null",
+            "Dir::Etc::preferences": "/dev/null",
+            "Dir::Etc::preferencesparts": "/dev/null",
+            "Dir::Etc::sourcelist": self.folder / "sources.list",
+            "Dir::Etc::sourceparts": "/dev/null",
+            "Dir::State": self.folder / "state",
+            "Dir::State::lists": self.folder / "lists",
+            "Dir::State::status": self.folder / "status",
+            "Dir::Cache": self.folder,
             "Dir::Cache::archives": self.folder / "archives",
-            "Acquire::Languages": "none", "APT::Architecture": "amd64", "APT::Architectures": "amd64",
+            "Acquire::Languages": "none",
+            "APT::Architecture": "amd64",
+            "APT::Architectures": "amd64",
             "APT::Sandbox::User": "",  # as root apt would become a user who cannot write into our folder
             "APT::Install-Recommends": "false",
         }
@@ -190,12 +231,25 @@ class Apt:
         """Fetch the package lists if they are absent or old. The lock is held by the caller."""
         stamp = self.folder / "updated"
         sources = source_lines(("deb", "deb-src"))
-        fresh = stamp.exists() and stamp.read_text() == sources and time.time() - stamp.stat().st_mtime < INDEX_AGE_S
+        fresh = (
+            stamp.exists()
+            and stamp.read_text() == sources
+            and time.time() - stamp.stat().st_mtime < INDEX_AGE_S
+        )
         if not fresh or force:
             self._write_configuration()
             progress("fetching the package lists of " + ", ".join(SUITES) + "…", self.quiet)
-            call([find_program("apt-get", "apt"), "-q", "-o", "APT::Update::Error-Mode=any", "update"],
-                 env=self._environment(), what="apt-get update (private)")
+            call(
+                [
+                    find_program("apt-get", "apt"),
+                    "-q",
+                    "-o",
+                    "APT::Update::Error-Mode=any",
+                    "update",
+                ],
+                env=self._environment(),
+                what="apt-get update (private)",
+            )
             stamp.write_text(sources)
         self._ready = True
 
@@ -203,7 +257,9 @@ class Apt:
         """All package names that start so."""
         with self.cache.lock("apt", self.quiet):
             self._update()
-            listing = call([find_program("apt-cache", "apt"), "pkgnames", prefix], env=self._environment())
+            listing = call(
+                [find_program("apt-cache", "apt"), "pkgnames", prefix], env=self._environment()
+            )
         return sorted(listing.split())
 
     def _fetch(self, argv: list[str], target: Path, what: str) -> None:
@@ -214,7 +270,8 @@ class Apt:
             try:
                 call(words, env=self._environment(), cwd=target, what=what)
             except LabError:
-                # A mirror drops superseded packages, so lists of yesterday may name files that are gone.
+                # A mirror drops superseded packages, so lists of yesterday may name files that are
+                # gone.
                 self._update(force=True)
                 call(words, env=self._environment(), cwd=target, what=what)
 
@@ -226,13 +283,25 @@ class Apt:
     def download_with_dependencies(self, packages: list[str], target: Path) -> list[Path]:
         """Download these packages and all that they need, as if nothing were installed."""
         (target / "partial").mkdir(parents=True, exist_ok=True)
-        self._fetch(["-o", f"Dir::Cache::archives={target}", "--download-only", "--no-install-recommends", "install",
-                     *packages], target, "downloading " + " ".join(packages))
+        self._fetch(
+            [
+                "-o",
+                f"Dir::Cache::archives={target}",
+                "--download-only",
+                "--no-install-recommends",
+                "install",
+                *packages,
+            ],
+            target,
+            "downloading " + " ".join(packages),
+        )
         return sorted(target.glob("*.deb"))
 
     def download_source(self, package: str, target: Path) -> Path:
         """Download a source package; returns the authors' own archive."""
-        self._fetch(["source", "--download-only", package], target, f"downloading the source of {package}")
+        self._fetch(
+            ["source", "--download-only", package], target, f"downloading the source of {package}"
+        )
         archives = sorted(target.glob("*.orig.tar.*"))
         archives = [path for path in archives if path.suffix != ".asc"]
         if not archives:
@@ -244,4 +313,7 @@ def unpack(packages: Iterable[Path], target: Path) -> None:
     """Unpack binary packages over each other into a folder; nothing of them runs."""
     target.mkdir(parents=True, exist_ok=True)
     for package in packages:
-        call([find_program("dpkg-deb", "dpkg"), "-x", package, target], what=f"unpacking {package.name}")
+        call(
+            [find_program("dpkg-deb", "dpkg"), "-x", package, target],
+            what=f"unpacking {package.name}",
+        )

@@ -1,9 +1,12 @@
-"""The cache of built things (tools, kernels, images): each entry is whole, checked, and named by its recipe.
+"""The cache of built things (tools, kernels, images): each entry is whole, checked, and named by
+its recipe.
 
-An entry is a folder KIND-HASH. It is built in a temporary folder beside it and renamed into place when its
-manifest is written, so an interrupted build leaves nothing that looks finished. A lock per entry keeps two runs
-from building the same thing at once. Clones share the cache, since the name depends on the recipe alone.
+An entry is a folder KIND-HASH. It is built in a temporary folder beside it and renamed into place
+when its manifest is written, so an interrupted build leaves nothing that looks finished. A lock per
+entry keeps two runs from building the same thing at once. Clones share the cache, since the name
+depends on the recipe alone.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -13,16 +16,17 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Callable, Iterator
 
 from .errors import LabError
 from .report import progress
 
 MANIFEST = "manifest.json"
-# Files up to this size are read and hashed once per process (the tools and a kernel: some 0.2 s). Of larger ones,
-# which means the root image, only the size, the time stamp and the first and last MiB are compared, since reading
-# gigabytes would double the time of a short run; if the time stamp differs, the whole file is hashed.
+# Files up to this size are read and hashed once per process (the tools and a kernel: some 0.2 s).
+# Of larger ones, which means the root image, only the size, the time stamp and the first and last
+# MiB are compared, since reading gigabytes would double the time of a short run; if the time stamp
+# differs, the whole file is hashed.
 SMALL = 64 << 20
 EDGE = 1 << 20
 
@@ -41,7 +45,9 @@ def recipe_hash(*parts: str | bytes) -> str:
     total = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
-        total.update(len(data).to_bytes(8, "big") + data)  # lengths keep ("ab", "c") and ("a", "bc") apart
+        total.update(
+            len(data).to_bytes(8, "big") + data
+        )  # lengths keep ("ab", "c") and ("a", "bc") apart
     return total.hexdigest()[:16]
 
 
@@ -60,7 +66,9 @@ def _hash_edges(path: Path, size: int) -> str:
 
 
 def write_manifest(folder: Path) -> None:
-    """List every file and link below folder, with what is needed to see later that none has changed."""
+    """List every file and link below folder, with what is needed to see later that none has
+    changed.
+    """
     entries: dict[str, dict[str, object]] = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
@@ -68,7 +76,11 @@ def write_manifest(folder: Path) -> None:
             entries[name] = {"link": os.readlink(path)}
         elif path.is_file():
             info = path.stat()
-            entries[name] = {"size": info.st_size, "mtime_ns": info.st_mtime_ns, "sha256": _hash_file(path)}
+            entries[name] = {
+                "size": info.st_size,
+                "mtime_ns": info.st_mtime_ns,
+                "sha256": _hash_file(path),
+            }
             if info.st_size > SMALL:
                 entries[name]["edges"] = _hash_edges(path, info.st_size)
     temporary = folder / (MANIFEST + ".new")
@@ -118,15 +130,19 @@ class Cache:
         try:
             (self.root / "locks").mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise LabError(f"cannot make the cache folder {self.root}: {error.strerror} "
-                           "(set APLOMB_LAB_CACHE to a folder that you may write)") from error
+            raise LabError(
+                f"cannot make the cache folder {self.root}: {error.strerror} "
+                "(set APLOMB_LAB_CACHE to a folder that you may write)"
+            ) from error
 
     @contextlib.contextmanager
     def lock(self, name: str, quiet: bool = False) -> Iterator[None]:
         """Hold the lock of one entry; the kernel lets go of it when the holder dies."""
         self.prepare()
         with open(self.root / "locks" / name, "w") as handle:
-            patience = time.monotonic() + 3  # a check by another run takes less and is not worth a word
+            patience = (
+                time.monotonic() + 3
+            )  # a check by another run takes less and is not worth a word
             while True:
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -163,7 +179,9 @@ class Cache:
                 # Keep a failed build's log, which the error names; drop its gigabytes.
                 for item in work.iterdir():
                     if item.suffix != ".log":
-                        shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
+                        shutil.rmtree(
+                            item
+                        ) if item.is_dir() and not item.is_symlink() else item.unlink()
                 raise
             work.rename(folder)
             self._verified.add(name)

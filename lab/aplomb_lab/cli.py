@@ -1,4 +1,5 @@
 """The command line of lab/lab. Its contract is in lab/README.md; experiments and tests rely on it."""
+
 from __future__ import annotations
 
 import argparse
@@ -28,29 +29,67 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> _Parser:
-    parser = _Parser(prog="lab/lab", description="Boots a Debian kernel in QEMU and runs one command in it.")
-    commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    parser = _Parser(
+        prog="lab/lab", description="Boots a Debian kernel in QEMU and runs one command in it."
+    )
+    commands = parser.add_subparsers(
+        dest="action", metavar="ACTION", required=True, parser_class=_Parser
+    )
     doing = commands.add_parser("run", help="boot a guest and run one command in it")
-    doing.add_argument("--machine", choices=list(MACHINES), default="timing",
-                       help="timing: one CPU in virtual time; timing-smp: several; smp: several in real time "
-                            "(default %(default)s)")
+    doing.add_argument(
+        "--machine",
+        choices=list(MACHINES),
+        default="timing",
+        help="timing: one CPU in virtual time; timing-smp: several; smp: several in real time "
+        "(default %(default)s)",
+    )
     doing.add_argument("--cpus", type=int, metavar="N", help="of timing-smp and smp (default: 2)")
-    doing.add_argument("--topology", metavar="KEY=N,…",
-                       help="sockets, cores in each, threads in each, NUMA nodes; e.g. sockets=2,cores=2,nodes=2")
-    doing.add_argument("--kernel", default=DEFAULT, metavar="VERSION", help="7.3, 6.16, … (default %(default)s)")
-    doing.add_argument("--memory", type=int, default=MEMORY_MB, metavar="MB", help="default %(default)s")
-    doing.add_argument("--limit", type=float, default=LIMIT_S, metavar="SECONDS",
-                       help="wall time, after which the guest is ended (default %(default)g)")
-    doing.add_argument("--in", dest="inputs", action="append", default=[], metavar="PATH[:NAME]",
-                       help="a file or folder, in the guest /job/NAME")
-    doing.add_argument("--out", required=True, metavar="DIR", help="where results go: /job/out, stdout, dmesg, …")
+    doing.add_argument(
+        "--topology",
+        metavar="KEY=N,…",
+        help="sockets, cores in each, threads in each, NUMA nodes; e.g. sockets=2,cores=2,nodes=2",
+    )
+    doing.add_argument(
+        "--kernel", default=DEFAULT, metavar="VERSION", help="7.3, 6.16, … (default %(default)s)"
+    )
+    doing.add_argument(
+        "--memory", type=int, default=MEMORY_MB, metavar="MB", help="default %(default)s"
+    )
+    doing.add_argument(
+        "--limit",
+        type=float,
+        default=LIMIT_S,
+        metavar="SECONDS",
+        help="wall time, after which the guest is ended (default %(default)g)",
+    )
+    doing.add_argument(
+        "--in",
+        dest="inputs",
+        action="append",
+        default=[],
+        metavar="PATH[:NAME]",
+        help="a file or folder, in the guest /job/NAME",
+    )
+    doing.add_argument(
+        "--out", required=True, metavar="DIR", help="where results go: /job/out, stdout, dmesg, …"
+    )
     doing.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     doing.add_argument("--append", default="", metavar="TEXT", help="more kernel parameters")
-    doing.add_argument("--disk", action="append", default=[], metavar="SIZE[,iops=N][,rate=SIZE][,latency=TIME]",
-                       help="a disk with a time of its own, /dev/disk0, …; a bare number of MB: an empty scratch disk "
-                            "of the emulator, /dev/vda")
-    doing.add_argument("--swap", action="append", default=[], metavar="SIZE[,…]",
-                       help="a swap device likewise, /dev/swap0, …, which is on when the command starts")
+    doing.add_argument(
+        "--disk",
+        action="append",
+        default=[],
+        metavar="SIZE[,iops=N][,rate=SIZE][,latency=TIME]",
+        help="a disk with a time of its own, /dev/disk0, …; a bare number of MB: an empty scratch disk "
+        "of the emulator, /dev/vda",
+    )
+    doing.add_argument(
+        "--swap",
+        action="append",
+        default=[],
+        metavar="SIZE[,…]",
+        help="a swap device likewise, /dev/swap0, …, which is on when the command starts",
+    )
     doing.add_argument("--quiet", action="store_true", help="no progress lines")
     doing.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND [ARGUMENT...]")
     commands.add_parser("image", help="build the root image if needed and print its path")
@@ -75,7 +114,9 @@ def _split_input(text: str) -> str | tuple[str, str]:
 def _run(options: argparse.Namespace) -> int:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     if not command:
-        raise LabError("no command to run: put it behind --, e.g. lab/lab run --out DIR -- uname -r")
+        raise LabError(
+            "no command to run: put it behind --, e.g. lab/lab run --out DIR -- uname -r"
+        )
     env = {}
     for item in options.env:
         name, equals, value = item.partition("=")
@@ -84,12 +125,26 @@ def _run(options: argparse.Namespace) -> int:
         env[name] = value
     scratch = [int(text) for text in options.disk if text.isdecimal()]
     if len(scratch) > 1:
-        raise LabError("--disk MB: there is one scratch disk; for more disks write a size with its unit, as in 64M")
-    result = run(command, out=options.out, machine=options.machine, kernel=options.kernel, memory=options.memory,
-                 limit=options.limit, inputs=[_split_input(item) for item in options.inputs], env=env,
-                 quiet=options.quiet, append=options.append, disk_mb=sum(scratch),
-                 cpus=options.cpus, topology=options.topology, swaps=options.swap,
-                 disks=[text for text in options.disk if not text.isdecimal()])
+        raise LabError(
+            "--disk MB: there is one scratch disk; for more disks write a size with its unit, as in 64M"
+        )
+    result = run(
+        command,
+        out=options.out,
+        machine=options.machine,
+        kernel=options.kernel,
+        memory=options.memory,
+        limit=options.limit,
+        inputs=[_split_input(item) for item in options.inputs],
+        env=env,
+        quiet=options.quiet,
+        append=options.append,
+        disk_mb=sum(scratch),
+        cpus=options.cpus,
+        topology=options.topology,
+        swaps=options.swap,
+        disks=[text for text in options.disk if not text.isdecimal()],
+    )
     return result.exit_code
 
 
@@ -111,7 +166,9 @@ def _interrupt(*_: object) -> NoReturn:
 
 
 def main(arguments: list[str]) -> int:
-    signal.signal(signal.SIGTERM, _interrupt)  # so that temporary files go and the guest ends, as with ctrl-C
+    signal.signal(
+        signal.SIGTERM, _interrupt
+    )  # so that temporary files go and the guest ends, as with ctrl-C
     try:
         options = _parser().parse_args(arguments)
         cache = Cache()

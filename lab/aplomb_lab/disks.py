@@ -1,20 +1,24 @@
 """Disks and swap devices of a guest, whose latency and rate are as asked for.
 
-The guest's own (the default): null_blk, which keeps the data in kernel memory and completes each request by a timer
-of the guest, so it is right in virtual time too. All its pages are allocated before the job starts, from memory that
-the guest has beyond what was asked for (extra_mb), so a disk neither takes memory that is to be short nor needs
-some to write. null_blk has no limit in requests a second; what it has gives one:
- - hw_queue_depth requests are under way at a time, each for completion_nsec: depth / time a second, however many wait;
+The guest's own (the default): null_blk, which keeps the data in kernel memory and completes each
+request by a timer of the guest, so it is right in virtual time too. All its pages are allocated
+before the job starts, from memory that the guest has beyond what was asked for (extra_mb), so a
+disk neither takes memory that is to be short nor needs some to write. null_blk has no limit in
+requests a second; what it has gives one:
+ - hw_queue_depth requests are under way at a time, each for completion_nsec: depth / time a second,
+   however many wait;
  - a request carries at most max_sectors, so a long transfer moves iops x max_sectors a second;
- - mbps stops the queue until the next 20 ms when the bytes of 20 ms are used up; only for a rate without iops.
+ - mbps stops the queue until the next 20 ms when the bytes of 20 ms are used up; only for a rate
+   without iops.
 via=qemu (smp only): a virtio disk that QEMU throttles in real time: both limits, no latency.
 """
+
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Sequence
 
 from .errors import LabError
 
@@ -22,12 +26,12 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _TIMES_NS = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 LEAST_MB, MOST_MB = 16, 8192
 PAGE = 4096
-# A request has at most 128 segments (BLK_MAX_SEGMENTS), of which each may be one page: more per request than this
-# would be promised and not kept.
+# A request has at most 128 segments (BLK_MAX_SEGMENTS), of which each may be one page: more per
+# request than this would be promised and not kept.
 MOST_REQUEST = 128 * PAGE
-USUAL_DEPTH = 64       # null_blk's own
-# What the guest needs for a request besides (measured, see lab/README.md): a disk that is asked for more requests a
-# second would be late by more than a tenth.
+USUAL_DEPTH = 64  # null_blk's own
+# What the guest needs for a request besides (measured, see lab/README.md): a disk that is asked for
+# more requests a second would be late by more than a tenth.
 MOST_IOPS_ALONE = 2000
 MOST_IOPS = 20000
 LONGEST_NS = 10_000_000_000  # the block layer gives a request up after 30 s
@@ -36,6 +40,7 @@ LONGEST_NS = 10_000_000_000  # the block layer gives a request up after 30 s
 @dataclass(frozen=True)
 class Disk:
     """A disk as asked for; 0: no limit."""
+
     name: str  # of the device in the guest: disk0, disk1, …, swap0, …
     size_mb: int
     iops: int = 0
@@ -56,7 +61,9 @@ class Disk:
 
     @property
     def service_ns(self) -> int:
-        """How long each takes. With iops, that rate is kept exactly and the latency rounded up to a whole depth."""
+        """How long each takes. With iops, that rate is kept exactly and the latency rounded up to a
+        whole depth.
+        """
         return round(self.depth * 1e9 / self.iops) if self.iops else self.latency_ns
 
     @property
@@ -80,9 +87,23 @@ class Disk:
 
     def status(self) -> dict[str, object]:
         """What the guest is given, for status.json."""
-        known = {"name": self.name, "via": self.via, "size_mb": self.size_mb, "iops": self.iops, "rate": self.rate}
-        return known if self.via == "qemu" else known | {
-            "depth": self.depth, "latency_us": self.service_ns / 1000, "max_request": self.max_sectors * 512}
+        known = {
+            "name": self.name,
+            "via": self.via,
+            "size_mb": self.size_mb,
+            "iops": self.iops,
+            "rate": self.rate,
+        }
+        return (
+            known
+            if self.via == "qemu"
+            else known
+            | {
+                "depth": self.depth,
+                "latency_us": self.service_ns / 1000,
+                "max_request": self.max_sectors * 512,
+            }
+        )
 
 
 def _number(text: str, units: dict[str, int], unit_needed: bool = True) -> int | None:
@@ -94,6 +115,7 @@ def _number(text: str, units: dict[str, int], unit_needed: bool = True) -> int |
 
 def parse(option: str, text: str, number: int, machine_is_virtual: bool) -> Disk:
     """A disk from text as in `512M,iops=200,rate=40M,latency=4ms`. option: --disk or --swap."""
+
     def wrong(why: str) -> LabError:
         return LabError(f"{option} {text}: {why}")
 
@@ -108,12 +130,17 @@ def parse(option: str, text: str, number: int, machine_is_virtual: bool) -> Disk
         if key in seen:
             raise wrong(f"{key} is given twice")
         seen.add(key)
-        got = {"iops": lambda: _number(value, {}, False), "rate": lambda: _number(value, _UNITS),
-               "latency": lambda: _number(value, _TIMES_NS),
-               "via": lambda: value if value in ("guest", "qemu") else None}.get(key, lambda: None)()
+        got = {
+            "iops": lambda: _number(value, {}, False),
+            "rate": lambda: _number(value, _UNITS),
+            "latency": lambda: _number(value, _TIMES_NS),
+            "via": lambda: value if value in ("guest", "qemu") else None,
+        }.get(key, lambda: None)()
         if not got:
-            raise wrong(f"{item!r} is none of iops=NUMBER, rate=SIZE (a second, as in 40M), latency=TIME (as in 4ms "
-                        "or 300us), via=guest or via=qemu")
+            raise wrong(
+                f"{item!r} is none of iops=NUMBER, rate=SIZE (a second, as in 40M), latency=TIME (as in 4ms "
+                "or 300us), via=guest or via=qemu"
+            )
         disk = replace(disk, **{"latency_ns" if key == "latency" else key: got})
     _check(disk, wrong, machine_is_virtual)
     return disk
@@ -122,24 +149,35 @@ def parse(option: str, text: str, number: int, machine_is_virtual: bool) -> Disk
 def _check(disk: Disk, wrong, machine_is_virtual: bool) -> None:
     if disk.via == "qemu":
         if machine_is_virtual:
-            raise wrong("QEMU throttles in real time, which is not this machine's: take --machine smp, or via=guest")
+            raise wrong(
+                "QEMU throttles in real time, which is not this machine's: take --machine smp, or via=guest"
+            )
         if disk.latency_ns:
             raise wrong("QEMU's throttle has no latency: leave it out, or via=guest")
         return
     most = MOST_IOPS if disk.latency_ns else MOST_IOPS_ALONE
     if disk.iops > most:
-        raise wrong(f"{disk.iops} requests a second: the guest's own disk keeps at most {MOST_IOPS_ALONE} if it serves "
-                    f"one after the other, and at most {MOST_IOPS} with a latency")
+        raise wrong(
+            f"{disk.iops} requests a second: the guest's own disk keeps at most {MOST_IOPS_ALONE} if it serves "
+            f"one after the other, and at most {MOST_IOPS} with a latency"
+        )
     if disk.service_ns > LONGEST_NS or disk.depth > 1024:
-        raise wrong(f"a request would take {disk.service_ns / 1e9:g} s with {disk.depth} under way: at most "
-                    f"{LONGEST_NS // 10 ** 9} s and 1024")
+        raise wrong(
+            f"a request would take {disk.service_ns / 1e9:g} s with {disk.depth} under way: at most "
+            f"{LONGEST_NS // 10**9} s and 1024"
+        )
     if disk.rate and disk.iops and not PAGE <= disk.rate // disk.iops <= MOST_REQUEST:
-        raise wrong(f"{disk.rate // disk.iops} bytes a request (rate / iops): a request carries {PAGE} to {MOST_REQUEST}")
+        raise wrong(
+            f"{disk.rate // disk.iops} bytes a request (rate / iops): a request carries {PAGE} to {MOST_REQUEST}"
+        )
     if disk.rate and not disk.iops and disk.rate < _UNITS["M"]:
         raise wrong("a rate without iops is at least 1M")
 
 
 def parse_all(disks: Sequence[str], swaps: Sequence[str], machine_is_virtual: bool) -> list[Disk]:
     """All disks of a guest, in the order in which they are made."""
-    return [parse(option, text, number, machine_is_virtual)
-            for option, texts in (("--disk", disks), ("--swap", swaps)) for number, text in enumerate(texts)]
+    return [
+        parse(option, text, number, machine_is_virtual)
+        for option, texts in (("--disk", disks), ("--swap", swaps))
+        for number, text in enumerate(texts)
+    ]

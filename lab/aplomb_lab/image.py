@@ -1,10 +1,13 @@
-"""The guest's root image: Debian trixie with real programs, clips to play and a source tree to compile.
+"""The guest's root image: Debian trixie with real programs, clips to play and a source tree to
+compile.
 
-mmdebstrap makes it as a tar archive, as root or (through user name spaces) as any user; mke2fs turns the archive
-into an ext4 file. What goes in is said in lab/guest/: packages.txt, build-image (runs inside, at the end), compile,
-make-clips. Kernels are not part of it, so that one image serves all of them; nor are the lab's own programs
-(lab/guest/programs), which the host compiles and a run takes along, so that changing them costs no new image.
+mmdebstrap makes it as a tar archive, as root or (through user name spaces) as any user; mke2fs
+turns the archive into an ext4 file. What goes in is said in lab/guest/: packages.txt, build-image
+(runs inside, at the end), compile, make-clips. Kernels are not part of it, so that one image serves
+all of them; nor are the lab's own programs (lab/guest/programs), which the host compiles and a run
+takes along, so that changing them costs no new image.
 """
+
 from __future__ import annotations
 
 import os
@@ -17,8 +20,8 @@ from .report import call, find_program, progress
 from .tools import Tools
 
 GUEST_FILES = Path(__file__).resolve().parent.parent / "guest"
-# What of lab/guest goes into the image. The inits do not: they come with each run's initramfs, so changing them
-# costs no new image.
+# What of lab/guest goes into the image. The inits do not: they come with each run's initramfs, so
+# changing them costs no new image.
 _IN_IMAGE = ["build-image", "compile", "make-clips"]
 COMPILE_SOURCE = "lua5.4"  # the Debian source package whose authors' tree /lab/compile builds
 FREE_MB = 512  # room for guests that write to their root
@@ -44,14 +47,18 @@ def entry_name() -> str:
 def get_image(cache: Cache, quiet: bool = False) -> Path:
     """The root image's file, built now if the cache lacks it."""
     tools = Tools(cache, quiet)
-    folder = cache.get(entry_name(), lambda work: _build(work, cache, tools, quiet), "root image", quiet)
+    folder = cache.get(
+        entry_name(), lambda work: _build(work, cache, tools, quiet), "root image", quiet
+    )
     return folder / "root.img"
 
 
 def _build(work: Path, cache: Cache, tools: Tools, quiet: bool) -> None:
     mmdebstrap = find_program("mmdebstrap", "mmdebstrap")
     if os.geteuid() != 0:
-        find_program("newuidmap", "uidmap")  # mmdebstrap needs it to be root in a name space of its own
+        find_program(
+            "newuidmap", "uidmap"
+        )  # mmdebstrap needs it to be root in a name space of its own
     progress("building the root image (about five minutes, once)…", quiet)
     source = Apt(cache, quiet).download_source(COMPILE_SOURCE, work / "source")
     # One archive with the lab's own files, which mmdebstrap unpacks in the new system.
@@ -63,16 +70,28 @@ def _build(work: Path, cache: Cache, tools: Tools, quiet: bool) -> None:
     (work / "sources.list").write_text(source_lines(suites=["trixie"]))
     tar = work / "root.tar"
     log = work / "mmdebstrap.log"
-    words = [mmdebstrap, "--variant=minbase", "--architectures=amd64", "--format=tar",
-             "--include=" + ",".join(package_list())]
-    words += [f"--aptopt={option.split('=', 1)[0]} \"{option.split('=', 1)[1]}\"" for option in host_acquire_options()]
+    words = [
+        mmdebstrap,
+        "--variant=minbase",
+        "--architectures=amd64",
+        "--format=tar",
+        "--include=" + ",".join(package_list()),
+    ]
+    words += [
+        f'--aptopt={option.split("=", 1)[0]} "{option.split("=", 1)[1]}"'
+        for option in host_acquire_options()
+    ]
     words += [
         # Documents and translations are half of the files, and no test reads them.
-        "--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*",
-        "--dpkgopt=path-exclude=/usr/share/locale/*", "--dpkgopt=path-exclude=/usr/share/info/*",
+        "--dpkgopt=path-exclude=/usr/share/doc/*",
+        "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--dpkgopt=path-exclude=/usr/share/locale/*",
+        "--dpkgopt=path-exclude=/usr/share/info/*",
         f"--customize-hook=tar-in {_quoted(extras)} /",
         '--customize-hook=chroot "$1" sh /lab/build-image',
-        "trixie", tar, work / "sources.list",
+        "trixie",
+        tar,
+        work / "sources.list",
     ]
     call(words, log=log, what="mmdebstrap")
     progress("writing the image's file system…", quiet)
@@ -80,8 +99,23 @@ def _build(work: Path, cache: Cache, tools: Tools, quiet: bool) -> None:
         content = sum((member.size + 4095) // 4096 * 4096 + 512 for member in archive)
     # Persistent memory comes in sections of 128 MiB; a tenth is for the file system's own tables.
     size = (content * 11 // 10 // 1_048_576 + FREE_MB + 127) // 128 * 128
-    call([tools.path("mke2fs"), "-q", "-t", "ext4", "-m", "0", "-L", "lab", "-d", tar, work / "root.img", f"{size}M"],
-         what="mke2fs for the root image")
+    call(
+        [
+            tools.path("mke2fs"),
+            "-q",
+            "-t",
+            "ext4",
+            "-m",
+            "0",
+            "-L",
+            "lab",
+            "-d",
+            tar,
+            work / "root.img",
+            f"{size}M",
+        ],
+        what="mke2fs for the root image",
+    )
     for item in (tar, extras, work / "sources.list"):
         item.unlink()
     for item in (work / "source").iterdir():

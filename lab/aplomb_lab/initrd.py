@@ -1,14 +1,18 @@
-"""Writes the initramfs of one run: busybox, the modules that the root needs, the lab's init, and the job's files.
+"""Writes the initramfs of one run: busybox, the modules that the root needs, the lab's init, and
+the job's files.
 
-The archive format (cpio "newc") is written here, since it is thirty lines and spares the host a package.
+The archive format (cpio "newc") is written here, since it is thirty lines and spares the host a
+package.
 """
+
 from __future__ import annotations
 
 import os
 import shlex
 import stat
+from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, Sequence
+from typing import BinaryIO
 
 from .disks import Disk
 from .errors import LabError
@@ -22,7 +26,9 @@ class Archive:
         self._inode = 0
         self._folders: set[str] = set()
 
-    def _entry(self, name: str, mode: int, data: bytes, mtime: int = 0, device: tuple[int, int] = (0, 0)) -> None:
+    def _entry(
+        self, name: str, mode: int, data: bytes, mtime: int = 0, device: tuple[int, int] = (0, 0)
+    ) -> None:
         self._inode += 1
         encoded = os.fsencode(name) + b"\0"
         fields = (self._inode, mode, 0, 0, 1, mtime, len(data), 0, 0, *device, len(encoded), 0)
@@ -51,7 +57,9 @@ class Archive:
         self._entry(name, stat.S_IFCHR | 0o600, b"", device=(major, minor))
 
     def tree(self, source: Path, name: str) -> None:
-        """A host file or folder with all below it; links below a folder stay links, the top one is followed."""
+        """A host file or folder with all below it; links below a folder stay links, the top one is
+        followed.
+        """
         source = source.resolve()
         try:
             if source.is_dir():
@@ -65,7 +73,9 @@ class Archive:
                 info = source.stat()
                 self.file(name, source.read_bytes(), stat.S_IMODE(info.st_mode), int(info.st_mtime))
             else:
-                raise LabError(f"{source} is neither a file nor a folder: it cannot be taken into the guest")
+                raise LabError(
+                    f"{source} is neither a file nor a folder: it cannot be taken into the guest"
+                )
         except OSError as error:
             raise LabError(f"cannot read {error.filename or source}: {error.strerror}") from error
 
@@ -81,15 +91,25 @@ def job_script(argv: list[str], env: dict[str, str]) -> bytes:
     return os.fsencode("\n".join(lines) + "\n")
 
 
-def write_initrd(path: Path, busybox: Path, boot_modules: list[Path], guest_files: Path, config: Path,
-                 argv: list[str], env: dict[str, str], inputs: list[tuple[Path, str]],
-                 disks: Sequence[Disk] = ()) -> None:
+def write_initrd(
+    path: Path,
+    busybox: Path,
+    boot_modules: list[Path],
+    guest_files: Path,
+    config: Path,
+    argv: list[str],
+    env: dict[str, str],
+    inputs: list[tuple[Path, str]],
+    disks: Sequence[Disk] = (),
+) -> None:
     """The whole initramfs of one run."""
     with open(path, "wb") as target:
         archive = Archive(target)
         for name in ("proc", "sys", "dev", "newroot", "job", "lab"):
             archive.folder(name)
-        archive.device("dev/console", 5, 1)  # the kernel opens it for init before init can mount anything
+        archive.device(
+            "dev/console", 5, 1
+        )  # the kernel opens it for init before init can mount anything
         archive.file("bin/busybox", busybox.read_bytes(), 0o755)
         for module in boot_modules:
             archive.file(f"mod/{module.name}", module.read_bytes())

@@ -1,4 +1,5 @@
 """Boots one guest, runs one command in it, and brings back what it left: the meaning of `lab run`."""
+
 from __future__ import annotations
 
 import json
@@ -9,9 +10,10 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Mapping, Sequence
+from typing import IO, Any
 
 from . import qemu
 from .cache import Cache
@@ -27,11 +29,13 @@ from .topology import choose as choose_topology
 
 LIMIT_S = 300.0
 MEMORY_MB = 2048
-# When the time limit is over, the guest is asked to send what it has, and has this long before it is killed.
+# When the time limit is over, the guest is asked to send what it has, and has this long before it
+# is killed.
 GRACE_S = 20.0
-# MTTCG may run stale instructions where another CPU has just patched the kernel's text (a static key, a probe):
-# the kernel then meets a breakpoint that it has removed, and dies with "Oops: int3". Seen once in some 3,000 patches
-# on a crowded host. It says nothing about the job, so such a run is done again, within its time limit.
+# MTTCG may run stale instructions where another CPU has just patched the kernel's text (a static
+# key, a probe): the kernel then meets a breakpoint that it has removed, and dies with "Oops: int3".
+# Seen once in some 3,000 patches on a crowded host. It says nothing about the job, so such a run is
+# done again, within its time limit.
 ATTEMPTS = 3
 _EMULATOR_FAULT = "Oops: int3: 0000"
 _OWN_FILES = ("stdout", "console", "dmesg")
@@ -40,10 +44,11 @@ _OWN_FILES = ("stdout", "console", "dmesg")
 @dataclass
 class RunResult:
     """How a run ended. `reason` is one of: exited, timeout, panic, died, boot-failed."""
+
     exit_status: int | None  # the command's own, or None if it did not end
     reason: str
     out: Path
-    status: dict[str, Any]   # what status.json holds
+    status: dict[str, Any]  # what status.json holds
 
     @property
     def stdout(self) -> str:
@@ -58,23 +63,43 @@ class RunResult:
         return 124 if self.reason == "timeout" else 126
 
 
-def run(command: Sequence[str], *, out: str | Path, machine: str = "timing", kernel: str = DEFAULT,
-        memory: int = MEMORY_MB, limit: float = LIMIT_S, inputs: Sequence[str | Path | tuple[str | Path, str]] = (),
-        env: Mapping[str, str] | None = None, quiet: bool = True, append: str = "", disk_mb: int = 0,
-        accel: str | None = None, cache: Cache | None = None, cpus: int | None = None,
-        topology: str | None = None, disks: Sequence[str] = (), swaps: Sequence[str] = ()) -> RunResult:
+def run(
+    command: Sequence[str],
+    *,
+    out: str | Path,
+    machine: str = "timing",
+    kernel: str = DEFAULT,
+    memory: int = MEMORY_MB,
+    limit: float = LIMIT_S,
+    inputs: Sequence[str | Path | tuple[str | Path, str]] = (),
+    env: Mapping[str, str] | None = None,
+    quiet: bool = True,
+    append: str = "",
+    disk_mb: int = 0,
+    accel: str | None = None,
+    cache: Cache | None = None,
+    cpus: int | None = None,
+    topology: str | None = None,
+    disks: Sequence[str] = (),
+    swaps: Sequence[str] = (),
+) -> RunResult:
     """Run `command` in a fresh guest. Raises LabError if the lab itself cannot do it.
 
-    inputs: host files or folders, each given to the guest as /job/NAME (a pair names it; else its own name).
-    limit: seconds of wall time, after which the guest is ended whatever it does. append: more kernel parameters.
+    inputs: host files or folders, each given to the guest as /job/NAME (a pair names it; else its
+    own name).
+    limit: seconds of wall time, after which the guest is ended whatever it does. append: more
+    kernel parameters.
     disk_mb: size of an empty scratch disk, /dev/vda. accel: "kvm" or "tcg" instead of choosing.
     cpus: of the machine types with several. topology: as in `sockets=2,cores=2,threads=2,nodes=2`.
-    disks, swaps: disks with a time of their own, as in `512M,iops=200,rate=40M,latency=4ms` (disks.py).
+    disks, swaps: disks with a time of their own, as in `512M,iops=200,rate=40M,latency=4ms`
+    (disks.py).
     """
     if not command:
         raise LabError("no command to run")
     if machine not in qemu.MACHINES:
-        raise LabError(f"there is no machine type {machine}: choose one of {', '.join(qemu.MACHINES)}")
+        raise LabError(
+            f"there is no machine type {machine}: choose one of {', '.join(qemu.MACHINES)}"
+        )
     if memory < 256:
         raise LabError(f"a guest of {memory} MB is too small to boot: give it 256 or more")
     for name in env or {}:
@@ -91,17 +116,37 @@ def run(command: Sequence[str], *, out: str | Path, machine: str = "timing", ker
     image = get_image(cache, quiet)
     if accel is None:
         from .accel import choose  # it boots a guest itself to find out, through this function
+
         accel = choose(machine, cache, quiet)
     with tempfile.TemporaryDirectory(prefix="aplomb-lab-") as name:
         folder = Path(name)
-        write_initrd(folder / "initrd", tools.busybox, chosen_kernel.boot_modules, GUEST_FILES, chosen_kernel.config,
-                     [str(word) for word in command], dict(env or {}), pairs, wanted)
+        write_initrd(
+            folder / "initrd",
+            tools.busybox,
+            chosen_kernel.boot_modules,
+            GUEST_FILES,
+            chosen_kernel.config,
+            [str(word) for word in command],
+            dict(env or {}),
+            pairs,
+            wanted,
+        )
         scratch = folder / "disk" if disk_mb else None
         files = {folder / disk.name: disk.size_mb for disk in wanted if disk.via == "qemu"}
         if scratch is not None:
             files[scratch] = disk_mb
-        setup = qemu.Setup(machine, accel, memory, chosen_kernel, image, folder / "initrd", shape, append, scratch,
-                           wanted)
+        setup = qemu.Setup(
+            machine,
+            accel,
+            memory,
+            chosen_kernel,
+            image,
+            folder / "initrd",
+            shape,
+            append,
+            scratch,
+            wanted,
+        )
         ends_at = time.monotonic() + limit
         attempt = 1
         while True:
@@ -111,13 +156,34 @@ def run(command: Sequence[str], *, out: str | Path, machine: str = "timing", ker
             progress(f"booting {machine} ({accel}) with kernel {chosen_kernel.release}…", quiet)
             guest = _Guest(qemu.command(tools, setup, folder), folder, out, quiet)
             guest.wait(ends_at - time.monotonic())
-            result = _collect(guest, folder, out, {
-                "machine": machine, "accel": accel, "kernel": chosen_kernel.release, "qemu": tools.qemu_version(),
-                "memory_mb": memory, "cpus": shape.cpus, "disks": [disk.status() for disk in wanted], "command": [str(word) for word in command], "attempt": attempt}, quiet)
-            if not (guest.emulator_fault and attempt < ATTEMPTS and time.monotonic() + guest.wall_s < ends_at):
+            result = _collect(
+                guest,
+                folder,
+                out,
+                {
+                    "machine": machine,
+                    "accel": accel,
+                    "kernel": chosen_kernel.release,
+                    "qemu": tools.qemu_version(),
+                    "memory_mb": memory,
+                    "cpus": shape.cpus,
+                    "disks": [disk.status() for disk in wanted],
+                    "command": [str(word) for word in command],
+                    "attempt": attempt,
+                },
+                quiet,
+            )
+            if not (
+                guest.emulator_fault
+                and attempt < ATTEMPTS
+                and time.monotonic() + guest.wall_s < ends_at
+            ):
                 return result
             attempt += 1
-            progress("the emulator's fault (stale kernel text, see lab/README.md): running it again", quiet)
+            progress(
+                "the emulator's fault (stale kernel text, see lab/README.md): running it again",
+                quiet,
+            )
             prepare_out(out)
 
 
@@ -130,7 +196,9 @@ def _input_pairs(inputs: Sequence[str | Path | tuple[str | Path, str]]) -> list[
             raise LabError(f"{path} does not exist: it cannot be taken into the guest")
         name = name or Path(os.path.abspath(path)).name
         if name.startswith("/") or ".." in Path(name).parts or Path(name).parts[0] == "out":
-            raise LabError(f"{name!r} cannot be a name below /job (absolute, with .., or the results' folder out)")
+            raise LabError(
+                f"{name!r} cannot be a name below /job (absolute, with .., or the results' folder out)"
+            )
         pairs.append((path, name))
     return pairs
 
@@ -149,13 +217,19 @@ class _Guest:
         self.started = time.monotonic()
         # setpriv: the guest dies with the thread that started it, also when that is killed.
         setpriv = find_program("setpriv", "util-linux")
-        self._process = subprocess.Popen([setpriv, "--pdeathsig", "KILL", *words], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, stderr=self._errors)
+        self._process = subprocess.Popen(
+            [setpriv, "--pdeathsig", "KILL", *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+        )
         self._reader = threading.Thread(target=self._read_console, daemon=True)
         self._reader.start()
 
     def _read_console(self) -> None:
-        """Keep the console, each line with its wall time, and show the lines that are meant for people."""
+        """Keep the console, each line with its wall time, and show the lines that are meant for
+        people.
+        """
         stream: IO[bytes] | None = self._process.stdout
         assert stream is not None
         with open(self._out / "console", "wb") as target:
@@ -185,7 +259,10 @@ class _Guest:
         try:
             if not self._poll(self.started + limit):
                 self.timed_out = True
-                progress(f"the time limit of {limit:g} s is over: asking the guest for what it has…", self._quiet)
+                progress(
+                    f"the time limit of {limit:g} s is over: asking the guest for what it has…",
+                    self._quiet,
+                )
                 assert self._process.stdin is not None
                 try:
                     self._process.stdin.write(b"lab-stop\n")
@@ -209,7 +286,9 @@ class _Guest:
         self.errors = (self._folder / "errors").read_text(errors="replace").strip()
 
 
-def _collect(guest: _Guest, folder: Path, out: Path, status: dict[str, Any], quiet: bool) -> RunResult:
+def _collect(
+    guest: _Guest, folder: Path, out: Path, status: dict[str, Any], quiet: bool
+) -> RunResult:
     """Put everything into the results' folder and say how the run ended."""
     words: dict[str, list[str]] = {}
     try:
@@ -223,8 +302,9 @@ def _collect(guest: _Guest, folder: Path, out: Path, status: dict[str, Any], qui
     names, whole = ([], False)
     if (folder / "results").exists() and (folder / "results").stat().st_size:
         names, whole = unpack_results(folder / "results", out)
-    shutil.copyfile(folder / "stdout", out / "stdout") if (folder / "stdout").exists() else \
-        (out / "stdout").write_bytes(b"")
+    shutil.copyfile(folder / "stdout", out / "stdout") if (folder / "stdout").exists() else (
+        out / "stdout"
+    ).write_bytes(b"")
     if "dmesg" not in names:
         # No log came: what the kernel said on its console is the next best.
         shutil.copyfile(out / "console", out / "dmesg")
@@ -240,7 +320,10 @@ def _collect(guest: _Guest, folder: Path, out: Path, status: dict[str, Any], qui
     else:
         reason = "boot-failed" if boot_s is None else "died"
     status |= {
-        "exit_status": exit_status, "reason": reason, "wall_s": round(guest.wall_s, 2), "boot_s": boot_s,
+        "exit_status": exit_status,
+        "reason": reason,
+        "wall_s": round(guest.wall_s, 2),
+        "boot_s": boot_s,
         "guest_s": round(float(ended[0]) - boot_s, 2) if ended and boot_s is not None else None,
         "results_complete": whole,
     }
@@ -252,5 +335,8 @@ def _collect(guest: _Guest, folder: Path, out: Path, status: dict[str, Any], qui
         status["qemu_errors"] = guest.errors
     status["files"] = sorted({*names, *_OWN_FILES})
     (out / STATUS).write_text(json.dumps(status, indent=1) + "\n")
-    progress(f"{reason}, exit status {exit_status}, {status['guest_s']} s in the guest, {guest.wall_s:.1f} s here", quiet)
+    progress(
+        f"{reason}, exit status {exit_status}, {status['guest_s']} s in the guest, {guest.wall_s:.1f} s here",
+        quiet,
+    )
     return RunResult(exit_status, reason, out, status)

@@ -1,4 +1,5 @@
 """What comes back from a guest: unpacks the results archive and clears an earlier run's files."""
+
 from __future__ import annotations
 
 import json
@@ -12,7 +13,9 @@ STATUS = "status.json"
 
 
 def prepare_out(out: Path) -> None:
-    """Make the folder for results; remove what an earlier run put there, so that old files are not read as new."""
+    """Make the folder for results; remove what an earlier run put there, so that old files are not
+    read as new.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
         status = out / STATUS
@@ -29,14 +32,17 @@ def prepare_out(out: Path) -> None:
                     path.rmdir()
             status.unlink(missing_ok=True)
     except OSError as error:
-        raise LabError(f"cannot use {out} for results: {error.strerror} ({error.filename})") from error
+        raise LabError(
+            f"cannot use {out} for results: {error.strerror} ({error.filename})"
+        ) from error
 
 
 def unpack_results(archive_path: Path, out: Path) -> tuple[list[str], bool]:
-    """Unpack what the guest sent; returns the names of what came, and whether the archive was whole.
+    """Unpack what the guest sent; returns the names of what came, and whether the archive was
+    whole.
 
-    The guest may have run anything as root, so only plain files, folders and links are taken, and nothing that
-    leads out of the folder.
+    The guest may have run anything as root, so only plain files, folders and links are taken, and
+    nothing that leads out of the folder.
     """
     names: list[str] = []
     try:
@@ -46,7 +52,9 @@ def unpack_results(archive_path: Path, out: Path) -> tuple[list[str], bool]:
                 if name == "out":
                     continue
                 name = name.removeprefix("out/")
-                if name.startswith(("/", "..")) or not (member.isfile() or member.isdir() or member.issym()):
+                if name.startswith(("/", "..")) or not (
+                    member.isfile() or member.isdir() or member.issym()
+                ):
                     continue
                 target = out / name
                 if not target.parent.resolve().is_relative_to(out.resolve()):
@@ -68,5 +76,7 @@ def unpack_results(archive_path: Path, out: Path) -> tuple[list[str], bool]:
     except (tarfile.TarError, EOFError):
         return names, False
     except OSError as error:
-        raise LabError(f"cannot write the results to {out}: {error.strerror} ({error.filename})") from error
+        raise LabError(
+            f"cannot write the results to {out}: {error.strerror} ({error.filename})"
+        ) from error
     return names, True

@@ -1,9 +1,12 @@
-"""Builds the kernel's selftests of cgroups, runs them under two schedulers, and compares the results (lab/selftests).
+"""Builds the kernel's selftests of cgroups, runs them under two schedulers, and compares the
+results (lab/selftests).
 
-The source is Debian's linux-source-X.Y package: of it, tools/testing/selftests/cgroup and the headers that it
-includes are unpacked and compiled statically, in the lab's cache. Each pair of a scheduler and a number of CPUs is
-one guest of timing-smp; guests run side by side, since their time is virtual.
+The source is Debian's linux-source-X.Y package: of it, tools/testing/selftests/cgroup and the
+headers that it includes are unpacked and compiled statically, in the lab's cache. Each pair of a
+scheduler and a number of CPUs is one guest of timing-smp; guests run side by side, since their time
+is virtual.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -24,21 +27,26 @@ from .machine import RunResult, run
 from .report import call, find_program, progress
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-# What aplomb replaces or reaches into: CPU shares and limits, freezing, killing, moving; and memory, whose tests are
-# the base for what comes there.
+# What aplomb replaces or reaches into: CPU shares and limits, freezing, killing, moving; and
+# memory, whose tests are the base for what comes there.
 TESTS = ("test_cpu", "test_freezer", "test_kill", "test_core", "test_memcontrol")
 MUST_PASS = ("test_cpu",)  # fails under aplomb are failures, whatever the stock scheduler does
 SCHEDULERS = ("stock", "aplomb")
 LIMIT_S = 2400.0  # wall seconds of a guest, on a crowded host
-FORMAT = "1"      # raise it when what is built changes
+FORMAT = "1"  # raise it when what is built changes
 _FOLDER = "tools/testing/selftests/"
-_NEEDED = re.compile(r"[^/]+/tools/testing/selftests/(?:[^/]+\.h|(?:cgroup|clone3|pidfd)/.*\.[ch])$")
-_RESULT = re.compile(r"^(not ok|ok) \d+ (?:# ([A-Z]+) )?(\w+)", re.M)  # kselftest.h: the directive comes first
+_NEEDED = re.compile(
+    r"[^/]+/tools/testing/selftests/(?:[^/]+\.h|(?:cgroup|clone3|pidfd)/.*\.[ch])$"
+)
+_RESULT = re.compile(
+    r"^(not ok|ok) \d+ (?:# ([A-Z]+) )?(\w+)", re.M
+)  # kselftest.h: the directive comes first
 
 
 @dataclass(frozen=True)
 class Guest:
     """One boot: a scheduler on so many CPUs."""
+
     scheduler: str
     cpus: int
 
@@ -76,13 +84,17 @@ def build(cache: Cache, kernel: str, quiet: bool = False) -> Path:
     """The folder of the built tests, from the cache or built now."""
     version = ".".join(map(str, version_key(kernel)[:2]))
     name = f"selftests-{version}{entry_suffix()}"
-    return cache.get(name, lambda work: _build(work, cache, version, quiet), f"selftests of {version}", quiet)
+    return cache.get(
+        name, lambda work: _build(work, cache, version, quiet), f"selftests of {version}", quiet
+    )
 
 
 def _build(work: Path, cache: Cache, version: str, quiet: bool) -> None:
     gcc = find_program("gcc", "gcc libc6-dev")
     progress(f"fetching linux-source-{version} and building its selftests…", quiet)
-    unpack(Apt(cache, quiet).download([f"linux-source-{version}"], work / "package"), work / "package")
+    unpack(
+        Apt(cache, quiet).download([f"linux-source-{version}"], work / "package"), work / "package"
+    )
     archive = next((work / "package/usr/src").glob("linux-source-*.tar.*"), None)
     if archive is None:
         raise LabError(f"the package linux-source-{version} holds no usr/src/linux-source-*.tar.*")
@@ -92,8 +104,23 @@ def _build(work: Path, cache: Cache, version: str, quiet: bool) -> None:
     if not folder.is_dir():
         raise LabError(f"linux-source-{version} holds no {_FOLDER}cgroup")
     for test in TESTS:
-        call([gcc, "-O2", "-w", "-pthread", "-static", "-D_GNU_SOURCE=", f"-I{folder.parent}", f"-I{folder}/lib/include",
-              "-o", work / test, folder / f"{test}.c", folder / "lib/cgroup_util.c"], what=f"compiling {test}")
+        call(
+            [
+                gcc,
+                "-O2",
+                "-w",
+                "-pthread",
+                "-static",
+                "-D_GNU_SOURCE=",
+                f"-I{folder.parent}",
+                f"-I{folder}/lib/include",
+                "-o",
+                work / test,
+                folder / f"{test}.c",
+                folder / "lib/cgroup_util.c",
+            ],
+            what=f"compiling {test}",
+        )
     shutil.rmtree(work / "source")
 
 
@@ -116,11 +143,21 @@ def _binary() -> Path:
     return path.resolve()
 
 
-def run_guest(guest: Guest, tests: list[str], kernel: str, built: Path, out: Path, binary: Path) -> Results:
+def run_guest(
+    guest: Guest, tests: list[str], kernel: str, built: Path, out: Path, binary: Path
+) -> Results:
     """Boot one guest, run the tests, read their results."""
-    result = run(["bash", "selftests.sh", *tests], out=out, machine="timing-smp", kernel=kernel, cpus=guest.cpus,
-                 limit=LIMIT_S, env={"SCHEDULER": guest.scheduler}, quiet=False,
-                 inputs=[(binary, "aplomb"), (built, "selftests"), GUEST_FILES / "selftests.sh"])
+    result = run(
+        ["bash", "selftests.sh", *tests],
+        out=out,
+        machine="timing-smp",
+        kernel=kernel,
+        cpus=guest.cpus,
+        limit=LIMIT_S,
+        env={"SCHEDULER": guest.scheduler},
+        quiet=False,
+        inputs=[(binary, "aplomb"), (built, "selftests"), GUEST_FILES / "selftests.sh"],
+    )
     return read_guest(guest, tests, result)
 
 
@@ -131,7 +168,9 @@ def read_guest(guest: Guest, tests: list[str], result: RunResult) -> Results:
     if failure.exists():
         raise LabError(f"{where}: {failure.read_text().strip()} (see {result.out})")
     if result.reason != "exited" or result.exit_status != 0:
-        raise LabError(f"{where}: the guest ended with {result.reason}, status {result.exit_status} (see {result.out})")
+        raise LabError(
+            f"{where}: the guest ended with {result.reason}, status {result.exit_status} (see {result.out})"
+        )
     found: Results = {}
     for test in tests:
         results = parse_results(test, (result.out / test).read_text(errors="replace"))
@@ -146,20 +185,32 @@ def table(cpus: int, stock: Results, aplomb: Results) -> str:
     rows = [("test", "case", "stock", "aplomb")]
     rows += [(*key, stock.get(key, "-"), aplomb.get(key, "-")) for key in {**stock, **aplomb}]
     widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in rows]
-    totals = [f"{name}: " + ", ".join(f"{list(results.values()).count(v)} {v}" for v in ("pass", "fail", "skip"))
-              for name, results in (("stock", stock), ("aplomb", aplomb))]
+    lines = [
+        "  ".join(word.ljust(width) for word, width in zip(row, widths)).rstrip() for row in rows
+    ]
+    totals = [
+        f"{name}: "
+        + ", ".join(f"{list(results.values()).count(v)} {v}" for v in ("pass", "fail", "skip"))
+        for name, results in (("stock", stock), ("aplomb", aplomb))
+    ]
     return "\n".join([f"{cpus} CPUs", *lines, *totals])
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="lab/selftests", description="The kernel's own tests of cgroups, under the "
-                                     "kernel's scheduler and under aplomb.")
+    parser = argparse.ArgumentParser(
+        prog="lab/selftests",
+        description="The kernel's own tests of cgroups, under the "
+        "kernel's scheduler and under aplomb.",
+    )
     parser.add_argument("--cpus", default="2,4", help="numbers of CPUs (default %(default)s)")
     parser.add_argument("--tests", default=",".join(TESTS), help="default: %(default)s")
     parser.add_argument("--kernel", default=DEFAULT, help="default %(default)s")
-    parser.add_argument("--jobs", type=int, default=2, help="guests side by side (default %(default)s)")
-    parser.add_argument("--out", type=Path, default=REPOSITORY / "target/selftests", help="where outputs go")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="guests side by side (default %(default)s)"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=REPOSITORY / "target/selftests", help="where outputs go"
+    )
     return parser.parse_args(arguments)
 
 
@@ -169,13 +220,25 @@ def main(arguments: list[str]) -> int:
     unknown = set(tests) - set(TESTS)
     try:
         if unknown:
-            raise LabError(f"no selftest {', '.join(sorted(unknown))}: choose among {', '.join(TESTS)}")
+            raise LabError(
+                f"no selftest {', '.join(sorted(unknown))}: choose among {', '.join(TESTS)}"
+            )
         counts = [int(word) for word in options.cpus.split(",")]
         built, binary = build(Cache(), options.kernel), _binary()
         guests = [Guest(scheduler, cpus) for cpus in counts for scheduler in SCHEDULERS]
         with ThreadPoolExecutor(options.jobs) as pool:
-            running = {guest: pool.submit(run_guest, guest, tests, options.kernel, built,
-                                          options.out / f"{guest.scheduler}-{guest.cpus}", binary) for guest in guests}
+            running = {
+                guest: pool.submit(
+                    run_guest,
+                    guest,
+                    tests,
+                    options.kernel,
+                    built,
+                    options.out / f"{guest.scheduler}-{guest.cpus}",
+                    binary,
+                )
+                for guest in guests
+            }
             results = {guest: future.result() for guest, future in running.items()}
     except (LabError, ValueError) as error:
         print(f"selftests: {error}", file=sys.stderr)

@@ -1,23 +1,29 @@
 """How many CPUs a guest has, and how they lie in sockets, cores, threads and NUMA nodes.
 
-A node is one or more whole sockets: QEMU gives each socket one last-level cache, and Linux warns of CPUs that share
-a cache across nodes. Memory is divided evenly; the first node also holds what the disks' data need (disks.py).
+A node is one or more whole sockets: QEMU gives each socket one last-level cache, and Linux warns of
+CPUs that share a cache across nodes. Memory is divided evenly; the first node also holds what the
+disks' data need (disks.py).
 """
+
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Iterator
 
 from .errors import LabError
 
-# Emulated CPUs share the host's cores: each busy CPU of timing-smp costs about one wall second per guest second.
+# Emulated CPUs share the host's cores: each busy CPU of timing-smp costs about one wall second per
+# guest second.
 MOST_CPUS = 64
 _KEYS = ("sockets", "cores", "threads", "nodes")
 
 
 @dataclass(frozen=True)
 class Topology:
-    """sockets x cores (in each socket) x threads (in each core) CPUs; the sockets divided over the nodes."""
+    """sockets x cores (in each socket) x threads (in each core) CPUs; the sockets divided over the
+    nodes.
+    """
+
     sockets: int = 1
     cores: int = 1
     threads: int = 1
@@ -34,7 +40,10 @@ class Topology:
 
     def options(self, memory_mb: int, first_node_mb: int) -> Iterator[str]:
         """QEMU's words for it. The first node has first_node_mb more than its share of memory_mb."""
-        yield from ("-smp", f"{self.cpus},sockets={self.sockets},cores={self.cores},threads={self.threads}")
+        yield from (
+            "-smp",
+            f"{self.cpus},sockets={self.sockets},cores={self.cores},threads={self.threads}",
+        )
         if self.nodes == 1:
             return
         for node in range(self.nodes):
@@ -42,8 +51,12 @@ class Topology:
             if node == 0:
                 size += memory_mb % self.nodes + first_node_mb
             cpus = self.cpus_of_node(node)
-            yield from ("-object", f"memory-backend-ram,id=node{node},size={size}M",
-                        "-numa", f"node,nodeid={node},cpus={cpus.start}-{cpus.stop - 1},memdev=node{node}")
+            yield from (
+                "-object",
+                f"memory-backend-ram,id=node{node},size={size}M",
+                "-numa",
+                f"node,nodeid={node},cpus={cpus.start}-{cpus.stop - 1},memdev=node{node}",
+            )
 
 
 def parse(text: str, cpus: int | None) -> Topology:
@@ -54,28 +67,46 @@ def parse(text: str, cpus: int | None) -> Topology:
     values: dict[str, int] = {}
     for item in text.split(","):
         key, equals, number = item.partition("=")
-        if not equals or key not in _KEYS or not number.isdecimal() or int(number) < 1 or key in values:
-            raise LabError(f"--topology {text}: {item!r} is not KEY=NUMBER with each of {', '.join(_KEYS)} "
-                           "at most once, from 1")
+        if (
+            not equals
+            or key not in _KEYS
+            or not number.isdecimal()
+            or int(number) < 1
+            or key in values
+        ):
+            raise LabError(
+                f"--topology {text}: {item!r} is not KEY=NUMBER with each of {', '.join(_KEYS)} "
+                "at most once, from 1"
+            )
         values[key] = int(number)
     others = values.get("sockets", 1) * values.get("threads", 1)
     if "cores" not in values and cpus is not None and cpus % others == 0:
         values["cores"] = cpus // others
     found = Topology(**values)
     if cpus is not None and found.cpus != cpus:
-        raise LabError(f"--topology {text}: {found.sockets} sockets x {found.cores} cores x {found.threads} threads "
-                       f"are {found.cpus} CPUs, not the {cpus} of --cpus")
+        raise LabError(
+            f"--topology {text}: {found.sockets} sockets x {found.cores} cores x {found.threads} threads "
+            f"are {found.cpus} CPUs, not the {cpus} of --cpus"
+        )
     if found.sockets % found.nodes:
-        raise LabError(f"--topology {text}: {found.sockets} sockets cannot be divided over {found.nodes} nodes "
-                       "(a node is one or more whole sockets)")
+        raise LabError(
+            f"--topology {text}: {found.sockets} sockets cannot be divided over {found.nodes} nodes "
+            "(a node is one or more whole sockets)"
+        )
     return found
 
 
 def choose(machine: str, usual_cpus: int, cpus: int | None, topology: str | None) -> Topology:
     """The topology of a guest: as asked for, or the machine type's."""
-    found = parse(topology, cpus) if topology is not None else Topology(cores=usual_cpus if cpus is None else cpus)
+    found = (
+        parse(topology, cpus)
+        if topology is not None
+        else Topology(cores=usual_cpus if cpus is None else cpus)
+    )
     if not 1 <= found.cpus <= MOST_CPUS:
         raise LabError(f"a guest of {found.cpus} CPUs: the lab takes 1 to {MOST_CPUS}")
     if machine == "timing" and found.cpus != 1:
-        raise LabError(f"the machine type timing has one CPU, not {found.cpus}: take timing-smp or smp")
+        raise LabError(
+            f"the machine type timing has one CPU, not {found.cpus}: take timing-smp or smp"
+        )
     return found

@@ -1,4 +1,7 @@
-"""The lab's tests. test_cache, test_apt, test_cli and the like need no QEMU; test_machine boots guests."""
+"""The lab's tests. test_cache, test_apt, test_cli and the like need no QEMU; test_machine boots
+guests.
+"""
+
 import sys
 from pathlib import Path
 

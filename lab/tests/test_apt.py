@@ -1,11 +1,13 @@
-"""Finding the Debian mirror in the host's own source lists, in both styles. The host names here are made up."""
+"""Finding the Debian mirror in the host's own source lists, in both styles. The host names here are
+made up.
+"""
+
 import os
 import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
 
-from . import __name__ as _package  # noqa: F401  (sets sys.path)
 from aplomb_lab import apt
 from aplomb_lab.errors import LabError
 
@@ -24,19 +26,27 @@ class MirrorTest(unittest.TestCase):
         return apt.choose_mirror(apt.read_sources(self.etc))
 
     def test_one_line(self):
-        self.put("sources.list", "# deb http://old.invalid/debian bookworm main\n"
-                                 "deb http://mirror.invalid/debian bookworm main contrib\n"
-                                 "deb-src http://source.invalid/debian bookworm main\n"
-                                 "deb http://mirror.invalid/debian-security bookworm-security main\n")
+        self.put(
+            "sources.list",
+            "# deb http://old.invalid/debian bookworm main\n"
+            "deb http://mirror.invalid/debian bookworm main contrib\n"
+            "deb-src http://source.invalid/debian bookworm main\n"
+            "deb http://mirror.invalid/debian-security bookworm-security main\n",
+        )
         self.assertEqual(self.mirror(), "http://mirror.invalid/debian")
 
     def test_one_line_with_options_path_and_port(self):
-        self.put("sources.list", "deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
-                                 "https://mirror.invalid:8443/pool/os/debian/ trixie main # ours\n")
+        self.put(
+            "sources.list",
+            "deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
+            "https://mirror.invalid:8443/pool/os/debian/ trixie main # ours\n",
+        )
         self.assertEqual(self.mirror(), "https://mirror.invalid:8443/pool/os/debian")
 
     def test_deb822(self):
-        self.put("sources.list.d/debian.sources", """\
+        self.put(
+            "sources.list.d/debian.sources",
+            """\
 Types: deb
 # a comment
 URIs: http://mirror.invalid:3142/mirror.other/debian
@@ -48,32 +58,50 @@ Types: deb
 URIs: http://security.invalid/debian-security
 Suites: trixie-security
 Components: main
-""")
+""",
+        )
         self.assertEqual(self.mirror(), "http://mirror.invalid:3142/mirror.other/debian")
 
     def test_deb822_that_is_off_or_source_only(self):
-        self.put("sources.list.d/a.sources", "Enabled: no\nTypes: deb\nURIs: http://off.invalid/debian\n"
-                                             "Suites: trixie\nComponents: main\n\n"
-                                             "Types: deb-src\nURIs: http://src.invalid/debian\n"
-                                             "Suites: trixie\nComponents: main\n")
+        self.put(
+            "sources.list.d/a.sources",
+            "Enabled: no\nTypes: deb\nURIs: http://off.invalid/debian\n"
+            "Suites: trixie\nComponents: main\n\n"
+            "Types: deb-src\nURIs: http://src.invalid/debian\n"
+            "Suites: trixie\nComponents: main\n",
+        )
         self.assertIsNone(self.mirror())
 
     def test_other_vendors_come_second(self):
-        """A vendor's list may come first, and may even use Debian's suite names and a component main."""
-        self.put("sources.list.d/a.list", "deb [signed-by=/usr/share/keyrings/vendor.gpg] "
-                                          "https://vendor.invalid/linux/debian bookworm main\n"
-                                          "deb https://apt.vendor.invalid/apt tool-bookworm main\n")
-        self.put("sources.list.d/debian.sources", "Types: deb\nURIs: http://mirror.invalid/debian\nSuites: bookworm\n"
-                                                  "Components: main\nSigned-By:\n -----BEGIN PGP-----\n .\n abc\n")
-        self.put("sources.list.d/z.list", "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
-                                          "http://real.invalid/debian bookworm main\n")
+        """A vendor's list may come first, and may even use Debian's suite names and a component
+        main.
+        """
+        self.put(
+            "sources.list.d/a.list",
+            "deb [signed-by=/usr/share/keyrings/vendor.gpg] "
+            "https://vendor.invalid/linux/debian bookworm main\n"
+            "deb https://apt.vendor.invalid/apt tool-bookworm main\n",
+        )
+        self.put(
+            "sources.list.d/debian.sources",
+            "Types: deb\nURIs: http://mirror.invalid/debian\nSuites: bookworm\n"
+            "Components: main\nSigned-By:\n -----BEGIN PGP-----\n .\n abc\n",
+        )
+        self.put(
+            "sources.list.d/z.list",
+            "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
+            "http://real.invalid/debian bookworm main\n",
+        )
         self.assertEqual(self.mirror(), "http://real.invalid/debian")
 
     def test_mirror_list_file(self):
         """Debian's cloud images name a file of mirrors."""
         self.put("mirrors", "http://mirror.invalid/debian priority:1\n")
-        self.put("sources.list.d/debian.sources", f"Types: deb deb-src\nURIs: mirror+file://{self.etc}/mirrors\n"
-                                                  "Suites: bookworm\nComponents: main\n")
+        self.put(
+            "sources.list.d/debian.sources",
+            f"Types: deb deb-src\nURIs: mirror+file://{self.etc}/mirrors\n"
+            "Suites: bookworm\nComponents: main\n",
+        )
         self.assertEqual(self.mirror(), "http://mirror.invalid/debian")
 
     def test_installation_medium_is_no_mirror(self):

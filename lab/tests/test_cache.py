@@ -1,4 +1,5 @@
 """The cache: entries are whole or rebuilt, whatever happened to them, and are built once."""
+
 import os
 import subprocess
 import sys
@@ -9,7 +10,6 @@ import time
 import unittest
 from pathlib import Path
 
-from . import __name__ as _package  # noqa: F401  (sets sys.path)
 from aplomb_lab import cache as cache_module
 from aplomb_lab.cache import Cache, find_damage, recipe_hash
 from aplomb_lab.errors import LabError
@@ -47,11 +47,14 @@ class CacheTest(unittest.TestCase):
             (work / "half").write_text("half")
             (work / "build.log").write_text("why")
             raise LabError("no")
+
         with self.assertRaises(LabError):
             Cache(self.root).get("thing-1", fail, "thing")
         self.assertFalse((self.root / "thing-1").exists())
         # The log is kept for reading, the rest is not.
-        self.assertEqual([p.name for p in (self.root / "building-thing-1").iterdir()], ["build.log"])
+        self.assertEqual(
+            [p.name for p in (self.root / "building-thing-1").iterdir()], ["build.log"]
+        )
         self.get()
         self.assertEqual(self.builds, 1)
         self.assertFalse((self.root / "building-thing-1").exists())
@@ -121,7 +124,11 @@ class CacheTest(unittest.TestCase):
         def slow(work):
             time.sleep(0.3)
             self.build(work)
-        threads = [threading.Thread(target=lambda: Cache(self.root).get("thing-1", slow, "thing")) for _ in range(4)]
+
+        threads = [
+            threading.Thread(target=lambda: Cache(self.root).get("thing-1", slow, "thing"))
+            for _ in range(4)
+        ]
         [t.start() for t in threads]
         [t.join() for t in threads]
         self.assertEqual(self.builds, 1)
@@ -138,16 +145,23 @@ class CacheTest(unittest.TestCase):
                 (work / "data").write_text("x")
             Cache(Path(sys.argv[2])).get("thing-1", build, "thing")
         """)
-        runs = [subprocess.Popen([sys.executable, "-c", program, str(LAB), str(self.root)]) for _ in range(3)]
+        runs = [
+            subprocess.Popen([sys.executable, "-c", program, str(LAB), str(self.root)])
+            for _ in range(3)
+        ]
         self.assertEqual([run.wait() for run in runs], [0, 0, 0])
         self.assertEqual((self.root / "count").read_text(), "built\n")
 
     def test_lock_of_a_killed_builder_is_free(self):
-        program = ("import sys, time; sys.path.insert(0, sys.argv[1])\n"
-                   "from pathlib import Path\nfrom aplomb_lab.cache import Cache\n"
-                   "def build(work):\n  print('in', flush=True); time.sleep(60)\n"
-                   "Cache(Path(sys.argv[2])).get('thing-1', build, 'thing')\n")
-        run = subprocess.Popen([sys.executable, "-c", program, str(LAB), str(self.root)], stdout=subprocess.PIPE)
+        program = (
+            "import sys, time; sys.path.insert(0, sys.argv[1])\n"
+            "from pathlib import Path\nfrom aplomb_lab.cache import Cache\n"
+            "def build(work):\n  print('in', flush=True); time.sleep(60)\n"
+            "Cache(Path(sys.argv[2])).get('thing-1', build, 'thing')\n"
+        )
+        run = subprocess.Popen(
+            [sys.executable, "-c", program, str(LAB), str(self.root)], stdout=subprocess.PIPE
+        )
         run.stdout.readline()
         run.kill()
         run.wait()

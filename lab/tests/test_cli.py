@@ -1,4 +1,5 @@
 """The command line: errors are one line on standard error with status 125, never a traceback."""
+
 import os
 import subprocess
 import sys
@@ -6,7 +7,6 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from . import __name__ as _package  # noqa: F401  (sets sys.path)
 from aplomb_lab.cli import _split_input
 from aplomb_lab.errors import LabError
 from aplomb_lab.report import find_program
@@ -21,8 +21,12 @@ class CommandLineTest(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def fails(self, *words, env=None):
-        done = subprocess.run([sys.executable, LAB, *words], capture_output=True, text=True,
-                              env={**os.environ, "APLOMB_LAB_CACHE": str(self.folder / "cache"), **(env or {})})
+        done = subprocess.run(
+            [sys.executable, LAB, *words],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "APLOMB_LAB_CACHE": str(self.folder / "cache"), **(env or {})},
+        )
         self.assertEqual(done.returncode, 125, done.stderr)
         self.assertEqual(done.stdout, "")
         self.assertRegex(done.stderr, r"^lab: [^\n]*\n$")
@@ -44,28 +48,54 @@ class CommandLineTest(unittest.TestCase):
         self.assertIn("no command", self.fails("run", "--out", str(self.folder / "out")))
 
     def test_missing_input_is_named(self):
-        said = self.fails("run", "--in", str(self.folder / "absent"), "--out", str(self.folder / "out"), "--", "true")
+        said = self.fails(
+            "run",
+            "--in",
+            str(self.folder / "absent"),
+            "--out",
+            str(self.folder / "out"),
+            "--",
+            "true",
+        )
         self.assertIn(str(self.folder / "absent"), said)
 
     def test_input_may_not_leave_the_job(self):
         for name in ("../x", "/x", "out"):
-            self.assertIn("/job", self.fails("run", "--in", f"{LAB}:{name}", "--out", str(self.folder / "out"), "--",
-                                             "true"))
+            self.assertIn(
+                "/job",
+                self.fails(
+                    "run", "--in", f"{LAB}:{name}", "--out", str(self.folder / "out"), "--", "true"
+                ),
+            )
 
     def test_bad_environment(self):
-        self.assertIn("NAME=VALUE", self.fails("run", "--env", "X", "--out", str(self.folder / "o"), "--", "true"))
-        self.assertIn("a b", self.fails("run", "--env", "a b=1", "--out", str(self.folder / "o"), "--", "true"))
+        self.assertIn(
+            "NAME=VALUE",
+            self.fails("run", "--env", "X", "--out", str(self.folder / "o"), "--", "true"),
+        )
+        self.assertIn(
+            "a b",
+            self.fails("run", "--env", "a b=1", "--out", str(self.folder / "o"), "--", "true"),
+        )
 
     def test_out_that_is_a_file(self):
         (self.folder / "file").write_text("")
-        self.assertIn(str(self.folder / "file"), self.fails("run", "--out", str(self.folder / "file"), "--", "true"))
+        self.assertIn(
+            str(self.folder / "file"),
+            self.fails("run", "--out", str(self.folder / "file"), "--", "true"),
+        )
 
     def test_too_little_memory(self):
-        self.assertIn("256", self.fails("run", "--memory", "9", "--out", str(self.folder / "o"), "--", "true"))
+        self.assertIn(
+            "256", self.fails("run", "--memory", "9", "--out", str(self.folder / "o"), "--", "true")
+        )
 
     def test_cache_that_cannot_be_written(self):
         (self.folder / "file").write_text("")
-        self.assertIn("APLOMB_LAB_CACHE", self.fails("qemu", env={"APLOMB_LAB_CACHE": str(self.folder / "file/x")}))
+        self.assertIn(
+            "APLOMB_LAB_CACHE",
+            self.fails("qemu", env={"APLOMB_LAB_CACHE": str(self.folder / "file/x")}),
+        )
 
     def test_missing_program_names_its_package(self):
         with self.assertRaisesRegex(LabError, "apt-get install some-package"):

@@ -1,7 +1,7 @@
 """Choosing Debian's kernel packages: two shapes, several versions of each."""
+
 import unittest
 
-from . import __name__ as _package  # noqa: F401  (sets sys.path)
 from aplomb_lab.errors import LabError
 from aplomb_lab.kernel import matches, pick_release
 
@@ -19,23 +19,33 @@ linux-headers-7.3.4+deb13-cloud-amd64
 
 class KernelTest(unittest.TestCase):
     def test_one_package(self):
-        self.assertEqual(pick_release("6.16", NAMES), ("6.16.12+deb13-cloud-amd64",
-                                                       ["linux-image-6.16.12+deb13-cloud-amd64"]))
+        self.assertEqual(
+            pick_release("6.16", NAMES),
+            ("6.16.12+deb13-cloud-amd64", ["linux-image-6.16.12+deb13-cloud-amd64"]),
+        )
 
     def test_newest_by_number_signed_and_cloud_first(self):
-        self.assertEqual(pick_release("6.12", NAMES), ("6.12.107+deb13-cloud-amd64",
-                                                       ["linux-image-6.12.107+deb13-cloud-amd64"]))
+        self.assertEqual(
+            pick_release("6.12", NAMES),
+            ("6.12.107+deb13-cloud-amd64", ["linux-image-6.12.107+deb13-cloud-amd64"]),
+        )
 
     def test_release_in_part_is_passed_over(self):
-        with self.assertRaisesRegex(LabError, r"of 6\.19\.10\+deb13-cloud-amd64 the mirror has only some packages"):
+        with self.assertRaisesRegex(
+            LabError, r"of 6\.19\.10\+deb13-cloud-amd64 the mirror has only some packages"
+        ):
             pick_release("6.19", NAMES)
 
     def test_base_modules_binary(self):
-        self.assertEqual(pick_release("7.3", NAMES)[1], [f"linux-{part}-7.3.4+deb13-cloud-amd64"
-                                                         for part in ("base", "modules", "binary")])
+        self.assertEqual(
+            pick_release("7.3", NAMES)[1],
+            [f"linux-{part}-7.3.4+deb13-cloud-amd64" for part in ("base", "modules", "binary")],
+        )
 
     def test_unsigned_only(self):
-        self.assertEqual(pick_release("7.1", NAMES)[1], ["linux-image-7.1~rc3-cloud-amd64-unsigned"])
+        self.assertEqual(
+            pick_release("7.1", NAMES)[1], ["linux-image-7.1~rc3-cloud-amd64-unsigned"]
+        )
 
     def test_exact_names(self):
         for wanted in ("6.12.94", "6.12.94+deb13-cloud-amd64"):

@@ -1,7 +1,9 @@
 """Boots guests: all machine types, kernels old and new, and every way in which a run can end.
 
-Takes some three minutes, besides what must be built first. The time limits are generous, since machines are shared.
+Takes some three minutes, besides what must be built first. The time limits are generous, since
+machines are shared.
 """
+
 import json
 import os
 import re
@@ -10,7 +12,6 @@ import threading
 import unittest
 from pathlib import Path
 
-from . import __name__ as _package  # noqa: F401  (sets sys.path)
 from aplomb_lab import run
 
 LIMIT = float(os.environ.get("APLOMB_LAB_TEST_LIMIT", "180"))
@@ -33,26 +34,38 @@ class MachineTest(unittest.TestCase):
 
     def assert_ended(self, result, reason, status):
         console = (result.out / "console").read_text(errors="replace")[-2000:]
-        self.assertEqual((result.reason, result.exit_status), (reason, status),
-                         f"{result.status}\n{result.stdout[-1000:]}\n{console}")
+        self.assertEqual(
+            (result.reason, result.exit_status),
+            (reason, status),
+            f"{result.status}\n{result.stdout[-1000:]}\n{console}",
+        )
 
     def test_files_in_and_out_on_all_machines(self):
         source = self.folder / "input"
         (source / "sub").mkdir(parents=True)
         (source / "sub" / "data").write_text("some data\n")
         tool = self.folder / "tool"
-        tool.write_text("#!/bin/sh\ncat input/sub/data > out/copy; mkdir out/d; echo \"$1|$V|$(nproc)\" > out/d/words;"
-                        "id -u; pwd; echo to-err >&2; echo again > /dev/stderr; exit 42\n")
+        tool.write_text(
+            '#!/bin/sh\ncat input/sub/data > out/copy; mkdir out/d; echo "$1|$V|$(nproc)" > out/d/words;'
+            "id -u; pwd; echo to-err >&2; echo again > /dev/stderr; exit 42\n"
+        )
         tool.chmod(0o755)
         for machine, cpus in (("timing", 1), ("timing-smp", 2), ("smp", 2)):
             with self.subTest(machine):
-                result = self.run_lab("renamed", "it's one word", machine=machine, env={"V": "a $b"},
-                                      inputs=[source, (tool, "renamed")])
+                result = self.run_lab(
+                    "renamed",
+                    "it's one word",
+                    machine=machine,
+                    env={"V": "a $b"},
+                    inputs=[source, (tool, "renamed")],
+                )
                 self.assert_ended(result, "exited", 42)
                 self.assertEqual(result.exit_code, 42)
                 self.assertEqual(result.stdout, "0\n/job\nto-err\nagain\n")
                 self.assertEqual((result.out / "copy").read_text(), "some data\n")
-                self.assertEqual((result.out / "d/words").read_text(), f"it's one word|a $b|{cpus}\n")
+                self.assertEqual(
+                    (result.out / "d/words").read_text(), f"it's one word|a $b|{cpus}\n"
+                )
                 self.assertIn("Linux version 7.3", (result.out / "dmesg").read_text())
                 status = json.loads((result.out / "status.json").read_text())
                 self.assertEqual(status, result.status)
@@ -60,8 +73,15 @@ class MachineTest(unittest.TestCase):
                 self.assertRegex(status["kernel"], r"^7\.3\.")
 
     def test_guest_is_as_promised(self):
-        """What jobs rely on: file systems, the kernel's configuration, limits, an ordinary priority, modules."""
-        result = self.run_lab("sh", "-e", "-x", "-c", """
+        """What jobs rely on: file systems, the kernel's configuration, limits, an ordinary
+        priority, modules.
+        """
+        result = self.run_lab(
+            "sh",
+            "-e",
+            "-x",
+            "-c",
+            """
             test -s /boot/config-$(uname -r)
             for fs in cgroup2:/sys/fs/cgroup bpf:/sys/fs/bpf debugfs:/sys/kernel/debug tracefs:/sys/kernel/tracing \\
                       tmpfs:/job tmpfs:/tmp tmpfs:/dev/shm ext4:/; do
@@ -83,7 +103,9 @@ class MachineTest(unittest.TestCase):
             test -s /lab/clips/light.mpg; test -s /lab/clips/heavy.avi
             test -b /dev/vda
             bash -n /run/lab/lib.sh
-        """, disk_mb=64)
+        """,
+            disk_mb=64,
+        )
         self.assert_ended(result, "exited", 0)
 
     def test_large_output_is_whole(self):
@@ -93,7 +115,9 @@ class MachineTest(unittest.TestCase):
         self.assertEqual((result.out / "zeros").stat().st_size, 20_000_000)
 
     def test_processes_left_behind_do_not_hold_the_guest(self):
-        result = self.run_lab("sh", "-c", "(while :; do :; done) & (trap '' TERM; sleep 1000) & echo said; exit 3")
+        result = self.run_lab(
+            "sh", "-c", "(while :; do :; done) & (trap '' TERM; sleep 1000) & echo said; exit 3"
+        )
         self.assert_ended(result, "exited", 3)
         self.assertEqual(result.stdout, "said\n")
 
@@ -102,8 +126,12 @@ class MachineTest(unittest.TestCase):
         self.assert_ended(self.run_lab("no-such-command"), "exited", 127)
 
     def test_time_limit_brings_back_what_there_is(self):
-        result = self.run_lab("sh", "-c", "echo early; echo file > out/file; sleep 0.2; while :; do :; done",
-                              limit=self.boots_in_s * 3)
+        result = self.run_lab(
+            "sh",
+            "-c",
+            "echo early; echo file > out/file; sleep 0.2; while :; do :; done",
+            limit=self.boots_in_s * 3,
+        )
         self.assert_ended(result, "timeout", None)
         self.assertEqual(result.exit_code, 124)
         self.assertEqual(result.stdout, "early\n")
@@ -113,24 +141,40 @@ class MachineTest(unittest.TestCase):
         self.assertLess(result.status["wall_s"], self.boots_in_s * 3 + 30)
 
     def test_time_limit_ends_a_guest_that_answers_no_more(self):
-        """A real-time loop starves even the lab's own helper: the host ends it, and the output is here still."""
-        result = self.run_lab("sh", "-c", "echo early; sleep 0.5; echo -1 > /proc/sys/kernel/sched_rt_runtime_us; "
-                              "exec chrt -f 99 sh -c 'while :; do :; done'", limit=self.boots_in_s * 3)
+        """A real-time loop starves even the lab's own helper: the host ends it, and the output is
+        here still.
+        """
+        result = self.run_lab(
+            "sh",
+            "-c",
+            "echo early; sleep 0.5; echo -1 > /proc/sys/kernel/sched_rt_runtime_us; "
+            "exec chrt -f 99 sh -c 'while :; do :; done'",
+            limit=self.boots_in_s * 3,
+        )
         self.assert_ended(result, "timeout", None)
         self.assertEqual(result.stdout, "early\n")
         self.assertLess(result.status["wall_s"], self.boots_in_s * 3 + 40)
 
     def test_turns_are_short_on_timing_smp(self):
-        """A timer on one busy CPU is not late by the other's work. Without the emulator's own timer (TURN_US) it is by 1 to 2 ms."""
-        result = self.run_lab("sh", "-c", "taskset -c 0 sh -c 'while :; do :; done' & taskset -c 1 sh -c 'while :; do :; done' & "
-                              "chrt -f 90 cyclictest -q -p 95 -t 2 -a 0-1 -i 1700 -l 400 -m", machine="timing-smp")
+        """A timer on one busy CPU is not late by the other's work. Without the emulator's own timer
+        (TURN_US) it is by 1 to 2 ms.
+        """
+        result = self.run_lab(
+            "sh",
+            "-c",
+            "taskset -c 0 sh -c 'while :; do :; done' & taskset -c 1 sh -c 'while :; do :; done' & "
+            "chrt -f 90 cyclictest -q -p 95 -t 2 -a 0-1 -i 1700 -l 400 -m",
+            machine="timing-smp",
+        )
         self.assert_ended(result, "exited", 0)
         most = [int(us) for us in re.findall(r"Max: *(\d+)", result.stdout)]
         self.assertEqual(len(most), 2, result.stdout)
         self.assertLess(max(most), 500, result.stdout)
 
     def test_panic_is_told_as_such(self):
-        result = self.run_lab("sh", "-c", "echo before; sleep 0.2; echo c > /proc/sysrq-trigger; sleep 100")
+        result = self.run_lab(
+            "sh", "-c", "echo before; sleep 0.2; echo c > /proc/sysrq-trigger; sleep 100"
+        )
         self.assert_ended(result, "panic", None)
         self.assertEqual(result.exit_code, 126)
         self.assertEqual(result.stdout, "before\n")
@@ -138,9 +182,17 @@ class MachineTest(unittest.TestCase):
         self.assertIn("Kernel panic", (result.out / "dmesg").read_text())
 
     def test_death_by_the_emulators_own_fault_is_tried_again(self):
-        """On smp without KVM a stale breakpoint can kill the kernel; here the kernel's log and a panic play it."""
-        result = self.run_lab("sh", "-c", "echo '<0>Oops: int3: 0000 [#1]' > /dev/kmsg; echo c > /proc/sysrq-trigger",
-                              machine="smp", accel="tcg", limit=2 * LIMIT)
+        """On smp without KVM a stale breakpoint can kill the kernel; here the kernel's log and a
+        panic play it.
+        """
+        result = self.run_lab(
+            "sh",
+            "-c",
+            "echo '<0>Oops: int3: 0000 [#1]' > /dev/kmsg; echo c > /proc/sysrq-trigger",
+            machine="smp",
+            accel="tcg",
+            limit=2 * LIMIT,
+        )
         self.assert_ended(result, "panic", None)
         self.assertEqual((result.status["attempt"], result.status["emulator_fault"]), (3, True))
 
@@ -155,11 +207,17 @@ class MachineTest(unittest.TestCase):
         self.assertEqual(result.exit_code, 126)
 
     def test_old_kernels(self):
-        """6.16 is the oldest of Debian's with sched_ext; 6.12 lacks it, and must boot so that refusal can be tested."""
+        """6.16 is the oldest of Debian's with sched_ext; 6.12 lacks it, and must boot so that
+        refusal can be tested.
+        """
         for kernel, has in (("6.16", "yes"), ("6.12", "no")):
             with self.subTest(kernel):
-                result = self.run_lab("sh", "-c", "uname -r; test -e /sys/kernel/sched_ext && echo yes || echo no",
-                                      kernel=kernel)
+                result = self.run_lab(
+                    "sh",
+                    "-c",
+                    "uname -r; test -e /sys/kernel/sched_ext && echo yes || echo no",
+                    kernel=kernel,
+                )
                 self.assert_ended(result, "exited", 0)
                 self.assertRegex(result.stdout, rf"^{kernel}\.\d+\S*\n{has}\n$")
 
@@ -167,8 +225,13 @@ class MachineTest(unittest.TestCase):
         results = {}
 
         def one(name):
-            results[name] = self.run_lab("sh", "-c", f"echo {name}; sleep 1; touch /usr/{name}; ls /usr > out/usr",
-                                         out=self.folder / name)
+            results[name] = self.run_lab(
+                "sh",
+                "-c",
+                f"echo {name}; sleep 1; touch /usr/{name}; ls /usr > out/usr",
+                out=self.folder / name,
+            )
+
         threads = [threading.Thread(target=one, args=(name,)) for name in ("first", "second")]
         [t.start() for t in threads]
         [t.join() for t in threads]
@@ -181,8 +244,12 @@ class MachineTest(unittest.TestCase):
         """On the timing machine the same work takes the same time, whatever the host does."""
         times = []
         for _ in range(2):
-            result = self.run_lab("sh", "-c", "read a b < /proc/uptime; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); "
-                                  "done; read c d < /proc/uptime; echo $a $c")
+            result = self.run_lab(
+                "sh",
+                "-c",
+                "read a b < /proc/uptime; i=0; while [ $i -lt 200000 ]; do i=$((i+1)); "
+                "done; read c d < /proc/uptime; echo $a $c",
+            )
             before, after = map(float, result.stdout.split())
             times.append(after - before)
         self.assertGreater(times[0], 0.1)

@@ -1,4 +1,5 @@
 """What goes into a guest and what comes out: the initramfs, the job's words, the results archive."""
+
 import io
 import os
 import shutil
@@ -8,7 +9,6 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from . import __name__ as _package  # noqa: F401  (sets sys.path)
 from aplomb_lab.errors import LabError
 from aplomb_lab.initrd import Archive, job_script
 from aplomb_lab.results import prepare_out, unpack_results
@@ -24,9 +24,13 @@ class FolderTest(unittest.TestCase):
 class InitrdTest(FolderTest):
     def test_words_come_through_as_they_are(self):
         words = ["printf", "<%s>", "a b", "it's", "$HOME `x`", "", "line\nbreak", "\udcff", "-n"]
-        script = job_script(words, {"V": "it's; a=$b"}).replace(b"exec chrt -o 0 ", b"printf '%s|' \"$V\"; ")
+        script = job_script(words, {"V": "it's; a=$b"}).replace(
+            b"exec chrt -o 0 ", b"printf '%s|' \"$V\"; "
+        )
         said = subprocess.run(["sh", "-c", script], capture_output=True).stdout
-        self.assertEqual(said, b"it's; a=$b|" + b"".join(b"<" + os.fsencode(w) + b">" for w in words[2:]))
+        self.assertEqual(
+            said, b"it's; a=$b|" + b"".join(b"<" + os.fsencode(w) + b">" for w in words[2:])
+        )
 
     @unittest.skipUnless(shutil.which("cpio"), "needs the program cpio to read the archive back")
     def test_cpio_reads_the_archive(self):
@@ -70,17 +74,24 @@ class ResultsTest(FolderTest):
         return path
 
     def test_job_files_and_log(self):
-        path = self.archive(("dmesg", tarfile.REGTYPE, b"log"), ("out", tarfile.DIRTYPE, b""),
-                            ("out/a/b", tarfile.REGTYPE, b"x"))
+        path = self.archive(
+            ("dmesg", tarfile.REGTYPE, b"log"),
+            ("out", tarfile.DIRTYPE, b""),
+            ("out/a/b", tarfile.REGTYPE, b"x"),
+        )
         out = self.folder / "out"
         prepare_out(out)
         self.assertEqual(unpack_results(path, out), (["dmesg", "a/b"], True))
         self.assertEqual((out / "a/b").read_bytes(), b"x")
 
     def test_nothing_leads_out(self):
-        path = self.archive(("out/../../evil", tarfile.REGTYPE, b"x"), ("/evil", tarfile.REGTYPE, b"x"),
-                            ("out/up", tarfile.SYMTYPE, ".."), ("out/up/evil", tarfile.REGTYPE, b"x"),
-                            ("out/pipe", tarfile.FIFOTYPE, b""))
+        path = self.archive(
+            ("out/../../evil", tarfile.REGTYPE, b"x"),
+            ("/evil", tarfile.REGTYPE, b"x"),
+            ("out/up", tarfile.SYMTYPE, ".."),
+            ("out/up/evil", tarfile.REGTYPE, b"x"),
+            ("out/pipe", tarfile.FIFOTYPE, b""),
+        )
         out = self.folder / "out"
         prepare_out(out)
         unpack_results(path, out)
@@ -88,7 +99,9 @@ class ResultsTest(FolderTest):
         self.assertFalse((out / "pipe").exists())
 
     def test_cut_archive_gives_what_there_is(self):
-        path = self.archive(("out/a", tarfile.REGTYPE, b"x" * 600), ("out/b", tarfile.REGTYPE, b"y" * 100_000))
+        path = self.archive(
+            ("out/a", tarfile.REGTYPE, b"x" * 600), ("out/b", tarfile.REGTYPE, b"y" * 100_000)
+        )
         os.truncate(path, 3000)
         out = self.folder / "out"
         prepare_out(out)
