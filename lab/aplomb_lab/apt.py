@@ -99,7 +99,7 @@ def read_sources(etc: Path = Path("/etc/apt")) -> list[Source]:
 
 
 def _first_of_mirror_list(uri: str) -> str:
-    """Debian's cloud images name a local file of mirrors (mirror+file:/path): take its first line."""
+    """The first line of a local file of mirrors (mirror+file:/path), as cloud images have it."""
     path = Path(unquote(urlsplit(uri).path))
     try:
         for line in path.read_text().splitlines():
@@ -220,7 +220,8 @@ class Apt:
             "Acquire::Languages": "none",
             "APT::Architecture": "amd64",
             "APT::Architectures": "amd64",
-            "APT::Sandbox::User": "",  # as root apt would become a user who cannot write into our folder
+            # As root, apt would become a user that cannot write into this folder.
+            "APT::Sandbox::User": "",
             "APT::Install-Recommends": "false",
         }
         lines = [f'{name} "{value}";' for name, value in settings.items()]

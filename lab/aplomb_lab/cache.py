@@ -156,7 +156,7 @@ class Cache:
             yield
 
     def get(self, name: str, build: Callable[[Path], None], what: str, quiet: bool = False) -> Path:
-        """The folder of an entry, built now if it is absent or damaged. `what` names it for people."""
+        """The folder of an entry, built now if it is absent or damaged. `what`: its name."""
         folder = self.root / name
         if name in self._verified and (folder / MANIFEST).exists():
             return folder

@@ -1,4 +1,4 @@
-"""The command line of lab/lab. Its contract is in lab/README.md; experiments and tests rely on it."""
+"""The command line of lab/lab. Its contract, on which tests rely, is in lab/README.md."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def _parser() -> _Parser:
         action="append",
         default=[],
         metavar="SIZE[,iops=N][,rate=SIZE][,latency=TIME]",
-        help="a disk with a time of its own, /dev/disk0, …; a bare number of MB: an empty scratch disk "
-        "of the emulator, /dev/vda",
+        help="a disk with a time of its own, /dev/disk0, …; a bare number of MB: an empty "
+        "scratch disk of the emulator, /dev/vda",
     )
     doing.add_argument(
         "--swap",
@@ -126,7 +126,7 @@ def _run(options: argparse.Namespace) -> int:
     scratch = [int(text) for text in options.disk if text.isdecimal()]
     if len(scratch) > 1:
         raise LabError(
-            "--disk MB: there is one scratch disk; for more disks write a size with its unit, as in 64M"
+            "--disk MB: there is one scratch disk; more need a size with its unit, as in 64M"
         )
     result = run(
         command,

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from .errors import LabError
 
@@ -78,12 +79,13 @@ class Disk:
 
     @property
     def extra_mb(self) -> int:
-        """Guest memory for the data: the pages, 26 bytes of null_blk's tables for each, and a rest."""
+        """Guest memory for the data: the pages, 26 bytes of tables for each, and a rest."""
         return self.size_mb + self.size_mb // 64 + 4 if self.via == "guest" else 0
 
     def line(self) -> str:
         """What guest/make-disks reads."""
-        return f"{self.name} {self.via} {self.size_mb} {self.depth} {self.service_ns} {self.max_sectors} {self.mbps}"
+        numbers = (self.size_mb, self.depth, self.service_ns, self.max_sectors, self.mbps)
+        return " ".join([self.name, self.via, *map(str, numbers)])
 
     def status(self) -> dict[str, object]:
         """What the guest is given, for status.json."""
@@ -106,11 +108,23 @@ class Disk:
         )
 
 
-def _number(text: str, units: dict[str, int], unit_needed: bool = True) -> int | None:
+def _number(text: str, units: dict[str, int]) -> int | None:
     found = re.fullmatch(r"(\d+)([A-Za-z]*)", text)
-    if found is None or (found[2] not in units and (unit_needed or found[2])):
-        return None
-    return int(found[1]) * units.get(found[2], 1)
+    return int(found[1]) * units[found[2]] if found and found[2] in units else None
+
+
+def _value(key: str, text: str) -> dict[str, Any]:
+    """The field of Disk that KEY=TEXT sets; nothing if the text is wrong, or 0."""
+    if key == "via":
+        return {"via": text} if text in ("guest", "qemu") else {}
+    numbers: dict[str, tuple[str, dict[str, int]]] = {
+        "iops": ("iops", {"": 1}),
+        "rate": ("rate", _UNITS),
+        "latency": ("latency_ns", _TIMES_NS),
+    }
+    field, units = numbers.get(key, ("", {}))
+    number = _number(text, units)
+    return {field: number} if number else {}
 
 
 def parse(option: str, text: str, number: int, machine_is_virtual: bool) -> Disk:
@@ -130,27 +144,22 @@ def parse(option: str, text: str, number: int, machine_is_virtual: bool) -> Disk
         if key in seen:
             raise wrong(f"{key} is given twice")
         seen.add(key)
-        got = {
-            "iops": lambda: _number(value, {}, False),
-            "rate": lambda: _number(value, _UNITS),
-            "latency": lambda: _number(value, _TIMES_NS),
-            "via": lambda: value if value in ("guest", "qemu") else None,
-        }.get(key, lambda: None)()
+        got = _value(key, value)
         if not got:
             raise wrong(
-                f"{item!r} is none of iops=NUMBER, rate=SIZE (a second, as in 40M), latency=TIME (as in 4ms "
-                "or 300us), via=guest or via=qemu"
+                f"{item!r} is none of iops=NUMBER, rate=SIZE (a second, as in 40M), latency=TIME "
+                "(as in 4ms or 300us), via=guest or via=qemu"
             )
-        disk = replace(disk, **{"latency_ns" if key == "latency" else key: got})
+        disk = replace(disk, **got)
     _check(disk, wrong, machine_is_virtual)
     return disk
 
 
-def _check(disk: Disk, wrong, machine_is_virtual: bool) -> None:
+def _check(disk: Disk, wrong: Callable[[str], LabError], machine_is_virtual: bool) -> None:
     if disk.via == "qemu":
         if machine_is_virtual:
             raise wrong(
-                "QEMU throttles in real time, which is not this machine's: take --machine smp, or via=guest"
+                "QEMU throttles in real time, and this machine's is virtual: take --machine smp"
             )
         if disk.latency_ns:
             raise wrong("QEMU's throttle has no latency: leave it out, or via=guest")
@@ -158,17 +167,18 @@ def _check(disk: Disk, wrong, machine_is_virtual: bool) -> None:
     most = MOST_IOPS if disk.latency_ns else MOST_IOPS_ALONE
     if disk.iops > most:
         raise wrong(
-            f"{disk.iops} requests a second: the guest's own disk keeps at most {MOST_IOPS_ALONE} if it serves "
-            f"one after the other, and at most {MOST_IOPS} with a latency"
+            f"{disk.iops} requests a second: the guest's own disk keeps {MOST_IOPS_ALONE} if it "
+            f"serves one after the other, and {MOST_IOPS} with a latency"
         )
     if disk.service_ns > LONGEST_NS or disk.depth > 1024:
         raise wrong(
-            f"a request would take {disk.service_ns / 1e9:g} s with {disk.depth} under way: at most "
-            f"{LONGEST_NS // 10**9} s and 1024"
+            f"a request would take {disk.service_ns / 1e9:g} s with {disk.depth} under way: "
+            f"at most {LONGEST_NS // 10**9} s and 1024"
         )
     if disk.rate and disk.iops and not PAGE <= disk.rate // disk.iops <= MOST_REQUEST:
         raise wrong(
-            f"{disk.rate // disk.iops} bytes a request (rate / iops): a request carries {PAGE} to {MOST_REQUEST}"
+            f"{disk.rate // disk.iops} bytes a request (rate / iops): a request carries "
+            f"{PAGE} to {MOST_REQUEST}"
         )
     if disk.rate and not disk.iops and disk.rate < _UNITS["M"]:
         raise wrong("a rate without iops is at least 1M")

@@ -2,4 +2,4 @@
 
 
 class LabError(Exception):
-    """Something that the user can read and act on; the command line prints it without a traceback."""
+    """A message that the user can act on; the command line prints it without a traceback."""

@@ -70,7 +70,8 @@ def doctor(cache: Cache) -> bool:
     if missing:
         good = False
         print(
-            f"host packages  missing: {' '.join(missing)} (lab/lab setup, or: apt-get install {' '.join(missing)})"
+            f"host packages  missing: {' '.join(missing)} "
+            f"(lab/lab setup, or: apt-get install {' '.join(missing)})"
         )
     else:
         print("host packages  all here")
@@ -85,7 +86,8 @@ def doctor(cache: Cache) -> bool:
         notes = list(cache.root.glob("kvm-*"))
         known = notes[0].read_text() if notes else "not tried yet: the first smp run does"
         print(
-            f"accelerator    timing: tcg always; smp: /dev/kvm is here, and a guest under it: {known}"
+            "accelerator    timing: tcg always; smp: /dev/kvm is here, and a guest under it: "
+            + known
         )
     print(f"cache          {cache.root}")
     for folder in cache.entries():

@@ -70,7 +70,7 @@ def _build(work: Path, cache: Cache, tools: Tools, quiet: bool) -> None:
     (work / "sources.list").write_text(source_lines(suites=["trixie"]))
     tar = work / "root.tar"
     log = work / "mmdebstrap.log"
-    words = [
+    words: list[str | Path] = [
         mmdebstrap,
         "--variant=minbase",
         "--architectures=amd64",

@@ -203,14 +203,14 @@ def _load_order(modules: Path) -> list[str]:
     """The boot modules and what they depend on, each after what it needs."""
     depends: dict[str, tuple[str, list[str]]] = {}
     for line in (modules / "modules.dep").read_text().splitlines():
-        path, _, needs = line.partition(":")
-        depends[_module_name(path)] = (path, needs.split())
+        path, _, words = line.partition(":")
+        depends[_module_name(path)] = (path, words.split())
     order: list[str] = []
     for name in BOOT_MODULES:
         if name not in depends:
             continue  # built in
         path, needs = depends[name]
-        for item in [*reversed(needs), path]:
+        for item in (*reversed(needs), path):
             if item not in order:
                 order.append(item)
     return order

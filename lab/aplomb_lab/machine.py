@@ -1,4 +1,4 @@
-"""Boots one guest, runs one command in it, and brings back what it left: the meaning of `lab run`."""
+"""Boots a guest, runs a command in it, and brings back what it left: the meaning of `lab run`."""
 
 from __future__ import annotations
 
@@ -197,7 +197,8 @@ def _input_pairs(inputs: Sequence[str | Path | tuple[str | Path, str]]) -> list[
         name = name or Path(os.path.abspath(path)).name
         if name.startswith("/") or ".." in Path(name).parts or Path(name).parts[0] == "out":
             raise LabError(
-                f"{name!r} cannot be a name below /job (absolute, with .., or the results' folder out)"
+                f"{name!r} cannot be a name below /job: it is absolute, has .., or is the results' "
+                "folder out"
             )
         pairs.append((path, name))
     return pairs
@@ -299,7 +300,8 @@ def _collect(
         pass
     if guest.code not in (0, -9) and "start" not in words:
         raise LabError(f"QEMU failed with status {guest.code}: {guest.errors or 'it said nothing'}")
-    names, whole = ([], False)
+    names: list[str] = []
+    whole = False
     if (folder / "results").exists() and (folder / "results").stat().st_size:
         names, whole = unpack_results(folder / "results", out)
     shutil.copyfile(folder / "stdout", out / "stdout") if (folder / "stdout").exists() else (
@@ -336,7 +338,8 @@ def _collect(
     status["files"] = sorted({*names, *_OWN_FILES})
     (out / STATUS).write_text(json.dumps(status, indent=1) + "\n")
     progress(
-        f"{reason}, exit status {exit_status}, {status['guest_s']} s in the guest, {guest.wall_s:.1f} s here",
+        f"{reason}, exit status {exit_status}, {status['guest_s']} s in the guest, "
+        f"{guest.wall_s:.1f} s here",
         quiet,
     )
     return RunResult(exit_status, reason, out, status)

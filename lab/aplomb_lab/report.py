@@ -60,18 +60,14 @@ def call(
         else [str(a) for a in argv]
     )
     merged = {**os.environ, "LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive", **(env or {})}
-    out_target = subprocess.PIPE
-    handle = None
-    if log is not None:
-        handle = open(log, "ab")
-        out_target = handle
+    handle = open(log, "ab") if log is not None else None
     try:
         done = subprocess.run(
             words,
             env=merged,
             cwd=cwd,
             stdin=subprocess.DEVNULL,
-            stdout=out_target,
+            stdout=handle or subprocess.PIPE,
             stderr=subprocess.STDOUT if handle else subprocess.PIPE,
         )
     except OSError as error:

@@ -68,7 +68,9 @@ def unpack_results(archive_path: Path, out: Path) -> tuple[list[str], bool]:
                 if member.issym():
                     target.symlink_to(member.linkname)
                     continue
-                with archive.extractfile(member) as source, open(target, "wb") as copy:
+                source = archive.extractfile(member)
+                assert source is not None  # it is a file
+                with source, open(target, "wb") as copy:
                     while chunk := source.read(1 << 20):
                         copy.write(chunk)
                 target.chmod(0o755 if member.mode & 0o100 else 0o644)

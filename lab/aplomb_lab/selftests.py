@@ -169,7 +169,8 @@ def read_guest(guest: Guest, tests: list[str], result: RunResult) -> Results:
         raise LabError(f"{where}: {failure.read_text().strip()} (see {result.out})")
     if result.reason != "exited" or result.exit_status != 0:
         raise LabError(
-            f"{where}: the guest ended with {result.reason}, status {result.exit_status} (see {result.out})"
+            f"{where}: the guest ended with {result.reason}, status {result.exit_status} "
+            f"(see {result.out})"
         )
     found: Results = {}
     for test in tests:

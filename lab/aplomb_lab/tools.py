@@ -50,7 +50,7 @@ _TOOLS = {
 def check_architecture() -> None:
     if platform.machine() not in ("x86_64", "amd64"):
         raise LabError(
-            f"the lab knows only amd64 so far, and this machine is {platform.machine()}: kernels, QEMU "
+            f"the lab knows only amd64, and this machine is {platform.machine()}: kernels, QEMU "
             "and the root image are taken for amd64"
         )
 

@@ -39,7 +39,7 @@ class Topology:
         return range(node * each, (node + 1) * each)
 
     def options(self, memory_mb: int, first_node_mb: int) -> Iterator[str]:
-        """QEMU's words for it. The first node has first_node_mb more than its share of memory_mb."""
+        """QEMU's options. The first node has first_node_mb more than its share of memory_mb."""
         yield from (
             "-smp",
             f"{self.cpus},sockets={self.sockets},cores={self.cores},threads={self.threads}",
@@ -85,13 +85,13 @@ def parse(text: str, cpus: int | None) -> Topology:
     found = Topology(**values)
     if cpus is not None and found.cpus != cpus:
         raise LabError(
-            f"--topology {text}: {found.sockets} sockets x {found.cores} cores x {found.threads} threads "
-            f"are {found.cpus} CPUs, not the {cpus} of --cpus"
+            f"--topology {text}: {found.sockets} sockets x {found.cores} cores x "
+            f"{found.threads} threads are {found.cpus} CPUs, not the {cpus} of --cpus"
         )
     if found.sockets % found.nodes:
         raise LabError(
-            f"--topology {text}: {found.sockets} sockets cannot be divided over {found.nodes} nodes "
-            "(a node is one or more whole sockets)"
+            f"--topology {text}: {found.sockets} sockets cannot be divided over "
+            f"{found.nodes} nodes (a node is one or more whole sockets)"
         )
     return found
 

@@ -13,19 +13,19 @@ from aplomb_lab.errors import LabError
 
 
 class MirrorTest(unittest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.etc = Path(folder.name)
         (self.etc / "sources.list.d").mkdir()
 
-    def put(self, name, text):
+    def put(self, name: str, text: str) -> None:
         (self.etc / name).write_text(text)
 
-    def mirror(self):
+    def mirror(self) -> str | None:
         return apt.choose_mirror(apt.read_sources(self.etc))
 
-    def test_one_line(self):
+    def test_one_line(self) -> None:
         self.put(
             "sources.list",
             "# deb http://old.invalid/debian bookworm main\n"
@@ -35,7 +35,7 @@ class MirrorTest(unittest.TestCase):
         )
         self.assertEqual(self.mirror(), "http://mirror.invalid/debian")
 
-    def test_one_line_with_options_path_and_port(self):
+    def test_one_line_with_options_path_and_port(self) -> None:
         self.put(
             "sources.list",
             "deb [arch=amd64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] "
@@ -43,7 +43,7 @@ class MirrorTest(unittest.TestCase):
         )
         self.assertEqual(self.mirror(), "https://mirror.invalid:8443/pool/os/debian")
 
-    def test_deb822(self):
+    def test_deb822(self) -> None:
         self.put(
             "sources.list.d/debian.sources",
             """\
@@ -62,7 +62,7 @@ Components: main
         )
         self.assertEqual(self.mirror(), "http://mirror.invalid:3142/mirror.other/debian")
 
-    def test_deb822_that_is_off_or_source_only(self):
+    def test_deb822_that_is_off_or_source_only(self) -> None:
         self.put(
             "sources.list.d/a.sources",
             "Enabled: no\nTypes: deb\nURIs: http://off.invalid/debian\n"
@@ -72,7 +72,7 @@ Components: main
         )
         self.assertIsNone(self.mirror())
 
-    def test_other_vendors_come_second(self):
+    def test_other_vendors_come_second(self) -> None:
         """A vendor's list may come first, and may even use Debian's suite names and a component
         main.
         """
@@ -94,7 +94,7 @@ Components: main
         )
         self.assertEqual(self.mirror(), "http://real.invalid/debian")
 
-    def test_mirror_list_file(self):
+    def test_mirror_list_file(self) -> None:
         """Debian's cloud images name a file of mirrors."""
         self.put("mirrors", "http://mirror.invalid/debian priority:1\n")
         self.put(
@@ -104,17 +104,17 @@ Components: main
         )
         self.assertEqual(self.mirror(), "http://mirror.invalid/debian")
 
-    def test_installation_medium_is_no_mirror(self):
+    def test_installation_medium_is_no_mirror(self) -> None:
         self.put("sources.list", "deb cdrom:[Debian 13]/ trixie main\n")
         self.assertIsNone(self.mirror())
 
-    def test_none_is_told(self):
+    def test_none_is_told(self) -> None:
         with mock.patch.object(apt, "read_sources", return_value=[]), mock.patch.dict(os.environ):
             os.environ.pop("APLOMB_LAB_MIRROR", None)
             with self.assertRaisesRegex(LabError, "sources.list.*APLOMB_LAB_MIRROR"):
                 apt.mirror()
 
-    def test_own_choice(self):
+    def test_own_choice(self) -> None:
         with mock.patch.dict(os.environ, {"APLOMB_LAB_MIRROR": "http://own.invalid/debian"}):
             self.assertIn(" http://own.invalid/debian trixie-backports main\n", apt.source_lines())
 

@@ -11,28 +11,31 @@ import tempfile
 import threading
 import unittest
 from pathlib import Path
+from typing import Any
 
-from aplomb_lab import run
+from aplomb_lab import RunResult, run
 
 LIMIT = float(os.environ.get("APLOMB_LAB_TEST_LIMIT", "180"))
 
 
 class MachineTest(unittest.TestCase):
+    boots_in_s: float
+
     @classmethod
-    def setUpClass(cls):
+    def setUpClass(cls) -> None:
         """How long a boot takes here now, for tests that must wait until a time limit is over."""
         with tempfile.TemporaryDirectory() as folder:
             cls.boots_in_s = run(["true"], out=folder, limit=LIMIT).status["wall_s"]
 
-    def setUp(self):
+    def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
-    def run_lab(self, *command, **options):
+    def run_lab(self, *command: str, **options: Any) -> RunResult:
         return run(command, **{"out": self.folder / "out", "limit": LIMIT, **options})
 
-    def assert_ended(self, result, reason, status):
+    def assert_ended(self, result: RunResult, reason: str, status: int | None) -> None:
         console = (result.out / "console").read_text(errors="replace")[-2000:]
         self.assertEqual(
             (result.reason, result.exit_status),
@@ -40,13 +43,14 @@ class MachineTest(unittest.TestCase):
             f"{result.status}\n{result.stdout[-1000:]}\n{console}",
         )
 
-    def test_files_in_and_out_on_all_machines(self):
+    def test_files_in_and_out_on_all_machines(self) -> None:
         source = self.folder / "input"
         (source / "sub").mkdir(parents=True)
         (source / "sub" / "data").write_text("some data\n")
         tool = self.folder / "tool"
         tool.write_text(
-            '#!/bin/sh\ncat input/sub/data > out/copy; mkdir out/d; echo "$1|$V|$(nproc)" > out/d/words;'
+            "#!/bin/sh\ncat input/sub/data > out/copy; mkdir out/d; "
+            'echo "$1|$V|$(nproc)" > out/d/words;'
             "id -u; pwd; echo to-err >&2; echo again > /dev/stderr; exit 42\n"
         )
         tool.chmod(0o755)
@@ -72,7 +76,7 @@ class MachineTest(unittest.TestCase):
                 self.assertEqual((status["machine"], status["exit_status"]), (machine, 42))
                 self.assertRegex(status["kernel"], r"^7\.3\.")
 
-    def test_guest_is_as_promised(self):
+    def test_guest_is_as_promised(self) -> None:
         """What jobs rely on: file systems, the kernel's configuration, limits, an ordinary
         priority, modules.
         """
@@ -83,7 +87,8 @@ class MachineTest(unittest.TestCase):
             "-c",
             """
             test -s /boot/config-$(uname -r)
-            for fs in cgroup2:/sys/fs/cgroup bpf:/sys/fs/bpf debugfs:/sys/kernel/debug tracefs:/sys/kernel/tracing \\
+            for fs in cgroup2:/sys/fs/cgroup bpf:/sys/fs/bpf debugfs:/sys/kernel/debug \\
+                      tracefs:/sys/kernel/tracing \\
                       tmpfs:/job tmpfs:/tmp tmpfs:/dev/shm ext4:/; do
                 grep -q " ${fs#*:} ${fs%%:*} " /proc/mounts
             done
@@ -96,7 +101,8 @@ class MachineTest(unittest.TestCase):
             touch /usr/bin/root-is-writable
             modprobe overlay
             ip addr show lo | grep -q 127.0.0.1
-            for program in mplayer ffmpeg gcc make stress-ng cyclictest hackbench bpftool setsid taskset tc nginx ab \\
+            for program in mplayer ffmpeg gcc make stress-ng cyclictest hackbench bpftool setsid \\
+                           taskset tc nginx ab \\
                            jq dmsetup numactl /lab/compile; do
                 command -v $program
             done
@@ -108,24 +114,24 @@ class MachineTest(unittest.TestCase):
         )
         self.assert_ended(result, "exited", 0)
 
-    def test_large_output_is_whole(self):
+    def test_large_output_is_whole(self) -> None:
         result = self.run_lab("sh", "-c", "seq 300000; head -c 20000000 /dev/zero > out/zeros")
         self.assert_ended(result, "exited", 0)
         self.assertEqual(result.stdout.splitlines()[-1], "300000")
         self.assertEqual((result.out / "zeros").stat().st_size, 20_000_000)
 
-    def test_processes_left_behind_do_not_hold_the_guest(self):
+    def test_processes_left_behind_do_not_hold_the_guest(self) -> None:
         result = self.run_lab(
             "sh", "-c", "(while :; do :; done) & (trap '' TERM; sleep 1000) & echo said; exit 3"
         )
         self.assert_ended(result, "exited", 3)
         self.assertEqual(result.stdout, "said\n")
 
-    def test_killed_and_absent_commands(self):
+    def test_killed_and_absent_commands(self) -> None:
         self.assert_ended(self.run_lab("sh", "-c", "kill -9 $$"), "exited", 137)
         self.assert_ended(self.run_lab("no-such-command"), "exited", 127)
 
-    def test_time_limit_brings_back_what_there_is(self):
+    def test_time_limit_brings_back_what_there_is(self) -> None:
         result = self.run_lab(
             "sh",
             "-c",
@@ -140,7 +146,7 @@ class MachineTest(unittest.TestCase):
         self.assertIn("sysrq: Show State", (result.out / "dmesg").read_text())
         self.assertLess(result.status["wall_s"], self.boots_in_s * 3 + 30)
 
-    def test_time_limit_ends_a_guest_that_answers_no_more(self):
+    def test_time_limit_ends_a_guest_that_answers_no_more(self) -> None:
         """A real-time loop starves even the lab's own helper: the host ends it, and the output is
         here still.
         """
@@ -155,7 +161,7 @@ class MachineTest(unittest.TestCase):
         self.assertEqual(result.stdout, "early\n")
         self.assertLess(result.status["wall_s"], self.boots_in_s * 3 + 40)
 
-    def test_turns_are_short_on_timing_smp(self):
+    def test_turns_are_short_on_timing_smp(self) -> None:
         """A timer on one busy CPU is not late by the other's work. Without the emulator's own timer
         (TURN_US) it is by 1 to 2 ms.
         """
@@ -171,7 +177,7 @@ class MachineTest(unittest.TestCase):
         self.assertEqual(len(most), 2, result.stdout)
         self.assertLess(max(most), 500, result.stdout)
 
-    def test_panic_is_told_as_such(self):
+    def test_panic_is_told_as_such(self) -> None:
         result = self.run_lab(
             "sh", "-c", "echo before; sleep 0.2; echo c > /proc/sysrq-trigger; sleep 100"
         )
@@ -181,7 +187,7 @@ class MachineTest(unittest.TestCase):
         self.assertIn("Kernel panic", (result.out / "console").read_text())
         self.assertIn("Kernel panic", (result.out / "dmesg").read_text())
 
-    def test_death_by_the_emulators_own_fault_is_tried_again(self):
+    def test_death_by_the_emulators_own_fault_is_tried_again(self) -> None:
         """On smp without KVM a stale breakpoint can kill the kernel; here the kernel's log and a
         panic play it.
         """
@@ -196,17 +202,17 @@ class MachineTest(unittest.TestCase):
         self.assert_ended(result, "panic", None)
         self.assertEqual((result.status["attempt"], result.status["emulator_fault"]), (3, True))
 
-    def test_guest_that_powers_off_by_itself(self):
+    def test_guest_that_powers_off_by_itself(self) -> None:
         result = self.run_lab("sh", "-c", "echo o > /proc/sysrq-trigger; sleep 100")
         self.assert_ended(result, "died", None)
         self.assertEqual(result.exit_code, 126)
 
-    def test_guest_that_cannot_boot(self):
+    def test_guest_that_cannot_boot(self) -> None:
         result = self.run_lab("true", append="init=/none rdinit=/none", limit=60)
         self.assertIn(result.reason, ("panic", "boot-failed"))
         self.assertEqual(result.exit_code, 126)
 
-    def test_old_kernels(self):
+    def test_old_kernels(self) -> None:
         """6.16 is the oldest of Debian's with sched_ext; 6.12 lacks it, and must boot so that
         refusal can be tested.
         """
@@ -221,10 +227,10 @@ class MachineTest(unittest.TestCase):
                 self.assert_ended(result, "exited", 0)
                 self.assertRegex(result.stdout, rf"^{kernel}\.\d+\S*\n{has}\n$")
 
-    def test_two_runs_at_once(self):
-        results = {}
+    def test_two_runs_at_once(self) -> None:
+        results: dict[str, RunResult] = {}
 
-        def one(name):
+        def one(name: str) -> None:
             results[name] = self.run_lab(
                 "sh",
                 "-c",
@@ -233,14 +239,16 @@ class MachineTest(unittest.TestCase):
             )
 
         threads = [threading.Thread(target=one, args=(name,)) for name in ("first", "second")]
-        [t.start() for t in threads]
-        [t.join() for t in threads]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         for name, other in (("first", "second"), ("second", "first")):
             self.assert_ended(results[name], "exited", 0)
             self.assertEqual(results[name].stdout, f"{name}\n")
             self.assertNotIn(other, (results[name].out / "usr").read_text())
 
-    def test_virtual_time_repeats(self):
+    def test_virtual_time_repeats(self) -> None:
         """On the timing machine the same work takes the same time, whatever the host does."""
         times = []
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""What goes into a guest and what comes out: the initramfs, the job's words, the results archive."""
+"""What goes into a guest and what comes out: initramfs, the job's words, results archive."""
 
 import io
 import os
@@ -15,14 +15,14 @@ from aplomb_lab.results import prepare_out, unpack_results
 
 
 class FolderTest(unittest.TestCase):
-    def setUp(self):
+    def setUp(self) -> None:
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
 
 
 class InitrdTest(FolderTest):
-    def test_words_come_through_as_they_are(self):
+    def test_words_come_through_as_they_are(self) -> None:
         words = ["printf", "<%s>", "a b", "it's", "$HOME `x`", "", "line\nbreak", "\udcff", "-n"]
         script = job_script(words, {"V": "it's; a=$b"}).replace(
             b"exec chrt -o 0 ", b"printf '%s|' \"$V\"; "
@@ -33,7 +33,7 @@ class InitrdTest(FolderTest):
         )
 
     @unittest.skipUnless(shutil.which("cpio"), "needs the program cpio to read the archive back")
-    def test_cpio_reads_the_archive(self):
+    def test_cpio_reads_the_archive(self) -> None:
         tree = self.folder / "tree"
         (tree / "sub").mkdir(parents=True)
         (tree / "sub" / "tool").write_bytes(b"#!/bin/sh\n")
@@ -53,27 +53,28 @@ class InitrdTest(FolderTest):
         self.assertEqual(os.readlink(back / "job/in/link"), "sub/tool")
         self.assertEqual((back / "job/deep/down/odd").read_bytes(), b"12345")
 
-    def test_a_device_is_refused(self):
+    def test_a_device_is_refused(self) -> None:
         with self.assertRaisesRegex(LabError, "/dev/null"):
             Archive(io.BytesIO()).tree(Path("/dev/null"), "job/null")
 
 
 class ResultsTest(FolderTest):
-    def archive(self, *members):
+    def archive(self, *members: tuple[str, bytes, bytes | str]) -> Path:
         path = self.folder / "results"
         with tarfile.open(path, "w") as archive:
             for name, kind, content in members:
                 member = tarfile.TarInfo(name)
                 member.type = kind
                 if kind == tarfile.SYMTYPE:
-                    member.linkname = content
+                    member.linkname = str(content)
                     archive.addfile(member)
                 else:
+                    assert isinstance(content, bytes)
                     member.size = len(content)
                     archive.addfile(member, io.BytesIO(content))
         return path
 
-    def test_job_files_and_log(self):
+    def test_job_files_and_log(self) -> None:
         path = self.archive(
             ("dmesg", tarfile.REGTYPE, b"log"),
             ("out", tarfile.DIRTYPE, b""),
@@ -84,7 +85,7 @@ class ResultsTest(FolderTest):
         self.assertEqual(unpack_results(path, out), (["dmesg", "a/b"], True))
         self.assertEqual((out / "a/b").read_bytes(), b"x")
 
-    def test_nothing_leads_out(self):
+    def test_nothing_leads_out(self) -> None:
         path = self.archive(
             ("out/../../evil", tarfile.REGTYPE, b"x"),
             ("/evil", tarfile.REGTYPE, b"x"),
@@ -98,7 +99,7 @@ class ResultsTest(FolderTest):
         self.assertFalse((self.folder / "evil").exists())
         self.assertFalse((out / "pipe").exists())
 
-    def test_cut_archive_gives_what_there_is(self):
+    def test_cut_archive_gives_what_there_is(self) -> None:
         path = self.archive(
             ("out/a", tarfile.REGTYPE, b"x" * 600), ("out/b", tarfile.REGTYPE, b"y" * 100_000)
         )
@@ -110,7 +111,7 @@ class ResultsTest(FolderTest):
         self.assertEqual((out / "a").read_bytes(), b"x" * 600)
         self.assertIn("a", names)
 
-    def test_old_results_go_and_other_files_stay(self):
+    def test_old_results_go_and_other_files_stay(self) -> None:
         out = self.folder / "out"
         prepare_out(out)
         (out / "d").mkdir()
