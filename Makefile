@@ -29,6 +29,11 @@ test: setup
 test-full: setup
 	@scripts/test --full $(ARGS)
 
+## selftests: the kernel's own tests of cgroups, under its scheduler and under aplomb
+selftests: setup
+	@$(MAKE) build
+	@lab/selftests $(ARGS)
+
 ## build: the static binaries: aplomb (daemon and command line) and aplomb-sim (the simulator)
 build:
 	@cargo build --release $(STATIC) --target $(TARGET) -p aplomb -p aplomb-sim
@@ -95,5 +100,5 @@ help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST) | \
 		awk -F': ' '{ printf "  %-12s %s\n", $$1, substr($$0, length($$1) + 3) }'
 
-.PHONY: run test test-full build demo experiment experiments peers report lab check format
+.PHONY: run test test-full selftests build demo experiment experiments peers report lab check format
 .PHONY: setup setup-run install uninstall clean help

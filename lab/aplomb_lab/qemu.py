@@ -76,6 +76,8 @@ def command(tools: Tools, setup: Setup, folder: Path) -> list[str]:
         raise LabError(
             f"there is no machine type {setup.machine}: choose one of {', '.join(MACHINES)}"
         )
+    if setup.accel == "kvm" and in_virtual_time(setup.machine):
+        raise LabError(f"{setup.machine} counts instructions for time, which KVM cannot: take smp")
     words = [
         str(tools.path("qemu-system-x86_64")),
         "-nodefaults",
