@@ -1,7 +1,7 @@
 """How many CPUs a guest has, and how they lie in sockets, cores, threads and NUMA nodes.
 
-A node is one or more whole sockets: QEMU gives each socket one last-level cache, and Linux warns of
-CPUs that share a cache across nodes. Memory is divided evenly; the first node also holds what the
+A node is one or more whole sockets: Linux warns of a socket that reaches over nodes, unless its CPU
+says that it is built so. Memory is divided evenly; the first node also holds what the
 disks' data need (disks.py).
 """
 
