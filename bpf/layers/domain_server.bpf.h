@@ -91,9 +91,8 @@ VERIFIED_ONCE int domain_serve(u32 slot, u64 runtime, u64 period)
 	s->info.threads = 1;
 	s->before.period = 0;
 	__builtin_memcpy(s->info.comm, "(domain)", sizeof("(domain)"));
-	__sync_fetch_and_add(&nr_servers, 1);
-	governor_wake();
-	if (!governor_guarantee(taken, NULL, false)) {
+	server_added();
+	if (!admit_by_promise(taken, NULL, false)) {
 		server_release(taken, s->info.generation, 0);
 		return -E2BIG;
 	}

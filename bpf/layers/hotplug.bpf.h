@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * layers/hotplug.bpf.h - a server's CPUs go away, by affinity or because a CPU is taken offline: it moves.
+ * layers/hotplug.bpf.h - the CPUs of a server go away, by affinity or because a CPU goes off line: the
+ * server moves, and the CPU's queues are emptied.
  *
  * Source: ours. Without these callbacks the kernel would end the scheduler at each change, and all
  * reservations with it.
  *
- * Servers are admitted anew, in order of their slots, guaranteed ones within 4 s; who does not fit on what is
- * left is rejected, and reactivated like others (reserved/governor.bpf.h).
+ * Servers are admitted anew, in order of their slots, guaranteed ones within 4 s. A server that does
+ * not fit on the CPUs that are left is rejected, and may be reactivated (reserved/governor.bpf.h).
  */
 #ifndef APLOMB_HOTPLUG_BPF_H
 #define APLOMB_HOTPLUG_BPF_H
 
-#include "reserved/queue.bpf.h"
+#include "reserved/admission.bpf.h"
+#include "tree/waiting.bpf.h"
 
-/* Tasks in one queue that are moved when its CPU goes; what is left of more ends the scheduler (a stall). */
+/* Tasks in one queue that are moved when its CPU goes; a rest would end the scheduler (a stall). */
 #define MAX_MOVED (1 << 16)
 
-/* The server in @slot, whose task is @p (NULL: it has gone, threads are left), has lost a CPU: admit it anew. */
+/*
+ * The server in @slot has lost a CPU: admits it anew. @p: its task; NULL: that one has gone, other
+ * threads are left.
+ */
 VERIFIED_ONCE int server_move(u32 slot, struct task_struct *p __arg_trusted __arg_nullable)
 {
 	struct server *s = server_at(slot);
@@ -33,8 +38,8 @@ VERIFIED_ONCE int server_move(u32 slot, struct task_struct *p __arg_trusted __ar
 	bpf_spin_unlock(&s->lock);
 	if (!had)
 		return 0;
-	governor_leave(s);
-	/* a promise is made anew by the governor's next looks (reactivate_one), one a second */
+	admission_leave(s);
+	/* a guarantee is made anew by the governor's next looks (reactivate_one), one a second */
 	if (p && !(s->info.spec.flags & SPEC_GUARANTEED) && admit_by_load(slot, p, true, false))
 		emit(EV_MOVED, s, before, s->info.cpu, 0);
 	return 0;
@@ -53,9 +58,42 @@ static __always_inline bool server_uses(const struct server *s, s32 cpu)
 	return false;
 }
 
+/* May a task with affinity @mask use all CPUs of its server @s? */
+static __always_inline bool server_within(const struct server *s, const struct cpumask *mask)
+{
+	u32 i;
+
+	for (i = 1; i < WMR_PARTS; i++)
+		if (i < s->info.split.parts && !bpf_cpumask_test_cpu(s->info.split.cpu[i], mask))
+			return false;
+	return bpf_cpumask_test_cpu(s->info.cpu, mask) &&
+	       (!is_split(s) || bpf_cpumask_test_cpu(s->info.split.cpu[0], mask));
+}
+
+/* Admits anew all servers that have a part on @cpu, which leaves. */
+static __always_inline void move_servers(s32 cpu)
+{
+	u32 slot;
+
+	bpf_for(slot, 1, nr_slots) {
+		struct server *s = server_at(slot);
+		struct task_struct *p;
+
+		if (!s || s->info.state != SERVER_ADMITTED || !server_uses(s, cpu))
+			continue;
+		p = bpf_task_from_pid(s->info.tgid);
+		if (p) {
+			server_move(slot, p);
+			bpf_task_release(p);
+		} else {
+			server_move(slot, NULL);
+		}
+	}
+}
+
 /*
- * Whoever waits in @queue of @cpu, which leaves, goes to its local queue: from there the kernel pushes each
- * to another CPU, with a wider affinity if it has to, and we are asked anew where to queue it.
+ * The tasks in @queue of @cpu, which leaves, go to its local queue. From there the kernel pushes each
+ * to another CPU, with a wider affinity if it has to, and asks us anew where to queue it.
  */
 VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 {
@@ -77,7 +115,10 @@ VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 	return 0;
 }
 
-/* Likewise whoever was rescued (tree/rescue.bpf.h) and is of @cpu, which leaves: if it is tied to it, no other CPU would take it. */
+/*
+ * The same for rescued tasks (tree/rescue.bpf.h) of @cpu, which leaves: no other CPU could take those
+ * that are pinned to it.
+ */
 VERIFIED_ONCE int drain_rescued(u32 cpu)
 {
 	struct bpf_iter_scx_dsq it;
@@ -95,42 +136,6 @@ VERIFIED_ONCE int drain_rescued(u32 cpu)
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	return 0;
-}
-
-void OPS(aplomb_cpu_offline, s32 cpu)
-{
-	u32 slot, k;
-
-	cpu_ctx(cpu)->online = 0;
-	nr_online--;
-	bpf_for(slot, 1, nr_slots) {
-		struct server *s = server_at(slot);
-		struct task_struct *p;
-
-		if (!s || s->info.state != SERVER_ADMITTED || !server_uses(s, cpu))
-			continue;
-		p = bpf_task_from_pid(s->info.tgid);
-		if (p) {
-			server_move(slot, p);
-			bpf_task_release(p);
-		} else {
-			server_move(slot, NULL);
-		}
-	}
-	drain(DSQ_EDF(cpu), cpu);
-	drain(DSQ_THROTTLED(cpu), cpu);
-	bpf_for(k, 0, cpu_ctx(cpu)->tree.nr_lanes)
-		drain(DSQ_PINNED(cpu, k), cpu);
-	drain_rescued(cpu);
-	/* the idle CPU that was asked to help with a task may have got one of these instead */
-	wake_idle();
-}
-
-void OPS(aplomb_cpu_online, s32 cpu)
-{
-	cpu_ctx(cpu)->online = 1;
-	nr_online++;
-	cpu_ctx(cpu)->reserved.deadline = TIME_NEVER;
 }
 
 #endif /* APLOMB_HOTPLUG_BPF_H */

@@ -4,20 +4,21 @@
  *
  * Source: Kato, Ishikawa and Rajkumar, section 4.2.
  *
- *    the last thread of a server sleeps --> reclaim_give        wakes up early --> reclaim_back
- *    somebody begins or ends a run by right --> reclaim_run, reclaim_stop
- *    a server has no budget left --> reclaim_deadline: runs on the bank at once, or
- *                                    reclaim_want: as soon as there is something in it (reserved/queue.bpf.h)
+ *    the last thread of a server sleeps  --> reclaim_give      wakes up early --> reclaim_back
+ *    a task starts or ends a run by right --> reclaim_run, reclaim_stop
+ *    a server has no budget left  --> reclaim_slack: if there is slack it runs on the bank at once;
+ *                                     else wait_for_period: it runs when its next period starts, or
+ *                                     before that when there is slack (layers/move.bpf.h)
  */
 #ifndef APLOMB_RECLAIM_BPF_H
 #define APLOMB_RECLAIM_BPF_H
 
 #include "reserved/server.bpf.h"
 
-/* Overrunning servers that a CPU remembers; of two with the same rest the later one counts. */
+/* Overrunning servers that a CPU remembers; of two with the same remainder the later one counts. */
 #define OVERRUNNERS 8
 
-/* What is left over on a CPU (policy/fcbs.h), and which servers could use it. */
+/* What is left over on a CPU, and which servers could use it. */
 struct cpu_bank {
 	struct bpf_spin_lock lock; /* of `bank`, and of the loans of servers that lent to it */
 	u32 wanted;                /* a server may be in `overrunner` */
@@ -42,7 +43,7 @@ static __always_inline bool reclaims(const struct server *s)
 	return s->info.edf.policy == POLICY_FCBS;
 }
 
-/* @s's job is complete: lend @budget, which was for until @deadline, to those of its CPU. */
+/* @s's job is complete: lends @budget, which was for until @deadline, to the servers of its CPU. */
 static __noinline void reclaim_give(struct server *s, u32 cpu, u64 now, u64 budget, u64 deadline)
 {
 	struct cpu_bank *b = bank_of(cpu);
@@ -55,45 +56,58 @@ static __noinline void reclaim_give(struct server *s, u32 cpu, u64 now, u64 budg
 	bpf_spin_unlock(&b->lock);
 }
 
+/* What a server gets back when it wakes up */
+struct repaid {
+	bool lent; /* it had lent something */
+	u64 back;  /* ns of that */
+};
+
 /*
- * @s wakes up at @now: what it gets back of what it lent, ns; *lent: it had lent something. (The caller's
- * clock: who wakes up at his deadline, as periodic tasks do, must not be before it here and past it there.)
+ * @s wakes up at @now. @now is the caller's clock, which also renews the period: a task that wakes up
+ * at its deadline, as periodic tasks do, must not be before the deadline here and past it there.
  */
-static __noinline u64 reclaim_back(struct server *s, u64 now, bool *lent)
+static __noinline void reclaim_back(struct server *s, u64 now, struct repaid *r)
 {
-	u64 back = 0;
 	struct cpu_bank *b;
 	u32 cpu = s->loan_cpu;
 
-	*lent = false;
+	r->lent = false;
+	r->back = 0;
 	if (!s->loan.lent)
-		return 0;
+		return;
 	b = bank_of(cpu);
 	if (!b)
-		return 0;
+		return;
 	bpf_spin_lock(&b->lock);
 	if (s->loan.lent) { /* another thread may have been first */
-		*lent = true;
+		r->lent = true;
 		if (time_before(now, s->info.edf.deadline))
-			back = fcbs_take_back(&b->bank, &s->loan, now);
+			r->back = fcbs_take_back(&b->bank, &s->loan, now);
 		else
 			s->loan.lent = 0;
 	}
 	bpf_spin_unlock(&b->lock);
-	if (back && cpu_ctx(cpu)->by_right == RIGHT_DRAWN)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT); /* whoever runs on it has less now */
-	return back;
+	if (r->back && cpu_ctx(cpu)->by_right == RIGHT_DRAWN)
+		scx_bpf_kick_cpu(cpu,
+				 SCX_KICK_PREEMPT); /* the task that draws on it has less now */
 }
 
-/* The deadline at which an overrunning server may run on @cpu's bank now, *slack ns of it; 0: it is empty. */
-static __always_inline u64 reclaim_deadline(u32 cpu, u64 now, u64 *slack)
+/* What an overrunning server may use now */
+struct slack {
+	u64 ns;       /* 0: there is none */
+	u64 deadline; /* at which it is used */
+};
+
+static __always_inline struct slack reclaim_slack(u32 cpu, u64 now)
 {
 	struct cpu_bank *b = bank_of(cpu);
+	struct slack slack = {};
 
 	if (!b || !b->bank.slack)
-		return 0;
-	*slack = fcbs_slack(&b->bank, now);
-	return *slack ? b->bank.deadline : 0;
+		return slack;
+	slack.ns = fcbs_slack(&b->bank, now);
+	slack.deadline = slack.ns ? b->bank.deadline : 0;
+	return slack;
 }
 
 /* A task begins to run on @cpu by @right, for @deadline. */
@@ -111,6 +125,7 @@ static __always_inline void reclaim_run(u32 cpu, u64 now, u32 right, u64 deadlin
 	bpf_spin_unlock(&b->lock);
 }
 
+/* The task that ran on @cpu by right stops. */
 static __always_inline void reclaim_stop(u32 cpu, u64 now)
 {
 	struct cpu_bank *b = bank_of(cpu);
@@ -133,7 +148,7 @@ static __always_inline void reclaim_want(struct server *s, u32 cpu)
 	b->wanted = 1;
 }
 
-/* Could anybody use @cpu's slack? A cheap question, for each dispatch. */
+/* Could any server use @cpu's slack? A cheap question, asked at each dispatch. */
 static __always_inline bool reclaim_wanted(u32 cpu)
 {
 	struct cpu_bank *b = bank_of(cpu);
@@ -141,7 +156,7 @@ static __always_inline bool reclaim_wanted(u32 cpu)
 	return b && b->wanted;
 }
 
-/* Whom to offer @cpu's slack: of the overrunning servers that wait here the one with the earliest deadline. */
+/* Of the overrunning servers that wait on @cpu, the one with the earliest deadline. */
 static __noinline struct server *reclaim_pick(u32 cpu, u64 now)
 {
 	struct cpu_bank *b = bank_of(cpu);
@@ -151,7 +166,7 @@ static __noinline struct server *reclaim_pick(u32 cpu, u64 now)
 
 	if (!b)
 		return NULL;
-	b->wanted = 0; /* first: whoever comes meanwhile sets it again */
+	b->wanted = 0; /* first: a server that comes meanwhile sets it again */
 	bpf_for(i, 0, OVERRUNNERS) {
 		u32 slot = b->overrunner[i % OVERRUNNERS];
 		struct server *s = server_at(slot);
@@ -163,17 +178,29 @@ static __noinline struct server *reclaim_pick(u32 cpu, u64 now)
 			b->overrunner[i % OVERRUNNERS] = 0;
 			continue;
 		}
-		if (best) /* one of the two stays (a count would keep the verifier busy for ever) */
+		if (best) /* one of the two stays (with a count the verifier would never finish) */
 			b->wanted = 1;
 		if (time_before(s->info.edf.deadline, earliest)) {
 			earliest = s->info.edf.deadline;
 			best = s;
 		}
 	}
-	if (best)
-		b->overrunner[best->info.slot % OVERRUNNERS] =
-			0; /* it comes back when it queues again */
+	if (best) /* it comes back when it queues again */
+		b->overrunner[best->info.slot % OVERRUNNERS] = 0;
 	return best;
+}
+
+/* Thread @pid, in a queue of the fair layer or on spare time, is moved when @s's next period starts. */
+static __noinline void wait_for_period(struct server *s, s32 pid)
+{
+	u64 start;
+
+	bpf_spin_lock(&s->lock);
+	waiter_add(s, pid);
+	start = s->info.edf.start;
+	bpf_spin_unlock(&s->lock);
+	bpf_timer_start(&s->timer, start, BPF_F_TIMER_ABS);
+	reclaim_want(s, s->info.cpu);
 }
 
 #endif /* APLOMB_RECLAIM_BPF_H */

@@ -1,25 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * reserved/server.bpf.h - the server: the object that enforces a reservation. Theory: policy/edf.h, wmr.h.
+ * reserved/server.bpf.h - the server: the object that enforces a reservation.
  *
- * 1. Model. A process has one server (or a whole domain has: layers/domain_server.bpf.h). All threads draw on it. Servers
- *    lie in an array, and tasks refer to them by slot and generation: a reference to an older generation is void.
+ * Source: Redline section 6.2; Kato, Ishikawa and Rajkumar section 5.2. Theory: policy/edf.h, wmr.h.
  *
- * 2. Control. Its period, or its window on one CPU if it is guaranteed, is renewed when a thread wakes up or stops
- *    (server_assign). While it has no budget, its threads wait elsewhere, and its timer goes off when the next period
- *    starts: it moves those threads that are in `waiter`.
+ * 1. Why one per process. Redline gives each task a reservation of its own. Its tasks were processes
+ *    with one thread; a browser has a hundred, and a hundred times 6:30 is refused. So a spec
+ *    reserves for the process, and each of its threads draws on the same server, on the server's
+ *    CPU. A domain can have one too (layers/domain_server.bpf.h).
+ *
+ * 2. Model. Servers lie in an array. A task refers to its server by slot and generation; if the slot
+ *    has another generation now, that server has gone and the task has none.
+ *
+ * 3. Control. server_assign() renews the period, or the window of a guaranteed server, when a thread
+ *    wakes up or stops. While the server has no budget its threads wait elsewhere, and its timer
+ *    fires when the next period starts: it moves the threads that are in `waiter`
+ *    (layers/move.bpf.h).
+ *
+ * 4. Monitoring. What happens to a server is counted in server_info and told by events. An event that
+ *    every period of every task could cause (exhausted, missed) is sent once a second per server,
+ *    with the number of times; the counters stay exact.
  */
 #ifndef APLOMB_SERVER_BPF_H
 #define APLOMB_SERVER_BPF_H
 
-#include "state/state.bpf.h"
+#include "kernel/migration.bpf.h"
 #include "state/events.bpf.h"
+#include "state/state.bpf.h"
 #include "policy/fcbs.h"
 #include "policy/wmr.h"
 
 /*
- * Threads of one server that wait in a queue of the fair layer, to be moved when its next period starts. A further thread
- * waits there until its own next wake-up.
+ * Threads of one server that wait in a queue of the fair layer and are moved when its next period
+ * starts. A further thread waits there until its own next wake-up.
  */
 #define WAITERS 8
 
@@ -32,7 +45,7 @@ struct server {
 	u32 exhausted_now;         /* times in that second */
 	u32 awake;                 /* threads that run or wait: 0 completes a job */
 	struct edf_server
-		before;        /* of the server that its program had until exec; period 0: none */
+		before;        /* of the server that its process had until exec; period 0: none */
 	struct fcbs_loan loan; /* under the lock of bank `loan_cpu` */
 	u32 loan_cpu;
 	u32 pad;
@@ -48,8 +61,8 @@ struct {
 } servers SEC(".maps");
 
 /*
- * Slots of `servers` that are free. Slot 0 means "none" and is never in it. Last in, first out, so that the table stays
- * dense: a look through it takes no more steps than there were ever servers at a time.
+ * Free slots of `servers`. Slot 0 means "none" and is never in it. Last in, first out, so that the
+ * table stays dense: a look through it takes no more steps than there were ever servers at a time.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
@@ -57,11 +70,22 @@ struct {
 	__type(value, u32);
 } free_slots SEC(".maps");
 
+/* The governor's second (layers/second.bpf.h); armed only while there are servers. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} governor_timer SEC(".maps");
+
 u32 nr_slots;   /* highest slot ever used + 1: user space reads servers[1 .. nr_slots - 1] */
 u32 nr_servers; /* slots in use; changed atomically */
+u32 sample_no;  /* number of the governor's second that runs: numbers the seconds of struct usage */
 
 /* So that the skeleton knows this type */
 const volatile struct server_info server_info_layout;
+
+/* --- which server ---------------------------------------------------------------------------- */
 
 static __always_inline struct server *server_at(u32 slot)
 {
@@ -76,19 +100,151 @@ static __always_inline struct server *server_of(const struct task_ctx *t)
 	return s && s->info.generation == t->generation && s->info.state ? s : NULL;
 }
 
-/* Is @s a domain's, as opposed to a program's? (layers/domain_server.bpf.h) */
+/* The server by right of which @t's task may run on @cpu, or NULL. */
+static __always_inline struct server *right_on(const struct task_ctx *t, s32 cpu)
+{
+	struct server *s = server_of(t);
+
+	return s && s->info.state == SERVER_ADMITTED && s->info.cpu == cpu ? s : NULL;
+}
+
+/* Is @s a domain's, as opposed to a process's? (layers/domain_server.bpf.h) */
 static __always_inline bool is_domains(const struct server *s)
 {
 	return s->info.spec.flags & SPEC_DOMAIN;
 }
 
-/* Has its program a server? Or, in the exec window, the program that forked it? */
+/* Has the process of @t a server? A forked child in its exec window has its parent's. */
 static __always_inline bool is_interactive(const struct task_ctx *t)
 {
 	struct server *s = server_of(t);
 
 	return s && !is_domains(s);
 }
+
+static __always_inline bool is_split(const struct server *s)
+{
+	return s->info.split.parts > 1;
+}
+
+/* Guaranteed, split or not: controlled by windows (policy/wmr.h 3). */
+static __always_inline bool is_guaranteed(const struct server *s)
+{
+	return s->info.split.parts > 0;
+}
+
+/* Does @p, whose server @s has no budget, wait off the CPU? A kernel thread never does. */
+static __always_inline bool throttled(struct task_struct *p, const struct server *s)
+{
+	return s->info.edf.policy == POLICY_CBS_HARD && !(p->flags & PF_KTHREAD) && !stays(p);
+}
+
+static __always_inline u64 server_bandwidth(const struct server *s)
+{
+	return edf_bandwidth(s->info.spec.runtime_ns, s->info.spec.period_ns);
+}
+
+static __always_inline u64 least(u64 a, u64 b)
+{
+	return a < b ? a : b;
+}
+
+/* --- threads that draw on it ----------------------------------------------------------------- */
+
+/* @t's thread, which draws on @s, is awake. */
+static __always_inline void awake_join(struct server *s, struct task_ctx *t)
+{
+	if (t->awake)
+		return;
+	t->awake = 1;
+	bpf_spin_lock(&s->lock);
+	s->awake++;
+	bpf_spin_unlock(&s->lock);
+}
+
+/* @t's thread, which may be awake, draws on @s no more. */
+static __always_inline void awake_leave(struct server *s, struct task_ctx *t)
+{
+	if (!t->awake)
+		return;
+	t->awake = 0;
+	bpf_spin_lock(&s->lock);
+	if (s->info.generation == t->generation && s->awake)
+		s->awake--;
+	bpf_spin_unlock(&s->lock);
+}
+
+/* Does a thread of @s run on its budget now? What it has run so far is not charged yet. */
+static __always_inline bool runs_on_budget(const struct server *s)
+{
+	const struct cpu_ctx *c = cpu_ctx(s->info.cpu);
+
+	return c->reserved.slot == s->info.slot && c->by_right == RIGHT_OWN;
+}
+
+/* A server was taken: it is counted, the reserved layer is on, and the governor's second runs. */
+static __always_inline void server_added(void)
+{
+	struct timer_slot *slot;
+	u32 zero = 0;
+
+	__sync_fetch_and_add(&nr_servers, 1);
+	if (__sync_lock_test_and_set(&reserved_on, 1))
+		return;
+	slot = bpf_map_lookup_elem(&governor_timer, &zero);
+	if (slot)
+		bpf_timer_start(&slot->timer, LOAD_SAMPLE_NS, 0);
+}
+
+/* --- its period ------------------------------------------------------------------------------ */
+
+/*
+ * A wake-up if @wake, then Listing 1, or the same for windows. The server's CPU follows its window.
+ * Returns enum edf_change. With s->lock held.
+ */
+static __always_inline u32 server_assign(struct server *s, u64 now, bool wake)
+{
+	struct wmr_split *w = &s->info.split;
+	u32 change, x;
+
+	if (!is_guaranteed(s)) {
+		if (wake)
+			edf_wake(&s->info.edf, now);
+		return edf_assign(&s->info.edf, now);
+	}
+	if (wake)
+		wmr_wake(w, &s->info.edf, now);
+	change = wmr_assign(w, &s->info.edf, now);
+	x = w->window & (WMR_PARTS - 1);
+	if (!time_before(now, s->info.edf.start) && s->info.cpu != w->cpu[x]) {
+		s->info.cpu = w->cpu[x];
+		s->info.migrations++;
+	}
+	return change;
+}
+
+/* Thread @pid is to be moved when @s's next period or window starts. With s->lock held. */
+static __always_inline void waiter_add(struct server *s, s32 pid)
+{
+	s32 i, empty = -1;
+
+	for (i = WAITERS - 1; i >= 0; i--) {
+		if (s->waiter[i] == pid)
+			return;
+		if (!s->waiter[i])
+			empty = i;
+	}
+	if (empty >= 0)
+		s->waiter[empty] = pid;
+}
+
+/* When @s's timer has something to do next, while a thread of @s is awake. */
+static __always_inline u64 timer_due(const struct server *s, u64 now)
+{
+	return time_before(now, s->info.edf.start) ? s->info.edf.start : s->info.edf.deadline;
+}
+
+/* --- its events ------------------------------------------------------------------------------ */
 
 VERIFIED_ONCE int emit_server(u32 type, u32 slot, u64 a, u64 b, u64 c)
 {
@@ -114,39 +270,47 @@ static __always_inline void emit(u32 type, const struct server *s, u64 a, u64 b,
 	emit_server(type, s->info.slot, a, b, c);
 }
 
-/* What Listing 1 did to the server in @slot: count it, and tell it if it is news in this second. */
-VERIFIED_ONCE int emit_change(u32 slot, u32 change, u64 now)
+static __always_inline void emit_exhausted(struct server *s, u64 now)
 {
 	u64 second = now / NSEC_PER_SEC;
+
+	s->info.exhausted++;
+	if (s->exhausted_second == second) {
+		s->exhausted_now++;
+		return;
+	}
+	emit(EV_EXHAUSTED, s, s->exhausted_now + 1, s->info.spec.runtime_ns,
+	     time_before(now, s->info.edf.start) ? s->info.edf.start - now : 0);
+	s->exhausted_now = 0;
+	s->exhausted_second = second;
+}
+
+static __always_inline void emit_missed(struct server *s, u64 now)
+{
+	bool windows = is_guaranteed(s); /* then the next period has begun when this one ended */
+	u64 second = now / NSEC_PER_SEC;
+
+	s->info.missed++;
+	if (s->missed_second == second)
+		return;
+	emit(EV_MISSED, s, now - (windows ? s->info.split.release : s->info.edf.deadline),
+	     windows ? s->info.split.kept : s->info.edf.budget, s->info.edf.period);
+	s->missed_second = second;
+}
+
+/* What server_assign() did to the server in @slot, enum edf_change: counted, and told once a second. */
+VERIFIED_ONCE int emit_change(u32 slot, u32 change, u64 now)
+{
 	struct server *s = server_at(slot);
 
 	if (!s)
 		return 0;
 	if (change == EDF_RENEWED || change == EDF_EXHAUSTED)
 		s->info.periods++;
-	if (change == EDF_EXHAUSTED) {
-		s->info.exhausted++;
-		if (s->exhausted_second != second) {
-			emit(EV_EXHAUSTED, s, s->exhausted_now + 1, s->info.spec.runtime_ns,
-			     time_before(now, s->info.edf.start) ? s->info.edf.start - now : 0);
-			s->exhausted_now = 0;
-			s->exhausted_second = second;
-		} else {
-			s->exhausted_now++;
-		}
-	}
-	if (change == EDF_MISSED) {
-		bool windows =
-			s->info.split.parts; /* the next period has begun when this one ended */
-
-		s->info.missed++;
-		if (s->missed_second != second) {
-			emit(EV_MISSED, s,
-			     now - (windows ? s->info.split.release : s->info.edf.deadline),
-			     windows ? s->info.split.kept : s->info.edf.budget, s->info.edf.period);
-			s->missed_second = second;
-		}
-	}
+	if (change == EDF_EXHAUSTED)
+		emit_exhausted(s, now);
+	if (change == EDF_MISSED)
+		emit_missed(s, now);
 	return 0;
 }
 

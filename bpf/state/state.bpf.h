@@ -153,8 +153,8 @@ struct tree_cpu {
 
 /*
  * What ops.dispatch decided about the task that it sent, for ops.running of that task. ops.stopping of the task before
- * comes in between, so a field of the running task cannot carry it. ops.running takes it and clears it; so does the next
- * ops.dispatch, if the task never came to run.
+ * comes in between, so a field of the running task cannot carry it. ops.running takes and clears it. If the task never
+ * came to run, the next ops.dispatch clears in_turn; the rest stays for the next task that begins to run.
  */
 struct handover {
 	u32 in_turn; /* best-effort work in its turn before reserved tasks (layers/turn.bpf.h) */

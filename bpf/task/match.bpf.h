@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * task/match.bpf.h - which spec a task has: looked up in the kernel, without a hop to user space.
+ * task/match.bpf.h - which spec a program has: looked up in the kernel, without a hop to user space.
  *
  * Source: Redline section 3 and Fig. 3. Executables are recognised by inode and device, so that a
  * process in a container, or a copy in a home directory, cannot pose as /usr/bin/Xorg. Scripts, Wine,
- * Flatpak and Snap run somebody else's executable and are recognised by an argument, by the cgroup that
- * their launcher put them in, or by the command's name.
+ * Flatpak and Snap run an interpreter's or a launcher's executable. They are recognised by an
+ * argument, by the cgroup that their launcher put them in, or by the command's name.
  *
- * Order: argument, file, application, command. One hash lookup each; kinds that no spec uses are skipped.
+ * Order: argument, file, application, command. One hash lookup each; kinds that no spec uses are
+ * skipped.
  */
 #ifndef APLOMB_MATCH_BPF_H
 #define APLOMB_MATCH_BPF_H
 
-#include "task/server.bpf.h"
+#include "kernel/kernel.bpf.h"
+#include "intf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -25,23 +27,6 @@ u32 nr_matchers[NR_MATCH_KINDS]; /* of each kind; written by user space */
 
 /* So that the skeleton knows this type */
 const volatile struct match_key match_key_layout;
-
-/* Execs that wait for a look, which begins at once: one for each CPU is usual. One more than this stays unmatched. */
-#define MAX_LEFT_OUT 1024
-
-/* Threads whose exec on_exec was left out for, and the timer that looks at them. */
-struct {
-	__uint(type, BPF_MAP_TYPE_STACK);
-	__uint(max_entries, MAX_LEFT_OUT);
-	__type(value, s32);
-} left_out SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct timer_slot);
-} exec_timer SEC(".maps");
 
 static __always_inline const struct spec *lookup(u64 kind, u64 a, u64 b, u64 c)
 {
@@ -183,213 +168,6 @@ static __always_inline const struct spec *match_program(struct task_struct *p, s
 		spec = match_command(p);
 	}
 	return spec;
-}
-
-/*
- * What an exec, or a look at a running program, decides: @spec is the program's own or NULL. A spec
- * with flag P counts only if an interactive task started it.
- */
-VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
-			     const struct spec *spec, u32 kind, bool launch)
-{
-	struct server *s;
-	u32 slot;
-
-	if (spec && (spec->flags & SPEC_PARENT) && !t->launched)
-		spec = NULL;
-	s = server_owned(t);
-	if (s && ((s->info.spec.flags & SPEC_STICKY) ||
-		  (!spec && (s->info.spec.flags & SPEC_INHERIT)))) {
-		/* kept: by flag I, or since what was asked for (aplomb run) outranks what was shipped */
-		bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
-		return 0;
-	}
-	if (!spec) {
-		if (t->window_ns)
-			return window_settle(p, t);
-		return program_leave(t);
-	}
-	if (!(spec->flags & SPEC_INTERACTIVE))
-		return program_leave(t);
-	emit_task(EV_MATCHED, p, spec->id, kind, spec->runtime_ns, spec->period_ns);
-	slot = server_create(p, t, spec, 0);
-	if (slot)
-		server_launch(slot, p, launch);
-	return 0;
-}
-
-/* What the exec of @p, which runs @file, decides. False: there was no memory to remember it. */
-static __noinline bool exec_match(struct task_struct *p, struct file *file)
-{
-	bool current = p == bpf_get_current_task_btf(); /* else its arguments cannot be read */
-	struct task_ctx *t = task_ctx(p);
-	const struct spec *spec;
-	u32 kind = 0;
-
-	if (t && t->exec_id == (u32)p->self_exec_id)
-		return true; /* on_exec did it */
-	spec = match_program(p, file, current, &kind);
-	if (!t) {
-		if (!spec)
-			return true; /* the plain case: no spec, no interactive parent */
-		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!t)
-			return false;
-	}
-	t->exec_id = (u32)p->self_exec_id;
-	task_apply(p, t, spec, kind, true);
-	t->launched = 0; /* that the parent was interactive counts for the first exec only */
-	return true;
-}
-
-SEC("tp_btf/sched_process_exec")
-int BPF_PROG(on_exec, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
-{
-	if (exec_match(p, bprm->file))
-		cpu_ctx(bpf_get_smp_processor_id())->exec.seen = p->pid;
-	return 0;
-}
-
-/*
- * Since 7.0 a task can be preempted in the middle of a tracing program, and the kernel leaves the same program out for
- * whoever execs on that CPU meanwhile (the recursion misses of `bpftool prog`): one in ten, of eight started at a
- * time. bpf_preempt_disable is no help: the preemption then comes with bpf_preempt_enable, which is still in the
- * program. But perf's handlers, at the same point and after on_exec, run with preemption disabled. A program of that
- * kind may not lock or set a timer; so it leaves word, and dispatch or a tick, whichever comes first on this CPU,
- * has a timer look at whoever on_exec did not.
- */
-SEC("tp/sched/sched_process_exec")
-int on_exec_left_out(void *args)
-{
-	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id());
-	s32 pid = bpf_get_current_task_btf()->pid;
-
-	if (c->exec.seen != pid && !bpf_map_push_elem(&left_out, &pid, 0))
-		c->exec.left_out = 1;
-	c->exec.seen = 0;
-	return 0;
-}
-
-/* on_exec_left_out has left word on this CPU. */
-static __noinline void look_at_left_out(struct cpu_ctx *c)
-{
-	struct timer_slot *slot;
-	u32 zero = 0;
-
-	c->exec.left_out = 0;
-	slot = bpf_map_lookup_elem(&exec_timer, &zero);
-	if (slot)
-		bpf_timer_start(&slot->timer, 0, 0);
-}
-
-/* From no memory to the next try, ns. */
-#define LEFT_OUT_AGAIN_NS (10 * NSEC_PER_MSEC)
-
-/* One of those that were left out; the timer is started again until there is none. */
-static int exec_timer_fired(void *map, u32 *key, struct timer_slot *slot)
-{
-	struct task_struct *p;
-	struct file *file;
-	u64 again = 0;
-	s32 pid;
-
-	if (bpf_map_pop_elem(&left_out, &pid))
-		return 0;
-	p = bpf_task_from_pid(pid);
-	if (p) {
-		bpf_rcu_read_lock(); /* see reactivate_one */
-		file = p->mm ? p->mm->exe_file : NULL;
-		if (file && !exec_match(p, file)) {
-			bpf_map_push_elem(&left_out, &pid, 0);
-			again = LEFT_OUT_AGAIN_NS;
-		}
-		bpf_rcu_read_unlock();
-		bpf_task_release(p);
-	}
-	bpf_timer_start(&slot->timer, again, 0);
-	return 0;
-}
-
-/* Whoever it leaves out in the same way aplomb_exit_task finds. */
-SEC("tp_btf/sched_process_exit")
-int BPF_PROG(on_exit, struct task_struct *p)
-{
-	struct task_ctx *t = task_ctx(p);
-
-	if (t)
-		task_leave(t);
-	return 0;
-}
-
-/* Does the table's row still say what server @s was made from? */
-static __always_inline bool same_spec(const struct server *s, const struct spec *spec)
-{
-	return s->info.spec.id == spec->id && s->info.spec.runtime_ns == spec->runtime_ns &&
-	       s->info.spec.period_ns == spec->period_ns && s->info.spec.flags == spec->flags;
-}
-
-/*
- * Look at every task again: read by the daemon once after attach (programs that were running before
- * us) and when specs have changed. Leaders first, as the iterator goes by process id; threads join.
- */
-SEC("iter/task")
-int rematch(struct bpf_iter__task *ctx)
-{
-	struct task_struct *p = ctx->task, *leader, *parent;
-	const struct spec *spec = NULL;
-	struct server *s;
-	struct task_ctx *t;
-	struct file *file = NULL;
-	u32 kind = MATCH_KTHREAD;
-
-	if (!p)
-		return 0;
-	t = bpf_task_storage_get(&tasks, p, 0, 0);
-	leader = p->group_leader;
-	if (p->pid != p->tgid) {
-		struct task_ctx *lt = leader ? task_ctx(leader) : NULL;
-
-		s = server_owned(lt);
-		if (!s || (t && t->slot == lt->slot && t->generation == lt->generation))
-			return 0;
-		if (!t) {
-			t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-			if (!t)
-				return 0;
-		}
-		task_leave(t);
-		task_join(t, lt->slot, s, lt->generation);
-		return 0;
-	}
-	s = server_owned(t);
-	if (s && (s->info.inherited || (s->info.spec.flags & SPEC_STICKY)))
-		return 0;
-	if (p->flags & PF_KTHREAD) {
-		spec = match_kthread(p);
-	} else {
-		file = p->mm ? p->mm->exe_file : NULL;
-		if (!file)
-			return 0;
-		spec = match_program(p, file, false, &kind);
-	}
-	if (!spec) {
-		/* its spec was taken away; unless its file was replaced (an upgrade), that is another matter */
-		if (s && !(file && !file->f_inode->i_nlink))
-			program_leave(t);
-		return 0;
-	}
-	if (s && same_spec(s, spec))
-		return 0;
-	if (!t) {
-		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!t)
-			return 0;
-	}
-	parent = p->real_parent;
-	t->launched = parent && is_interactive(task_ctx(parent));
-	task_apply(p, t, spec, kind, false);
-	t->launched = 0;
-	return 0;
 }
 
 #endif /* APLOMB_MATCH_BPF_H */

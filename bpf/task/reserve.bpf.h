@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * task/reserve.bpf.h - a reservation for a running program, asked for by name of its process (aplomb run).
+ * task/reserve.bpf.h - a reservation for a running process, asked for by its id (aplomb run, aplomb
+ * set).
  *
- * The daemon runs this program (BPF_PROG_RUN) after it has checked who asks; the answer is in the
- * arguments. The daemon then reads the iterator `rematch`, which lets the process's other threads join.
+ * The daemon checks the caller's rights, then runs this program (BPF_PROG_RUN); the answer is in the
+ * arguments. The daemon then reads the iterator `rematch`, with which the process's other threads
+ * join.
  */
 #ifndef APLOMB_RESERVE_BPF_H
 #define APLOMB_RESERVE_BPF_H
@@ -30,7 +32,7 @@ static __always_inline s32 reserve_for(struct task_struct *p, const struct spec 
 		program_leave(t);
 		return 0;
 	}
-	governor_fits(p, edf_bandwidth(spec->runtime_ns, spec->period_ns), &load);
+	admission_fits(p, edf_bandwidth(spec->runtime_ns, spec->period_ns), &load);
 	args->load_ppm = load;
 	slot = server_create(p, t, spec, 0);
 	s = server_at(slot);
@@ -47,7 +49,7 @@ static __always_inline s32 reserve_for(struct task_struct *p, const struct spec 
 SEC("syscall")
 int reserve(struct reserve_args *args)
 {
-	/* field by field: before 6.19 a context may only be read at fixed offsets, not through a pointer */
+	/* field by field: before 6.19 a context may be read at fixed offsets only, not by a pointer */
 	struct spec spec = {
 		.runtime_ns = args->spec.runtime_ns,
 		.period_ns = args->spec.period_ns,

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * task/server.bpf.h - the table of servers: a process takes one, its threads share it, the last frees it.
+ * task/server.bpf.h - a process and its server: how it takes one from the table, how its threads and
+ * forked children draw on it, how it gives it back.
  *
- * Redline gives each task a reservation of its own. Its tasks were processes with one thread; a
- * browser has a hundred, and a hundred times 6:30 is refused. So a spec reserves for the program: one
- * server per process, from which whichever thread has work draws, on the server's CPU.
+ * Source: Redline section 3 and Fig. 3 (inheritance, the window after a fork).
+ *
+ *     exec, aplomb run --> server_create --> server_launch --> [admitted or rejected]
+ *                                                                      |
+ *     new thread --> task_join          fork --> exec window, 1 ms     |
+ *                                                  |                   |
+ *                     no exec in it: window_settle +    last thread ends, or another program is
+ *                     (a server of its own if flag I)   executed: server_release
  */
 #ifndef APLOMB_TASK_SERVER_BPF_H
 #define APLOMB_TASK_SERVER_BPF_H
 
-#include "reserved/governor.bpf.h"
+#include "reserved/admission.bpf.h"
 #include "state/timer.bpf.h"
 
-/* A thread joins @s, in its @generation; if that one is over, it has no server. */
+/* A thread joins @s in @generation. If that generation is over, the thread has no server. */
 static __always_inline void task_join(struct task_ctx *t, u32 slot, struct server *s,
 				      u32 generation)
 {
@@ -27,8 +33,8 @@ static __always_inline void task_join(struct task_ctx *t, u32 slot, struct serve
 }
 
 /*
- * @leave threads of @generation leave the server in @slot; with the last, or if @leave is 0 at once, the slot becomes
- * free. Tasks that still refer to it see another generation and count as having none.
+ * @leave threads of @generation leave the server in @slot. With the last one the slot becomes free; if
+ * @leave is 0, at once. Tasks that still refer to it see another generation: they have no server.
  */
 VERIFIED_ONCE int server_release(u32 slot, u32 generation, u32 leave)
 {
@@ -50,37 +56,14 @@ VERIFIED_ONCE int server_release(u32 slot, u32 generation, u32 leave)
 	if (state == SERVER_FREE)
 		return 0;
 	if (state == SERVER_ADMITTED)
-		governor_leave(s);
+		admission_leave(s);
 	emit(EV_EXITED, s, s->info.served_ns, s->info.periods, s->info.missed);
 	__sync_fetch_and_sub(&nr_servers, 1);
 	bpf_map_push_elem(&free_slots, &slot, 0);
 	return 0;
 }
 
-/* @t's thread, one of @s's, is awake. */
-static __always_inline void awake_join(struct server *s, struct task_ctx *t)
-{
-	if (t->awake)
-		return;
-	t->awake = 1;
-	bpf_spin_lock(&s->lock);
-	s->awake++;
-	bpf_spin_unlock(&s->lock);
-}
-
-/* @t's thread, which may be awake, is none of @s's any more. */
-static __always_inline void awake_leave(struct server *s, struct task_ctx *t)
-{
-	if (!t->awake)
-		return;
-	t->awake = 0;
-	bpf_spin_lock(&s->lock);
-	if (s->info.generation == t->generation && s->awake)
-		s->awake--;
-	bpf_spin_unlock(&s->lock);
-}
-
-/* A thread no longer draws on its server. A forked child in its window never counted. */
+/* A thread no longer draws on its server. A forked child in its exec window was never counted. */
 VERIFIED_ONCE int task_leave(struct task_ctx *t __arg_nonnull)
 {
 	struct server *s = server_of(t);
@@ -107,7 +90,7 @@ static __always_inline void slots_cover(u32 slot)
 	}
 }
 
-/* The program gives its server back, for all its threads: it runs something else now. (A domain's stays.) */
+/* The process gives its server back, for all its threads: it runs another program now. A domain's stays. */
 VERIFIED_ONCE int program_leave(struct task_ctx *t __arg_nonnull)
 {
 	struct server *s = server_of(t);
@@ -121,13 +104,13 @@ VERIFIED_ONCE int program_leave(struct task_ctx *t __arg_nonnull)
 	return 0;
 }
 
-/* Tasks that were refused may wait in the table for a better time as long as it is half empty. */
+/* Servers that were refused may wait in the table for reactivation as long as it is half empty. */
 static __always_inline bool table_is_crowded(void)
 {
 	return nr_servers >= MAX_SERVERS / 2;
 }
 
-/* What @p's program had before it exchanges its server for another (exec). In the new server: the stack is short. */
+/* Keeps in @s what the process had @before exec exchanges its server; not on the stack, which is short. */
 static __always_inline void server_inherit(struct server *s, const struct edf_server *before)
 {
 	if (before)
@@ -136,12 +119,13 @@ static __always_inline void server_inherit(struct server *s, const struct edf_se
 		s->before.period = 0;
 }
 
-/* The server in @slot, which is free, begins anew under @spec, for process @tgid (0: a domain); without a name. */
+/* The server in @slot, which was free, gets @spec, for process @tgid (0: a domain); without a name. */
 static __always_inline void server_reset(struct server *s, u32 slot, const struct spec *spec,
 					 s32 tgid)
 {
 	s->info.spec = *spec;
-	if (s->info.spec.runtime_ns > s->info.spec.period_ns) /* two rows mixed */
+	if (s->info.spec.runtime_ns >
+	    s->info.spec.period_ns) /* @spec changed while it was copied */
 		s->info.spec.runtime_ns = s->info.spec.period_ns;
 	s->info.inherited = 0;
 	s->info.tgid = tgid;
@@ -166,9 +150,12 @@ static __always_inline void server_reset(struct server *s, u32 slot, const struc
 }
 
 /*
- * A slot for @p, which becomes interactive under @spec (a row of a map, or another server's, that may change
- * while we look). Whatever it had before is given back. @parent: pid it inherits from, or 0. 0 if the
- * table is full or, for those that may not wait in it, if admission would say no (both told).
+ * Takes a slot for @p's process, which becomes interactive under @spec (a row of a map, or of another
+ * server, so it may change meanwhile). The process gives back what it had. @parent: pid from which it
+ * inherits, or 0.
+ *
+ * Returns 0, with an event, if the table is full; or if admission would refuse the server and it may
+ * not wait in the table (an inherited one, or in a crowded table).
  */
 VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 				struct task_ctx *t __arg_nonnull,
@@ -183,12 +170,12 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 
 	if (!old || t->window_ns || is_domains(old))
 		old = NULL;
-	/* else clang splits it into a flag and a pointer, which verifiers before 7.0 take for two matters */
+	/* else clang splits it into a flag and a pointer, and verifiers before 7.0 do not connect them */
 	barrier_var(old);
 	if (old)
 		runs_on_old = runs && c->reserved.slot == t->slot &&
 			      c->reserved.generation == t->generation;
-	if ((parent || table_is_crowded()) && !governor_fits(p, bw, &load)) {
+	if ((parent || table_is_crowded()) && !admission_fits(p, bw, &load)) {
 		program_leave(t);
 		emit_task(EV_REJECTED, p, spec->id, load, r_hi_ppm, bw);
 		return 0;
@@ -200,48 +187,48 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	}
 	server_reset(s, slot, spec, p->tgid);
 	server_inherit(s, old ? &old->info.edf : NULL);
-	if (old) /* what it used of its period goes on to count here (edf_succeed), so not in S_load as well */
+	/* what it used of its period counts in the new server (edf_succeed), so not in S_load as well */
+	if (old)
 		old->info.edf.budget = old->info.edf.runtime;
 	program_leave(t);
 	s->info.inherited = parent != 0;
 	bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
 	task_join(t, slot, s, s->info.generation);
 	/*
-	 * An exec in the middle of a run on the old server: what it ran since it was sent is charged, in whole,
-	 * to the new one. Otherwise a program that execs itself would run for nothing.
+	 * It runs on the old server: all that it ran since it started is charged to the new one.
+	 * Otherwise a program that execs itself would run for nothing.
 	 */
 	if (runs_on_old) {
 		c->reserved.slot = slot;
 		c->reserved.generation = s->info.generation;
 	}
-	__sync_fetch_and_add(&nr_servers, 1);
-	governor_wake();
+	server_added();
 	if (parent)
 		emit(EV_INHERITED, s, parent, s->info.spec.runtime_ns, s->info.spec.period_ns);
 	return slot;
 }
 
-/* The admission test for the server in @slot, which server_create() has just made for @p. @launch: see governor_admit. */
+/* Admission of the server in @slot, which server_create() has just made for @p. @launch: admit_by_load. */
 VERIFIED_ONCE int server_launch(u32 slot, struct task_struct *p __arg_trusted, bool launch)
 {
 	struct server *s = server_at(slot);
 
 	if (!s)
 		return 0;
-	if (governor_admit(slot, p, launch, false) && s->before.period) {
+	if (admit(slot, p, launch, false) && s->before.period) {
 		bpf_spin_lock(&s->lock);
 		edf_succeed(&s->info.edf, &s->before, s->info.edf.start);
 		bpf_spin_unlock(&s->lock);
 	}
-	if (bpf_get_current_task_btf()->pid ==
-	    p->pid) /* it runs: look at it anew, since its budget is another */
+	/* it runs: the CPU chooses again, since the budget is another */
+	if (bpf_get_current_task_btf()->pid == p->pid)
 		cpu_timer_start(bpf_get_smp_processor_id(), bpf_ktime_get_ns(), NSEC_PER_USEC);
 	return 0;
 }
 
 /*
- * A forked child's window is over without an exec: it inherits a server of its own if its parent's
- * spec says so (flag I), else it is best-effort (Redline, section 3).
+ * A forked child's exec window is over without an exec: it inherits a server of its own if its
+ * parent's spec says so (flag I), else it is best-effort (Redline, section 3).
  */
 VERIFIED_ONCE int window_settle(struct task_struct *p __arg_trusted,
 				struct task_ctx *t __arg_nonnull)
@@ -252,7 +239,7 @@ VERIFIED_ONCE int window_settle(struct task_struct *p __arg_trusted,
 		u32 slot = server_create(p, t, &parent->info.spec, parent->info.tgid);
 		struct server *s = server_at(slot);
 
-		if (s) { /* one promise is for one process */
+		if (s) { /* a guarantee is for one process */
 			s->info.spec.flags &= ~SPEC_GUARANTEED;
 			admit_by_load(slot, p, true, false);
 		}
@@ -262,10 +249,52 @@ VERIFIED_ONCE int window_settle(struct task_struct *p __arg_trusted,
 	return 0;
 }
 
-/* The server of the program that @t's thread runs, as opposed to its domain's, or one it may use for its first 1 ms. */
+/* The server of @t's own process: not its domain's, nor its parent's in the exec window. */
 static __always_inline struct server *server_owned(const struct task_ctx *t)
 {
 	return t && !t->window_ns && is_interactive(t) ? server_of(t) : NULL;
+}
+
+/* A child in its exec window ran for @ran ns. A rest of 10 us would not be worth a timer. */
+static __always_inline void window_charge(struct task_struct *p, struct task_ctx *t, u64 ran)
+{
+	if (!t->window_ns)
+		return;
+	if (ran + 10 * NSEC_PER_USEC >= t->window_ns)
+		window_settle(p, t);
+	else
+		t->window_ns -= ran;
+}
+
+/*
+ * @p is forked by @parent, which runs. A thread draws on its process's server. A child gets its exec
+ * window, on its parent's server. False: no memory, the fork fails.
+ */
+static __always_inline bool server_fork(struct task_struct *p, struct task_struct *parent)
+{
+	struct task_ctx *pt = task_ctx(parent), *t;
+	bool thread = p->tgid == parent->tgid;
+	struct server *s;
+
+	if (!is_interactive(pt))
+		return true;
+	if (thread && pt->window_ns)
+		window_settle(parent, pt); /* a process with threads is not about to exec */
+	s = server_of(pt);
+	if (!s)
+		return true;
+	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		return false;
+	if (thread) {
+		task_join(t, pt->slot, s, pt->generation);
+	} else {
+		t->slot = pt->slot;
+		t->generation = pt->generation;
+		t->window_ns = pt->window_ns ? pt->window_ns : fork_window_ns;
+		t->launched = 1;
+	}
+	return true;
 }
 
 #endif /* APLOMB_TASK_SERVER_BPF_H */

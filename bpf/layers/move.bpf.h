@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * layers/move.bpf.h - a task that waits moves from one layer to the other.
+ *
+ * Source: Redline section 6.2, Listing 1; Kato, Ishikawa and Rajkumar section 4.2.
+ *
+ *                       promote: its period or window starts, or there is slack
+ *     [queue of the fair layer] -----------------------------------------------> [EDF queue of a CPU]
+ *                               <-----------------------------------------------
+ *                       demote: at the head of the EDF queue, and without a right to run
+ *
+ * 1. Why demote. A thread in the EDF queue loses its right when another thread of its server uses up
+ *    the budget, and when the server is revoked or moves. It stays in the queue until it is at the
+ *    head; there ops.dispatch finds it (reserved_dispatch).
+ *
+ * 2. Why the order of steps. A task may run the moment it is in another queue. So the tree's count of
+ *    waiting tasks (tree/tree.bpf.h 5) and the task's own fields are changed before the move, and put
+ *    back if the move fails.
+ */
+#ifndef APLOMB_MOVE_BPF_H
+#define APLOMB_MOVE_BPF_H
+
+#include "reserved/queue.bpf.h"
+#include "tree/queue.bpf.h"
+#include "tree/waiting.bpf.h"
+
+/* Ineligible tasks at the head of an EDF queue that one dispatch moves away; the next one goes on. */
+#define MAX_STALE 8
+
+/* --- to the reserved layer ------------------------------------------------------------------- */
+
+/* The queue in which @p waits. If it waits by right, the EDF queue of @cpu. */
+static __always_inline u64 queue_of(const struct task_struct *p, const struct task_ctx *t, u32 cpu)
+{
+	if (t->by_right)
+		return DSQ_EDF(cpu);
+	if (t->queued)
+		return DSQ_DOMAIN(t->queued - 1);
+	return pinned(p) ? DSQ_PINNED(task_cpu(p), t->lane) : DSQ_FAIR;
+}
+
+/* Moves @p from queue @from to the EDF queue of @at's CPU. False: it is not there. */
+static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 from,
+			       const struct standing *at)
+{
+	u32 before = t->by_right;
+	u64 vtime = t->fair_vtime;
+	struct bpf_iter_scx_dsq it;
+	u32 queued = t->queued;
+	bool moved = false;
+
+	if (queued && !tree_leave(t))
+		queued = 0;
+	if (!bpf_iter_scx_dsq_new(&it, from, 0)) {
+		if (!before)
+			t->fair_vtime = p->scx.dsq_vtime;
+		t->by_right = at->right;
+		scx_bpf_dsq_move_set_slice(&it, at->slice);
+		scx_bpf_dsq_move_set_vtime(&it, at->deadline);
+		moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_EDF(at->cpu), 0);
+		if (!moved) { /* it runs, or sleeps: its next enqueue sees to it */
+			t->by_right = before;
+			t->fair_vtime = vtime;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	/* to count it once too often does no harm (tree/tree.bpf.h 5) */
+	if (queued && !moved && !t->queued)
+		tree_enter(t, queued - 1, false, SLOT_NONE);
+	return moved;
+}
+
+/* Thread @pid of the server in @slot, which was on CPU @before until now, may run by right of @at. */
+VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before,
+				 const struct standing *at __arg_nonnull)
+{
+	struct server *s = server_at(slot);
+	struct task_struct *p;
+	struct task_ctx *t;
+
+	if (!s)
+		return 0;
+	p = bpf_task_from_pid(pid);
+	if (!p)
+		return 0;
+	bpf_rcu_read_lock(); /* see reactivate_one */
+	t = task_ctx(p);
+	if (t && server_of(t) == s && bpf_cpumask_test_cpu(at->cpu, p->cpus_ptr) &&
+	    (task_cpu(p) == at->cpu || (!stays(p) && cpu_active(at->cpu))) &&
+	    !(t->by_right && before == (u32)at->cpu)) {
+		if (promote(p, t, queue_of(p, t, before), at))
+			preempt(p, at->cpu, at->deadline);
+		else if (cpu_ctx(task_cpu(p))->reserved.slot == t->slot &&
+			 (task_cpu(p) == at->cpu || is_split(s) || fair_waiting(task_cpu(p))))
+			/* it runs: have it go on by right */
+			scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_PREEMPT);
+	}
+	bpf_rcu_read_unlock();
+	bpf_task_release(p);
+	return 0;
+}
+
+/* The next period or window of a server has started. */
+static int server_timer(void *map, u32 *slot, struct server *s)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct standing at = {};
+	s32 waiter[WAITERS];
+	u32 i, before, change = EDF_KEPT;
+	bool again;
+
+	before = s->info.cpu;
+	if (is_split(s) && runs_on_budget(s)) {
+		/* its window ends while it runs: accounts first, and the enqueue after that moves it */
+		scx_bpf_kick_cpu(before, SCX_KICK_PREEMPT);
+		return 0;
+	}
+	bpf_spin_lock(&s->lock);
+	before = s->info.cpu;
+	if (is_split(s) && s->info.state == SERVER_ADMITTED && s->awake)
+		change = server_assign(s, now, false);
+	stand_on_budget(s, now, &at);
+	at.slice = s->info.edf.runtime + FAIR_SLICE_NS;
+	if (s->info.state != SERVER_ADMITTED)
+		at.right = RIGHT_NONE;
+	again = s->info.state == SERVER_ADMITTED && (is_split(s) ? s->awake > 0 : !at.right);
+	for (i = 0; i < WAITERS; i++) {
+		waiter[i] = s->waiter[i];
+		if (at.right && !is_split(s))
+			s->waiter[i] = 0;
+	}
+	bpf_spin_unlock(&s->lock);
+
+	if (change != EDF_KEPT)
+		emit_change(*slot, change, now);
+	if (again && time_before(now, at.due))
+		bpf_timer_start(&s->timer, at.due, BPF_F_TIMER_ABS);
+	if (s->info.edf.policy == POLICY_CBS_HARD)
+		throttled_release(before, now);
+	if (!at.right)
+		return 0;
+	for (i = 0; i < WAITERS; i++)
+		if (waiter[i])
+			promote_thread(*slot, waiter[i], before, &at);
+	return 0;
+}
+
+/* When the scheduler is loaded: all slots are free, each server has its timer. */
+static __always_inline s32 servers_init(void)
+{
+	u32 i;
+
+	nr_slots = 1;
+	bpf_for(i, 1, MAX_SERVERS) {
+		u32 slot = MAX_SERVERS - i; /* so that the lowest is taken first */
+		struct server *s = bpf_map_lookup_elem(&servers, &slot);
+		s32 err;
+
+		if (!s)
+			break;
+		bpf_timer_init(&s->timer, &servers, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&s->timer, server_timer);
+		err = bpf_map_push_elem(&free_slots, &slot, 0);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* There may be slack on @cpu: the overrunning server that waits with the earliest deadline gets it. */
+VERIFIED_ONCE int offer_slack(u32 cpu)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct slack slack = reclaim_slack(cpu, now);
+	struct standing at = { .cpu = cpu,
+			       .right = RIGHT_DRAWN,
+			       .deadline = slack.deadline,
+			       .slice = slack.ns + FAIR_SLICE_NS };
+	struct server *s;
+	u32 i;
+
+	if (!slack.deadline)
+		return 0;
+	s = reclaim_pick(cpu, now);
+	if (!s)
+		return 0;
+	bpf_for(i, 0, WAITERS) {
+		struct task_struct *p = bpf_task_from_pid(s->waiter[i % WAITERS]);
+		struct task_ctx *t;
+
+		if (!p)
+			continue;
+		t = task_ctx(p);
+		if (t && server_of(t) == s && !t->by_right &&
+		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			promote(p, t, queue_of(p, t, cpu), &at); /* this CPU is choosing: no kick */
+		bpf_task_release(p);
+	}
+	return 0;
+}
+
+/* --- to the fair layer ----------------------------------------------------------------------- */
+
+/* @p, which is first in @it, waits for its domain's time. */
+static __always_inline void demote_to_domain(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+					     struct task_ctx *t)
+{
+	u32 leaf = t->domain & (DOMAIN_SLOTS - 1);
+	struct branch *b = branch(leaf);
+
+	tree_enter(t, leaf, false, SLOT_NONE);
+	scx_bpf_dsq_move_set_vtime(it, leaf_has_members(b) ? leaf_key(b, t)
+							   : fair_place(t->fair_vtime, b->now));
+	scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0);
+}
+
+/* The same for a task that may not run everywhere, which is on @cpu. */
+static __always_inline void demote_to_lane(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+					   struct task_ctx *t, u32 cpu)
+{
+	t->lane = lane_of(cpu, t->domain);
+	scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, lane(cpu_ctx(cpu), t->lane)->now));
+	if (cpu_ctx(cpu)->online)
+		scx_bpf_dsq_move_vtime(it, p, DSQ_PINNED(cpu, t->lane), 0);
+	else /* from its local queue the kernel takes it elsewhere */
+		scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
+}
+
+/* @p, at the head of @cpu's EDF queue, has no right to run now: to the queue where it waits for one. */
+static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+				   struct task_ctx *t, struct server *s, u32 cpu)
+{
+	if (s && throttled(p, s)) {
+		t->by_right = RIGHT_OWN; /* that of its next period */
+		scx_bpf_dsq_move_set_vtime(it, s->info.edf.start);
+		scx_bpf_dsq_move_vtime(it, p, DSQ_THROTTLED(cpu), 0);
+	} else {
+		t->by_right = RIGHT_NONE;
+		scx_bpf_dsq_move_set_slice(it, FAIR_SLICE_NS);
+		if (pinned(p)) {
+			demote_to_lane(it, p, t, cpu);
+		} else if (tree_on) {
+			demote_to_domain(it, p, t);
+		} else {
+			scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, fair_now));
+			scx_bpf_dsq_move_vtime(it, p, DSQ_FAIR, 0);
+		}
+		ask_idle(p);
+	}
+	if (s)
+		wait_for_period(s, p->pid);
+}
+
+/* What is at the head of an EDF queue */
+enum head {
+	HEAD_NONE,
+	HEAD_ELIGIBLE,
+	HEAD_STALE /* it had no right to run, and was moved away */
+};
+
+static __noinline u32 look_at_head(s32 cpu, u64 now)
+{
+	TAKES_STACK(96);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p = NULL;
+	u32 head = HEAD_NONE;
+
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
+		p = bpf_iter_scx_dsq_next(&it);
+	if (p) {
+		struct task_ctx *t = task_ctx(p);
+		struct server *s = right_on(t, cpu);
+
+		head = HEAD_ELIGIBLE;
+		if (t && !(s && edf_eligible(&s->info.edf, now)) &&
+		    !(s && t->by_right == RIGHT_DRAWN && reclaim_slack(cpu, now).ns)) {
+			demote(&it, p, t, s, cpu);
+			head = HEAD_STALE;
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return head;
+}
+
+/* Takes the eligible task with the earliest deadline. */
+VERIFIED_ONCE int reserved_dispatch(u32 cpu)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 i;
+
+	bpf_for(i, 0, MAX_STALE) {
+		u32 head = look_at_head(cpu, now);
+
+		if (head == HEAD_ELIGIBLE)
+			return dsq_move_to_local(DSQ_EDF(cpu));
+		if (head == HEAD_NONE)
+			return false;
+	}
+	return false;
+}
+
+#endif /* APLOMB_MOVE_BPF_H */

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * reserved/admission.bpf.h - which servers get their reservation, on which CPU, and how they give it
+ * back.
+ *
+ * Source: Redline sections 6.1 and 6.3; Kato, Ishikawa and Rajkumar, section 5.2.
+ * Theory: policy/load.h, wmr.h 4; placement of guaranteed servers: reserved/room.bpf.h 2.
+ *
+ * 1. Two kinds of reservation. By load: what is really used decides, more is admitted than would fit,
+ *    and an overload is ended within seconds by revocation (reserved/governor.bpf.h). That suits a
+ *    desktop, whose specs reserve ten times what they use. Guaranteed: a server is admitted only if
+ *    no deadline can be missed even when all guaranteed servers use all they have. That suits a few
+ *    applications that need it, and only this kind can be split over CPUs.
+ *
+ * 2. Where we differ. Placement by load takes the CPU with the least max(R_load, S_load), since
+ *    several programs launched within a second would all see the same R_load. What is guaranteed
+ *    there is added to both.
+ *
+ * 3. Races. Two admissions by promise look at the same rosters. The second one sees that they have
+ *    changed (`promises`) and looks again. A process may end while its server is admitted; so its
+ *    tgid and state are compared again under the server's lock.
+ */
+#ifndef APLOMB_ADMISSION_BPF_H
+#define APLOMB_ADMISSION_BPF_H
+
+#include "reserved/room.bpf.h"
+#include "reserved/server.bpf.h"
+
+/* Times that an admission looks again because of another. Then it is refused, and may be reactivated. */
+#define GUARANTEE_TRIES 4
+
+/* The allowed CPU with the least load, or -1. */
+VERIFIED_ONCE s32 least_loaded(struct task_struct *p __arg_trusted)
+{
+	u64 least = TIME_NEVER;
+	s32 best = -1;
+	u32 cpu;
+
+	bpf_rcu_read_lock(); /* for cpus_ptr: a sleepable program does not hold it */
+	bpf_for(cpu, 0, nr_cpus) {
+		struct cpu_ctx *c = cpu_ctx(cpu);
+		u64 load = cpu_expected(c);
+
+		if (load < least && may_use(p, cpu)) {
+			least = load;
+			best = cpu;
+		}
+	}
+	bpf_rcu_read_unlock();
+	return best;
+}
+
+/* Would a process with @bw_ppm be admitted by load now? *@load_ppm: of the best CPU. */
+static __always_inline bool admission_fits(struct task_struct *p, u64 bw_ppm, u64 *load_ppm)
+{
+	s32 cpu = least_loaded(p);
+	struct cpu_ctx *c;
+
+	if (cpu < 0)
+		return false;
+	c = cpu_ctx(cpu);
+	*load_ppm = cpu_expected(c);
+	return load_fits(&c->reserved.load, bw_ppm + c->reserved.promised_ppm, r_hi_ppm);
+}
+
+/* @s begins its first period, on its first CPU. With s->lock held. */
+static __always_inline void server_begin(struct server *s, u64 now)
+{
+	edf_init(&s->info.edf, now, s->info.spec.runtime_ns, s->info.spec.period_ns);
+	s->info.edf.policy = s->info.spec.policy ? s->info.spec.policy : server_policy;
+	if (s->info.split.parts) {
+		wmr_release(&s->info.split, &s->info.edf, now);
+		if (!s->awake)
+			wmr_sleep(&s->info.split, &s->info.edf, now);
+	}
+	s->info.admitted_ns = now;
+}
+
+/* --- by what is promised --------------------------------------------------------------------- */
+
+/*
+ * Finds room for @s, whose task is @p, and promises it: info.split says where. The plan is written in
+ * place, for the stack's sake; nothing reads it before the server is admitted.
+ */
+static __always_inline bool guarantee(struct server *s, struct task_struct *p)
+{
+	u64 runtime = s->info.spec.runtime_ns, period = s->info.spec.period_ns;
+	u32 try;
+
+	bpf_for(try, 0, GUARANTEE_TRIES) {
+		u32 seen = promises;
+		bool done;
+
+		if (!period || !find_room(p, runtime, period, &s->info.split))
+			break;
+		bpf_spin_lock(&governor_lock);
+		done = promises == seen;
+		if (done)
+			promise(&s->info.split, s->info.slot, period, true);
+		bpf_spin_unlock(&governor_lock);
+		if (done)
+			return true;
+	}
+	s->info.split.parts = 0;
+	return false;
+}
+
+/* @s gives back what it was promised. */
+static __noinline void guarantee_leave(struct server *s)
+{
+	TAKES_STACK(80);
+	u64 period = s->info.spec.period_ns ? s->info.spec.period_ns : 1;
+
+	bpf_spin_lock(&governor_lock);
+	promise(&s->info.split, s->info.slot, period, false);
+	bpf_spin_unlock(&governor_lock);
+}
+
+/*
+ * Admits the server in @slot, whose task is @p (NULL: a domain's), if it can be promised all of its
+ * reservation. @again: it was refused or revoked before.
+ */
+VERIFIED_ONCE int admit_by_promise(u32 slot, struct task_struct *p __arg_trusted __arg_nullable,
+				   bool again)
+{
+	struct server *s = server_at(slot);
+	u64 now = bpf_ktime_get_ns(), bw;
+	bool taken = false, fits;
+	u32 parts;
+
+	if (!s)
+		return false;
+	bw = server_bandwidth(s);
+	fits = guarantee(s, p);
+	parts = s->info.split.parts;
+	bpf_spin_lock(&s->lock);
+	if ((!p || s->info.tgid == p->tgid) &&
+	    s->info.state != SERVER_FREE) { /* else its process has just ended */
+		taken = fits;
+		if (fits) {
+			server_begin(s, now);
+			s->info.cpu = s->info.split.cpu[0];
+			s->info.guaranteed = 1;
+			s->info.state = SERVER_ADMITTED;
+		} else if (!again) {
+			s->info.state = SERVER_REJECTED;
+		}
+	}
+	bpf_spin_unlock(&s->lock);
+	if (fits && !taken)
+		guarantee_leave(s);
+	if (taken)
+		emit(EV_GUARANTEED, s, parts,
+		     cpu_ctx(s->info.cpu)->reserved.promised_ppm -
+			     edf_bandwidth(s->info.split.runtime[0], s->info.spec.period_ns),
+		     bw);
+	else if (!again)
+		emit(EV_REJECTED, s, cpu_expected(cpu_ctx(p ? task_cpu(p) : 0)), r_max_ppm, bw);
+	return taken;
+}
+
+/* --- by load --------------------------------------------------------------------------------- */
+
+/*
+ * Admits the server in @slot, whose task is @p, if its CPU's load allows it.
+ *
+ * @launch: adds its C/T to S_load. Not for processes that already ran when aplomb came, or came back:
+ * their use is measured within a second.
+ * @again: it was refused or revoked before. Then R_lo is the limit of the CPU's load, and the event is
+ * EV_REACTIVATED instead of EV_ADMITTED.
+ */
+VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, bool launch,
+				bool again)
+{
+	u64 bw, r, expected, now = bpf_ktime_get_ns();
+	struct server *s = server_at(slot);
+	struct cpu_ctx *c;
+	bool fits, taken;
+	s32 cpu;
+
+	if (!s)
+		return false;
+	bw = server_bandwidth(s);
+	s->info.guaranteed = 0;
+	s->info.split.parts = 0;
+	cpu = least_loaded(p);
+	if (cpu < 0)
+		return false;
+	c = cpu_ctx(cpu);
+	bpf_spin_lock(&governor_lock);
+	r = c->reserved.promised_ppm + c->reserved.load.r_ppm;
+	expected = cpu_expected(c);
+	fits = load_fits(&c->reserved.load, bw + c->reserved.promised_ppm, r_hi_ppm) &&
+	       (!again || r < r_lo_ppm);
+	if (fits && launch)
+		load_launch(&c->reserved.load, bw);
+	bpf_spin_unlock(&governor_lock);
+
+	if (!fits) {
+		if (!again) {
+			bpf_spin_lock(&s->lock);
+			if (s->info.state != SERVER_FREE)
+				s->info.state = SERVER_REJECTED;
+			bpf_spin_unlock(&s->lock);
+			emit(EV_REJECTED, s, expected, r_hi_ppm, bw);
+		}
+		return false;
+	}
+	bpf_spin_lock(&s->lock);
+	taken = s->info.tgid == p->tgid && s->info.state != SERVER_FREE;
+	if (taken) { /* else its process has just ended */
+		server_begin(s, now);
+		s->info.cpu = cpu;
+		s->info.state = SERVER_ADMITTED;
+	}
+	bpf_spin_unlock(&s->lock);
+	if (!taken)
+		return false; /* what was added to S_load decays */
+	if (again)
+		emit(EV_REACTIVATED, s, r, r_lo_ppm, bw);
+	else
+		emit(EV_ADMITTED, s, r, expected, bw);
+	return true;
+}
+
+/* Admits the server in @slot by promise or by load, as its spec says. */
+VERIFIED_ONCE int admit(u32 slot, struct task_struct *p __arg_trusted, bool launch, bool again)
+{
+	struct server *s = server_at(slot);
+
+	if (!s)
+		return false;
+	if (!(s->info.spec.flags & SPEC_GUARANTEED))
+		return admit_by_load(slot, p, launch, again);
+	s->info.guaranteed = 0;
+	s->info.split.parts = 0;
+	return admit_by_promise(slot, p, again);
+}
+
+/*
+ * @s, which was admitted, leaves the governor's books: its process ended, or moves. What it used of
+ * the current period stays in S_load and decays there. Otherwise a chain of processes that each use
+ * up a whole budget and end would always be admitted.
+ */
+static __always_inline void admission_leave(struct server *s)
+{
+	u64 now = bpf_ktime_get_ns(), age = (now - s->info.admitted_ns) / NSEC_PER_SEC;
+	u64 bw = server_bandwidth(s);
+	struct cpu_ctx *c = cpu_ctx(s->info.cpu);
+
+	if (s->info.guaranteed) {
+		guarantee_leave(s);
+		return;
+	}
+	if (time_before(now, s->info.edf.deadline) && s->info.spec.runtime_ns)
+		bw = s->info.edf.budget > 0 ? bw * (u64)s->info.edf.budget / s->info.spec.runtime_ns
+					    : 0;
+
+	bpf_spin_lock(&governor_lock);
+	load_leave(&c->reserved.load, bw, age);
+	bpf_spin_unlock(&governor_lock);
+}
+
+#endif /* APLOMB_ADMISSION_BPF_H */

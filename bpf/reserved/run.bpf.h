@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * reserved/run.bpf.h - a reserved task on the CPU: its budget by timer, and its accounts.
+ *
+ * Source: Redline section 6.2; Kato, Ishikawa and Rajkumar section 4.2. Theory: policy/edf.h, fcbs.h.
+ *
+ * 1. Start. The kernel looks at slices at ticks only, so a timer of the CPU is set for what ends
+ *    first: the budget, the slack, a child's exec window, or the time until best-effort work is due.
+ *
+ * 2. Stop. What the task ran is charged to its server's budget, or to the bank, or to no one if it had
+ *    spare time. If it was the last awake thread, its job is complete: what is left of the budget is
+ *    lent (fcbs). Accounts are settled when a task stops, and when ops.dispatch might let it go on.
+ */
+#ifndef APLOMB_RESERVED_RUN_BPF_H
+#define APLOMB_RESERVED_RUN_BPF_H
+
+#include "reserved/background.bpf.h"
+#include "reserved/reclaim.bpf.h"
+#include "state/idle.bpf.h"
+#include "state/timer.bpf.h"
+
+/* --- it starts ------------------------------------------------------------------------------- */
+
+/* Does a task with a deadline before @deadline wait on @cpu? */
+static __always_inline bool earlier_waits(u32 cpu, u64 deadline)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *head = NULL;
+	bool earlier;
+
+	if (!scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)))
+		return false;
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
+		head = bpf_iter_scx_dsq_next(&it);
+	earlier = head && time_before(head->scx.dsq_vtime, deadline);
+	bpf_iter_scx_dsq_destroy(&it);
+	return earlier;
+}
+
+/*
+ * A task with @deadline (TIME_NEVER: none) begins to run on @cpu. The kernel runs what is in the CPU's
+ * local queue before it asks us: has an earlier deadline come in between? So it is when a task of a
+ * higher class has interrupted another, which the kernel then puts back there without asking us.
+ */
+VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	if (c->reserved.yielded) { /* never twice in a row: one of the tasks makes progress */
+		c->reserved.yielded = 0;
+		return 0;
+	}
+	if (earlier_waits(cpu, deadline)) {
+		c->reserved.yielded = 1;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
+/*
+ * A reserved task takes a CPU that seemed free to the first task in @queue, or that was picked to help
+ * that task while it was idle: another idle CPU may help.
+ */
+VERIFIED_ONCE int help_first(u64 queue)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *head = NULL;
+
+	if (!scx_bpf_dsq_nr_queued(queue))
+		return 0;
+	if (!bpf_iter_scx_dsq_new(&it, queue, 0))
+		head = bpf_iter_scx_dsq_next(&it);
+	if (head)
+		ask_idle(head);
+	bpf_iter_scx_dsq_destroy(&it);
+	return 0;
+}
+
+/* By what right a task of a server may run now */
+struct grant {
+	u64 limit;    /* for so long, ns */
+	u64 deadline; /* before tasks with a later one */
+	u32 right;    /* enum right; RIGHT_NONE: it may not */
+};
+
+static __always_inline struct grant reserved_grant(const struct server *s, u32 cpu, u64 now)
+{
+	struct grant g = {};
+
+	if (edf_eligible(&s->info.edf, now)) {
+		g.right = RIGHT_OWN;
+		g.limit = s->info.edf.budget;
+		g.deadline = s->info.edf.deadline;
+	} else if (reclaims(s)) {
+		struct slack slack = reclaim_slack(cpu, now);
+
+		if (slack.deadline) {
+			g.right = RIGHT_DRAWN;
+			g.limit = slack.ns;
+			g.deadline = slack.deadline;
+		}
+	}
+	return g;
+}
+
+/*
+ * @t's task begins to run on @cpu by right of @g. The timer is set for what ends first. @laxity: ns
+ * until best-effort work is to be looked at.
+ */
+static __always_inline void reserved_begin(const struct task_ctx *t, u32 cpu, u64 now,
+					   const struct grant *g, u64 laxity)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 limit = g->limit;
+
+	c->by_right = g->right;
+	c->reserved.deadline = g->deadline;
+	if (t->window_ns)
+		limit = least(limit, t->window_ns);
+	limit = least(limit, laxity);
+	cpu_timer_start(cpu, now, limit > NSEC_PER_USEC ? limit : NSEC_PER_USEC);
+	reclaim_run(cpu, now, g->right, g->deadline);
+	yield_to_earlier(cpu, g->deadline);
+}
+
+/* The deadline that @t's task, whose accounts are settled, has on @cpu now; TIME_NEVER: no right. */
+static __always_inline u64 running_deadline(const struct task_ctx *t, u32 cpu)
+{
+	struct server *s = right_on(t, cpu);
+	struct grant g;
+
+	if (!s)
+		return TIME_NEVER;
+	g = reserved_grant(s, cpu, bpf_ktime_get_ns());
+	return g.right ? g.deadline : TIME_NEVER;
+}
+
+/* --- it stops -------------------------------------------------------------------------------- */
+
+/* From the timer at a budget's end to the stop, ns: that is no overrun to be paid back. */
+#define SLIP_NS (10 * NSEC_PER_USEC)
+
+/* What of @ran is charged to @s. Where deadlines are promised, every ns is. */
+static __always_inline u64 owed(const struct server *s, u64 ran)
+{
+	s64 over = (s64)ran - s->info.edf.budget;
+
+	return !is_guaranteed(s) && over > 0 && over < (s64)SLIP_NS ? s->info.edf.budget : ran;
+}
+
+/* It ran on the server's budget. Returns enum edf_change. With s->lock held, like the next three. */
+static __always_inline u32 charge_budget(struct server *s, u64 now, u64 ran)
+{
+	u32 change;
+
+	edf_charge(&s->info.edf, owed(s, ran));
+	change = server_assign(s, now, false);
+	usage_add(&s->info.usage, sample_no, ran);
+	s->info.served_ns += ran;
+	return change;
+}
+
+/* Does a thread of @s, of which another stops on @c's CPU, run by right where @s belongs? */
+static __always_inline bool runs_at_home(const struct server *s, const struct cpu_ctx *c)
+{
+	const struct cpu_ctx *home = cpu_ctx(s->info.cpu);
+
+	return home->by_right && home->reserved.slot == c->reserved.slot &&
+	       home->reserved.generation == c->reserved.generation;
+}
+
+/*
+ * It ran on spare time of @c's CPU, @cpu. Had its server a right to the CPU at home, which was busy?
+ * Then it is charged as if it ran at home: otherwise it would come back with all of its budget and
+ * little time, more than was promised there. Not while another thread uses the budget at home, until
+ * a time that is set.
+ */
+static __always_inline u32 charge_off_home(struct server *s, const struct cpu_ctx *c, u32 cpu,
+					   u64 now, u64 ran)
+{
+	if (s->info.state != SERVER_ADMITTED || s->info.cpu == (s32)cpu ||
+	    !edf_eligible(&s->info.edf, now) || runs_at_home(s, c))
+		return EDF_KEPT;
+	ran = least(ran, now - s->info.edf.start);
+	edf_charge(&s->info.edf, least(ran, s->info.edf.budget));
+	return server_assign(s, now, false);
+}
+
+/* What a server lends when its job is complete */
+struct lending {
+	u64 ns; /* 0: nothing */
+	u64 deadline;
+};
+
+/* All threads of @s sleep: its job is complete. */
+static __always_inline struct lending complete_job(struct server *s, u64 now)
+{
+	struct lending lent = {};
+
+	if (is_guaranteed(s))
+		wmr_sleep(&s->info.split, &s->info.edf, now);
+	if (reclaims(s) && s->info.state == SERVER_ADMITTED && edf_eligible(&s->info.edf, now) &&
+	    time_before(now, s->info.edf.deadline)) {
+		lent.ns = s->info.edf.budget;
+		lent.deadline = s->info.edf.deadline;
+		s->info.edf.budget = 0;
+	}
+	return lent;
+}
+
+/* @lent goes to the bank of @cpu; and back, if another thread of @s woke up in between. */
+static __always_inline void lend(struct server *s, u32 cpu, u64 now, const struct lending *lent)
+{
+	struct repaid repaid;
+
+	reclaim_give(s, cpu, now, lent->ns, lent->deadline);
+	if (!s->awake)
+		return;
+	reclaim_back(s, now, &repaid); /* that thread has found no budget */
+	bpf_spin_lock(&s->lock);
+	s->info.edf.budget += repaid.back;
+	bpf_spin_unlock(&s->lock);
+}
+
+/* A task of the server that runs on @cpu, with context @t or NULL, stops after @ran ns. */
+VERIFIED_ONCE int reserved_stopping(struct task_ctx *t, u32 cpu, u64 ran, bool runnable)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 now = bpf_ktime_get_ns();
+	u32 change = EDF_KEPT, right = c->by_right, home;
+	struct server *s = server_at(c->reserved.slot);
+	struct lending lent = {};
+
+	if (!s || s->info.generation != c->reserved.generation)
+		return 0;
+	if (right) {
+		cpu_timer_cancel(cpu);
+		reclaim_stop(cpu, now);
+	}
+	bpf_spin_lock(&s->lock);
+	if (!runnable) {
+		edf_sleep(&s->info.edf);
+		if (t && t->awake) {
+			t->awake = 0;
+			s->awake -= s->awake > 0;
+		}
+	}
+	if (right == RIGHT_OWN)
+		change = charge_budget(s, now, ran);
+	else if (right == RIGHT_DRAWN)
+		s->info.reclaimed_ns += ran;
+	else
+		change = charge_off_home(s, c, cpu, now, ran);
+	if (!runnable && !s->awake)
+		lent = complete_job(s, now);
+	home = s->info.cpu;
+	bpf_spin_unlock(&s->lock);
+	if (lent.ns)
+		lend(s, home, now, &lent);
+	if (right && !s->info.guaranteed) /* the governor's sample */
+		__sync_fetch_and_add(&c->reserved.ran_ns, ran);
+	if (change != EDF_KEPT)
+		emit_change(c->reserved.slot, change, now);
+	return 0;
+}
+
+/* --- no other task wants the CPU ------------------------------------------------------------- */
+
+/*
+ * @prev, which has no right to this CPU now, may go on in spare time. False: it is throttled
+ * (cbs-hard), or it is its window on another CPU.
+ */
+VERIFIED_ONCE int reserved_continue(struct task_struct *prev __arg_trusted)
+{
+	struct task_ctx *t = task_ctx(prev);
+	struct server *s = server_of(t);
+
+	if (!s || s->info.state != SERVER_ADMITTED)
+		return true;
+	if (edf_eligible(&s->info.edf, bpf_ktime_get_ns()))
+		return !is_split(s) || !bpf_cpumask_test_cpu(s->info.cpu, prev->cpus_ptr);
+	if (throttled(prev, s))
+		return false;
+	wait_for_period(s, prev->pid);
+	return true;
+}
+
+/* An idle CPU helps: a reserved task that waits elsewhere runs here, on spare time. */
+VERIFIED_ONCE int reserved_steal(u32 cpu)
+{
+	u32 i;
+
+	bpf_for(i, 0, nr_cpus) {
+		if (i != cpu && scx_bpf_dsq_nr_queued(DSQ_EDF(i)) &&
+		    dsq_move_to_local(DSQ_EDF(i))) {
+			help_first(DSQ_EDF(
+				i)); /* several came at once: the next idle CPU takes the next */
+			return true;
+		}
+	}
+	return false;
+}
+
+#endif /* APLOMB_RESERVED_RUN_BPF_H */
