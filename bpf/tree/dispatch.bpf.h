@@ -237,6 +237,26 @@ static __always_inline void keep(struct choice *ch, struct task_struct *prev, st
 }
 
 /*
+ * @prev, which is pinned, goes on: lane @k put it first. A domain with a cpu.max grants it its next
+ * part of the quota, or it does not go on.
+ */
+static __always_inline u32 keep_pinned(u32 cpu, u32 k)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	struct pick pick = { .leaf = c->tree.heads[k & (MAX_LANES - 1)] };
+
+	if (!branch(pick.leaf)->limited)
+		return FAIR_KEPT;
+	pick.granted = tree_resume(pick.leaf);
+	if (!pick.granted) {
+		c->tree.heads[k & (MAX_LANES - 1)] = SLOT_NONE;
+		return FAIR_AGAIN;
+	}
+	grant_begin(c, cpu, &pick);
+	return FAIR_KEPT;
+}
+
+/*
  * One try. @t: context of @prev if @prev is not pinned, else NULL; @comes: @t in the first try,
  * else NULL.
  */
@@ -246,8 +266,11 @@ static __noinline u32 tree_try(struct choice *ch, struct task_struct *prev, stru
 	TAKES_STACK(64);
 	u32 claim = tree_claim(ch, comes), leaf = ch->pick.leaf, taken;
 
-	if (claim == CLAIM_LANE)
-		return lane_take(ch->cpu, ch->lane, prev);
+	if (claim == CLAIM_LANE) {
+		u32 result = lane_take(ch->cpu, ch->lane, prev);
+
+		return result == FAIR_KEPT ? keep_pinned(ch->cpu, ch->lane) : result;
+	}
 	if (claim == CLAIM_NONE)
 		return FAIR_NONE;
 	if (claim == CLAIM_VAIN)

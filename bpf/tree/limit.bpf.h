@@ -108,6 +108,8 @@ static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
 			throttle(at, now);
 			return 0;
 		}
+		if (b->quota.quota_ns && nr_cpus > 1 && quota_part(&b->quota) < want)
+			want = quota_part(&b->quota);
 		if (b->quota.quota_ns && b->quota.left < (s64)want)
 			want = b->quota.left;
 		if (!at)
@@ -246,14 +248,15 @@ VERIFIED_ONCE u64 tree_resume(u32 slot)
 
 /*
  * The task that the tree chose begins to run on @c's CPU, or goes on there. If its time by cpu.max
- * or its turn is limited, the CPU's timer ends it.
+ * or its turn is limited, the CPU's timer ends it. A grant that is not charged yet (fair_charge(),
+ * no time run) adds to the new one.
  */
 static __always_inline void grant_begin(struct cpu_ctx *c, u32 cpu, const struct pick *pick)
 {
 	u64 turn = pick->turn_ns, granted = pick->granted;
 	u64 ends = turn && (!granted || turn < granted) ? turn : granted;
 
-	c->tree.granted = granted;
+	c->tree.granted += granted;
 	c->tree.limited = ends != 0;
 	if (ends)
 		cpu_timer_start(cpu, bpf_ktime_get_ns(), ends);

@@ -179,6 +179,13 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 	struct branch *b = branch(c->tree.leaf);
 	struct task_ctx *t = tree_on && b->reordered && !pinned(p) ? task_ctx(p) : NULL;
 
+	/*
+	 * In ops.dispatch the kernel may not have brought the running task's clock up to date
+	 * (rq_clock_skip_update). A task that seems to have run for no time keeps its grant:
+	 * returned, the grant would be claimed once more, and the task would run for it twice.
+	 */
+	if (!ran && unasked && !sleeps)
+		return;
 	if (t) {
 		t->weight = fair_weight(p);
 		task_set_vtime(p, leaf_charge(t, c->tree.leaf & (DOMAIN_SLOTS - 1), ran, sleeps,

@@ -283,6 +283,31 @@ fn a_quota_holds_for_pinned_tasks() {
     near(had(&sim, &pinned, 10 * SEC), 400_000, 8_000);
 }
 
+/// Two pinned threads share a quota that one of them could use up alone. The CPU that dispatches
+/// first after the refill must leave a part to the other CPU, in each period.
+#[test]
+fn two_cpus_share_a_small_quota() {
+    let mut sim = machine(2);
+    let a = domain(&mut sim, ROOT, "a", 100);
+    let limit = Bandwidth {
+        period: 100_000,
+        quota: Some(1_000),
+        burst: 0,
+    };
+    sim.set_cgroup_bandwidth(a, limit).unwrap();
+    let pinned: Vec<_> = (0..2)
+        .map(|cpu| sim.start_in(a, 100, CpuMask::only(cpu), Box::new(hog(0))))
+        .collect::<Result<_, _>>()
+        .unwrap();
+    sim.run_until(5 * SEC);
+    let quota = 50 * MS;
+    near(had(&sim, &pinned, quota), 1_000_000, 60_000);
+    for &task in &pinned {
+        let part = sim.ran(task) * 1_000_000 / quota;
+        assert!(part > 250_000, "one thread got {part} ppm of the quota");
+    }
+}
+
 /// Cgroups beyond the limits of the tree belong to the domain of an ancestor.
 #[test]
 fn a_cgroup_that_is_too_deep_belongs_to_its_ancestors_domain() {
