@@ -16,6 +16,7 @@
  *
  * The plain case, without any interactive task, costs one test of reserved_on in each callback.
  */
+#include "kernel/ops.bpf.h"
 #include "layers/account.bpf.h"
 #include "layers/domain_server.bpf.h"
 #include "layers/hotplug.bpf.h"

@@ -2,17 +2,19 @@
 /*
  * kernel/migration.bpf.h - may a task leave its CPU for the moment, or has it disabled migration?
  *
- * The kernel may disable migration of the current task for the callback itself (__bpf_prog_enter). That must not count:
- * the task may leave when the callback ends.
+ * The kernel may disable migration of the current task for the callback itself (__bpf_prog_enter).
+ * That must not count: the task may leave when the callback ends.
  */
 #ifndef APLOMB_MIGRATION_BPF_H
 #define APLOMB_MIGRATION_BPF_H
 
-#include "kernel/kernel.bpf.h"
+#include "kernel/program.bpf.h"
+#include "kernel/types.bpf.h"
 
 /*
- * How often the kernel has disabled migration of the current task for the callback itself: once on all kernels before
- * 6.18, since then with preemptible RCU only. A current task that shows 0 proves that the kernel does not.
+ * How often the kernel has disabled migration of the current task for the callback itself: once on
+ * all kernels before 6.18, later only with preemptible RCU. If a current task shows 0, this kernel
+ * does not do it.
  */
 u32 disabled_by_callback = 1; /* not static: clang makes a bool of it, and its BTF says u32 */
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * kernel/symbols.bpf.h - two of the kernel's variables, read by address: which CPUs are active, how many pages are free.
+ * kernel/symbols.bpf.h - two of the kernel's variables, read by address: which CPUs are active, how
+ * many pages are free.
  *
- * An extern __ksym would have libbpf read all of /proc/kallsyms in user space, which took longer than the verifier. So
- * the daemon runs find_symbols once, before attach. Without an address every CPU counts as active, and memory as free.
+ * An extern __ksym would have libbpf read all of /proc/kallsyms in user space, which took longer
+ * than the verifier. So the daemon runs find_symbols once, before attach. Without an address every
+ * CPU counts as active, and memory as free.
  */
 #ifndef APLOMB_SYMBOLS_BPF_H
 #define APLOMB_SYMBOLS_BPF_H
 
-#include "kernel/kernel.bpf.h"
+#include "kernel/program.bpf.h"
+#include "kernel/types.bpf.h"
 
 static u64 active_mask; /* of __cpu_active_mask; 0: unknown */
 static u64 zone_stat;   /* of vm_zone_stat, [0] of which is NR_FREE_PAGES; 0: unknown */
@@ -27,10 +30,11 @@ int find_symbols(void *unused)
 }
 
 /*
- * Does the kernel still let @cpu take tasks? A CPU that goes off line becomes inactive first. Then the kernel waits for all
- * RCU readers (sched_cpu_deactivate), and calls ops.cpu_offline only after that. Meanwhile the CPU takes no task from
- * elsewhere (scx_rq_online). If a reader waited for this CPU alone, it would never run, and the kernel would wait for it
- * until the watchdog ends the scheduler.
+ * Does the kernel still let @cpu take tasks? A CPU that goes off line becomes inactive first. Then
+ * the kernel waits for all RCU readers (sched_cpu_deactivate), and calls ops.cpu_offline only after
+ * that. Meanwhile the CPU takes no task from elsewhere (scx_rq_online). If a reader waited for this
+ * CPU alone, it would never run, and the kernel would wait for it until the watchdog ends the
+ * scheduler.
  */
 static __always_inline bool cpu_active(u32 cpu)
 {
@@ -43,8 +47,8 @@ static __always_inline bool cpu_active(u32 cpu)
 }
 
 /*
- * Are there free pages for what @p would have to page in? Kernel threads have no memory. The counters are approximate
- * (they lag by a batch per CPU), and can be below 0 for that reason.
+ * Are there free pages for what @p would have to page in? Kernel threads have no memory. The
+ * counters are approximate (they lag by a batch per CPU), and can be below 0 for that reason.
  */
 static __always_inline bool memory_is_there(struct task_struct *p)
 {

@@ -25,13 +25,17 @@ typedef long long s64;
 /* Later than any time: 146 years. Not ~0, which time_before() would take for just before 0. */
 #define TIME_NEVER (1ULL << 62)
 
-/* A loop that the verifier need not follow round by round (the kernel side defines it: bpf_for). */
-#ifndef policy_for
+/*
+ * What verifiers need of loops; both come from kernel/program.bpf.h when this is compiled for the kernel.
+ * policy_for: a loop that the verifier need not follow round by round. policy_own_frame, and policy_takes_stack() as first
+ * line: a function with a loop that is called in a loop; it is not inlined.
+ */
+#ifdef __bpf__
+#define policy_for bpf_for
+#define policy_own_frame __attribute__((noinline))
+#define policy_takes_stack TAKES_STACK
+#else
 #define policy_for(i, from, to) for ((i) = (from); (i) < (to); (i)++)
-#endif
-
-/* A function with a loop that is called in one: not inlined, and its first line. The kernel side says what for. */
-#ifndef policy_own_frame
 #define policy_own_frame
 #define policy_takes_stack(bytes)
 #endif

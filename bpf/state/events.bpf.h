@@ -8,7 +8,8 @@
 #ifndef APLOMB_EVENTS_BPF_H
 #define APLOMB_EVENTS_BPF_H
 
-#include "kernel/kernel.bpf.h"
+#include "kernel/program.bpf.h"
+#include "kernel/types.bpf.h"
 #include "intf.h"
 
 struct {

@@ -12,7 +12,8 @@
 #ifndef APLOMB_STATE_BPF_H
 #define APLOMB_STATE_BPF_H
 
-#include "kernel/kernel.bpf.h"
+#include "kernel/enums.bpf.h"
+#include "kernel/kfuncs.bpf.h"
 #include "state/machine.bpf.h"
 #include "intf.h"
 #include "policy/background.h"

@@ -9,6 +9,9 @@
 #ifndef APLOMB_TREE_CGROUPS_BPF_H
 #define APLOMB_TREE_CGROUPS_BPF_H
 
+#include "kernel/cgroup.bpf.h"
+#include "kernel/kfuncs.bpf.h"
+#include "kernel/ops.bpf.h"
 #include "state/events.bpf.h"
 #include "tree/domain.bpf.h"
 #include "tree/queue.bpf.h"

@@ -10,7 +10,8 @@
 #define APLOMB_TREE_NODE_BPF_H
 
 #include "intf.h"
-#include "kernel/kernel.bpf.h"
+#include "kernel/program.bpf.h"
+#include "kernel/types.bpf.h"
 #include "policy/fair.h"
 #include "policy/fifo.h"
 #include "policy/heap.h"

@@ -7,7 +7,6 @@
  * them, static variables in functions too, to its value at load time: a simulation begins with a
  * freshly loaded scheduler.
  */
-#define APLOMB_HOST 1
 struct task_struct;
 struct cgroup;
 struct scx_cgroup_init_args;

@@ -153,6 +153,8 @@ pub(crate) struct KernfsNode {
 pub(crate) struct CgroupStruct {
     pub kn: Cell<*const KernfsNode>,
     pub level: i32,
+    /// `subsys`: what controllers keep of it; the simulated kernel has nothing there.
+    pub controllers: [*const (); 1],
 }
 
 /// `struct css_set`: the cgroup of its tasks. Each cgroup has one, since there is one hierarchy.
@@ -192,6 +194,7 @@ impl Cgroup {
             kernel: CgroupStruct {
                 kn: Cell::new(ptr::null()),
                 level: parent.map_or(0, |p| p.kernel.level + 1),
+                controllers: [ptr::null()],
             },
             css_set: CssSet {
                 dfl_cgrp: Cell::new(ptr::null()),

@@ -9,7 +9,7 @@
 use crate::agenda::Event;
 use crate::hotplug::SAVE;
 use crate::state::State;
-use crate::task::{CpuMask, Place, Task, TaskId, QUEUED};
+use crate::task::{CpuMask, Place, Task, TaskId};
 use crate::CgroupChange;
 
 /// A change from outside, made at once ([`crate::Simulation::change`]) or later
@@ -87,9 +87,9 @@ impl State {
             self.dequeue(t);
         }
         self.ops_quiescent(t, flags_of_both);
-        flags.set(flags.get() & !QUEUED);
+        flags.set(flags.get() & !self.queued_flag());
         change();
-        flags.set(flags.get() | QUEUED);
+        flags.set(flags.get() | self.queued_flag());
         self.ops_runnable(t, flags_of_both);
         if runs {
             self.ops_running(t);

@@ -26,6 +26,7 @@ use crate::cgroups::{CgroupError, Existing};
 use crate::host::{self, Reservation, ServerPolicy};
 use crate::invariants::Invariants;
 use crate::kfuncs::enter;
+use crate::numbers::{self, Numbers};
 use crate::state::{Power, State};
 use crate::task::{CpuMask, Place, Program, TaskId};
 use crate::Change;
@@ -49,6 +50,8 @@ pub struct Settings {
     pub r_max_ppm: u64,
     /// The server of reservations that name no other.
     pub server: ServerPolicy,
+    /// The kernel's flags and queue ids.
+    pub numbers: Numbers,
     /// Check the invariants after each event.
     pub checked: bool,
     /// Keep every context switch, for [`Simulation::trace`].
@@ -67,6 +70,7 @@ impl Default for Settings {
             r_hi_ppm: 800_000,
             r_max_ppm: 900_000,
             server: ServerPolicy::default(),
+            numbers: Numbers::default(),
             checked: false,
             traced: false,
         }
@@ -118,6 +122,7 @@ impl Simulation {
         );
         let alone = PLAYING.lock().unwrap_or_else(PoisonError::into_inner);
         host::reset();
+        numbers::set(settings.numbers);
         let state = Box::new(State::new(settings));
         state.existing_cgroups(cgroups)?;
         enter(&*state);
@@ -149,6 +154,11 @@ impl Simulation {
     /// bpf/intf.h).
     pub fn reported(&self, kind: usize) -> u64 {
         self.state.reported.borrow()[kind]
+    }
+
+    /// How often the scheduler looked for an idle CPU.
+    pub fn idle_searches(&self) -> u64 {
+        self.state.idle_searches.get()
     }
 
     /// Every context switch (if `traced`).

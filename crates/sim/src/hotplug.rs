@@ -19,7 +19,7 @@
 
 use crate::agenda::Event;
 use crate::state::{Power, State};
-use crate::task::{CpuMask, Place, Task, TaskId, QUEUED};
+use crate::task::{CpuMask, Place, Task, TaskId};
 
 /// Time until the next attempt to bring a CPU online that is still going offline, ns.
 const RETRY_NS: u64 = 1_000_000;
@@ -155,7 +155,7 @@ impl State {
         if let Some(cpu) = t.allowed().first_common(&on, self.cpus.len()) {
             return cpu;
         }
-        let queued = t.kernel.scx.flags.get() & QUEUED != 0;
+        let queued = t.kernel.scx.flags.get() & self.queued_flag() != 0;
         if queued {
             self.ops_quiescent(t, SAVE);
         }

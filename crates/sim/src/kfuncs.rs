@@ -11,8 +11,6 @@ use crate::task::{CpuMask, Place, TaskStruct};
 
 pub(crate) mod queues;
 
-const KICK_IDLE: u64 = 1;
-const KICK_PREEMPT: u64 = 2;
 const EBUSY: i32 = -16;
 
 /// The beginning of `struct event` of bpf/intf.h.
@@ -54,6 +52,11 @@ fn cpu_number(cpu: i32) -> Option<usize> {
 #[no_mangle]
 extern "C" fn sim_now() -> u64 {
     with(|s| s.now.get())
+}
+
+#[no_mangle]
+extern "C" fn sim_jiffies() -> u64 {
+    with(|s| s.now.get() / s.settings.tick_ns)
 }
 
 #[no_mangle]
@@ -143,8 +146,8 @@ extern "C" fn scx_bpf_kick_cpu(cpu: i32, flags: u64) {
     with(|s| {
         let at = s.now.get() + s.settings.kick_ns;
         let idle = s.cpus[cpu].curr.get().is_none();
-        if flags & KICK_IDLE == 0 {
-            let preempt = flags & KICK_PREEMPT != 0;
+        if flags & s.settings.numbers.kick_idle == 0 {
+            let preempt = flags & s.settings.numbers.kick_preempt != 0;
             s.plan(at, Event::Kick(cpu as u32, preempt));
         } else if idle || cpu == s.cpu.get() {
             // a kick of the CPU that picks is decided after its pick (can_skip_idle_kick,
@@ -163,6 +166,7 @@ extern "C" fn scx_bpf_select_cpu_dfl(
 ) -> i32 {
     with(|s| {
         let allowed = s.tasks[State::id(p)].allowed();
+        s.idle_searches.set(s.idle_searches.get() + 1);
         let found = s.claim_idle(allowed, usize::try_from(prev).ok());
         // SAFETY: the caller's variable
         unsafe { *idle = found.is_some() };
@@ -174,7 +178,10 @@ extern "C" fn scx_bpf_select_cpu_dfl(
 extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuMask, _flags: u64) -> i32 {
     // SAFETY: a task's cpus_ptr
     let allowed = unsafe { &*allowed };
-    with(|s| s.claim_idle(allowed, None).map_or(EBUSY, |cpu| cpu as i32))
+    with(|s| {
+        s.idle_searches.set(s.idle_searches.get() + 1);
+        s.claim_idle(allowed, None).map_or(EBUSY, |cpu| cpu as i32)
+    })
 }
 
 #[no_mangle]

@@ -16,6 +16,7 @@
 //! | `state.rs` | CPUs, tasks, queues, timers |
 //! | `agenda.rs` | the event queue |
 //! | `kfuncs.rs`, `kfuncs/` | the kernel functions that the scheduler calls |
+//! | `numbers.rs` | the flags and queue ids of the simulated kernel |
 //! | `queue.rs` | dispatch queues |
 //! | `task.rs` | tasks, and the interface of their programs |
 //! | `workload/`, `rng.rs` | programs of tasks, and random numbers from a seed |
@@ -38,6 +39,7 @@ mod invariants;
 mod kfuncs;
 pub mod machine;
 pub mod model;
+mod numbers;
 pub mod pool;
 mod queue;
 pub mod report;
@@ -57,6 +59,7 @@ pub use cgroups::{
 pub use change::Change;
 pub use engine::{Settings, Simulation, Switch};
 pub use host::{Reservation, ServerPolicy};
+pub use numbers::Numbers;
 pub use task::{CpuMask, Ends, Place, Program, Step, TaskId, MAX_CPUS, PF_KTHREAD};
 
 /// A CPU may be idle for this long although a task waits that may run there, ns. A kick takes 1 us

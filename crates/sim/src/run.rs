@@ -9,16 +9,10 @@ use std::ptr;
 use crate::agenda::Event;
 use crate::cgroups::Cgroup;
 use crate::queue::GLOBAL;
-use crate::state::{Insertion, State, LOCAL};
-use crate::task::{CpuMask, Place, Program, Task, TaskId, QUEUED};
+use crate::state::{Insertion, State};
+use crate::task::{CpuMask, Place, Program, Task, TaskId};
 use crate::Switch;
 
-/// A wake-up (`SCX_ENQ_WAKEUP`); select_cpu was called (`SCX_ENQ_CPU_SELECTED`).
-const ENQ_WAKEUP: u64 = 1;
-const ENQ_CPU_SELECTED: u64 = 1 << 10;
-/// The CPU has no other task, and dispatch gave this one no slice (`SCX_ENQ_LAST`, with
-/// `SCX_OPS_ENQ_LAST`).
-const ENQ_LAST: u64 = 1 << 41;
 /// `SCX_WAKE_FORK`, `SCX_WAKE_TTWU`
 const WAKE_FORK: u64 = 4;
 const WAKE_TTWU: u64 = 8;
@@ -63,14 +57,14 @@ impl State {
         let (how, mut flags) = if new {
             (WAKE_FORK, 0)
         } else {
-            (WAKE_TTWU, ENQ_WAKEUP)
+            (WAKE_TTWU, self.settings.numbers.enq_wakeup)
         };
         let mut cpu = previous;
         self.insertion.set(None);
         if t.kernel.nr_cpus_allowed.get() > 1 {
             cpu = self.ops_select_cpu(t, previous, how).unwrap_or(previous);
             if !new {
-                flags |= ENQ_CPU_SELECTED;
+                flags |= self.settings.numbers.enq_cpu_selected;
             }
         }
         if !self.may_run_on(t, cpu) {
@@ -88,7 +82,10 @@ impl State {
     /// Put a task on the run queue of its CPU. `activate_task()` and the preemption test after it.
     pub fn activate(&self, t: &Task, flags: u64) {
         let cpu = t.kernel.cpu.get() as usize;
-        t.kernel.scx.flags.set(t.kernel.scx.flags.get() | QUEUED);
+        t.kernel
+            .scx
+            .flags
+            .set(t.kernel.scx.flags.get() | self.queued_flag());
         self.count_runnable(cpu, 1);
         self.ops_runnable(t, flags);
         self.enqueue(t, flags);
@@ -99,7 +96,10 @@ impl State {
 
     /// Take a task off the run queue of its CPU, to sleep, exit or migrate. `deactivate_task()`
     pub fn deactivate(&self, t: &Task, flags: u64) {
-        t.kernel.scx.flags.set(t.kernel.scx.flags.get() & !QUEUED);
+        t.kernel
+            .scx
+            .flags
+            .set(t.kernel.scx.flags.get() & !self.queued_flag());
         self.count_runnable(t.kernel.cpu.get() as usize, -1);
         self.ops_quiescent(t, flags);
     }
@@ -111,7 +111,7 @@ impl State {
             // cpu_offline was called for this CPU: the kernel enqueues its tasks without the
             // scheduler
             self.insertion.set(Some(Insertion {
-                queue: LOCAL,
+                queue: self.settings.numbers.dsq_local,
                 slice: SLICE_DEFAULT,
                 vtime: 0,
                 flags: 0,
@@ -170,7 +170,9 @@ impl State {
         }
         let next = c.local.borrow_mut().pop_front();
         if let (Some(t), true) = (prev_task, runnable) {
-            self.put_prev(t, if next.is_none() { ENQ_LAST } else { 0 });
+            // the CPU has no other task, and dispatch gave this one no slice
+            let last = self.settings.numbers.enq_last;
+            self.put_prev(t, if next.is_none() { last } else { 0 });
         }
         self.begin(cpu, next);
         false

@@ -11,14 +11,10 @@ use std::ptr;
 use crate::agenda::{Agenda, Event};
 use crate::cgroups::Cgroups;
 use crate::host::{self, CgroupOps, Has};
+use crate::numbers::Numbers;
 use crate::queue::{Queues, GLOBAL};
 use crate::task::{CpuMask, Masks, Place, TaskId, TaskStruct, Tasks};
 use crate::{Change, Settings, Switch};
-
-pub(crate) const LOCAL: u64 = 1 << 63 | 2; // SCX_DSQ_LOCAL
-const LOCAL_ON: u64 = 1 << 63 | 1 << 62; // SCX_DSQ_LOCAL_ON, the CPU in the lower half
-const ENQ_PREEMPT: u64 = 1 << 32;
-const ENQ_HEAD: u64 = 1 << 4;
 
 /// The hotplug state of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,6 +125,8 @@ pub(crate) struct State {
     pub no_task_locked: Cell<bool>,
     /// Number of tasks that the current dispatch has moved.
     pub moved: Cell<u32>,
+    /// Searches for an idle CPU.
+    pub idle_searches: Cell<u64>,
     /// Number of decisions that the scheduler has reported, by type.
     pub reported: RefCell<Vec<u64>>,
     /// Context switches since the last [`crate::Simulation::run_until`].
@@ -162,6 +160,7 @@ impl State {
             insertion: Cell::new(None),
             no_task_locked: Cell::new(false),
             moved: Cell::new(0),
+            idle_searches: Cell::new(0),
             reported: RefCell::new(vec![0; 64]),
             trace: RefCell::default(),
         }
@@ -220,11 +219,16 @@ impl State {
         let before = t.kernel.cpu.replace(cpu as u32) as usize;
         if before != cpu {
             t.migrations.set(t.migrations.get() + 1);
-            if t.kernel.scx.flags.get() & crate::task::QUEUED != 0 {
+            if t.kernel.scx.flags.get() & self.queued_flag() != 0 {
                 self.count_runnable(before, -1);
                 self.count_runnable(cpu, 1);
             }
         }
+    }
+
+    /// `SCX_TASK_QUEUED`: in `scx.flags` of a runnable task.
+    pub fn queued_flag(&self) -> u32 {
+        self.settings.numbers.task_queued as u32
     }
 
     pub fn count_runnable(&self, cpu: usize, by: i32) {
@@ -235,8 +239,9 @@ impl State {
     /// Put a task into a CPU's local queue.
     pub fn insert_local(&self, cpu: usize, id: TaskId, flags: u64) {
         let c = &self.cpus[cpu];
-        let preempt = flags & ENQ_PREEMPT != 0;
-        if flags & (ENQ_PREEMPT | ENQ_HEAD) != 0 {
+        let numbers = &self.settings.numbers;
+        let preempt = flags & numbers.enq_preempt != 0;
+        if preempt || flags & numbers.enq_head != 0 {
             c.local.borrow_mut().push_front(id);
         } else {
             c.local.borrow_mut().push_back(id);
@@ -259,10 +264,15 @@ impl State {
         t.kernel.scx.slice.set(insertion.slice);
         t.waits_since.set(self.now.get());
         let mut queue = insertion.queue;
-        if queue == LOCAL {
+        let Numbers {
+            dsq_local,
+            dsq_local_on,
+            ..
+        } = self.settings.numbers;
+        if queue == dsq_local {
             return self.insert_local(cpu, id, insertion.flags);
         }
-        if queue & LOCAL_ON == LOCAL_ON {
+        if queue & dsq_local_on == dsq_local_on {
             let there = (queue & u64::from(u32::MAX)) as usize;
             assert!(there < self.cpus.len(), "task {id}: no CPU {there}");
             if there == cpu || self.may_move(id, there) {

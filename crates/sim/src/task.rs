@@ -15,8 +15,6 @@ use crate::queue::Seat;
 pub const MAX_CPUS: usize = 1024;
 /// Kernel thread (`PF_KTHREAD`).
 pub const PF_KTHREAD: u32 = 0x0020_0000;
-/// `SCX_TASK_QUEUED`, in `scx.flags`: runnable.
-pub(crate) const QUEUED: u32 = 1;
 
 /// Number of a task in its simulation. Its pid is one more.
 pub type TaskId = usize;

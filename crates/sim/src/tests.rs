@@ -168,6 +168,7 @@ mod faults;
 mod kernel;
 mod leaves;
 mod moves;
+mod numbers;
 mod pinned;
 pub(crate) mod probe;
 mod rescue;

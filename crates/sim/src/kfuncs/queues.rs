@@ -98,8 +98,6 @@ pub(crate) struct Iter {
 const STEPPED: u64 = 1;
 /// Flag in [`Iter::begun`]: the iteration goes from the last task to the first.
 const BACKWARDS: u64 = 2;
-/// `SCX_DSQ_ITER_REV`
-const ITER_REV: u64 = 1 << 16;
 
 #[no_mangle]
 extern "C" fn bpf_iter_scx_dsq_new(it: *mut Iter, queue: u64, flags: u64) -> i32 {
@@ -108,8 +106,10 @@ extern "C" fn bpf_iter_scx_dsq_new(it: *mut Iter, queue: u64, flags: u64) -> i32
         it.write(Iter {
             queue,
             at: (0, 0),
-            begun: with(|s| s.queues.borrow().entered()) * 4
-                + if flags & ITER_REV != 0 { BACKWARDS } else { 0 },
+            begun: with(|s| {
+                let backwards = flags & s.settings.numbers.dsq_iter_rev != 0;
+                s.queues.borrow().entered() * 4 + if backwards { BACKWARDS } else { 0 }
+            }),
             slice: u64::MAX,
             vtime: u64::MAX,
         })

@@ -21,12 +21,12 @@ fn machine(cpus: usize) -> Simulation {
 /// The least that a scheduler has to do when a CPU goes offline: give the tasks of its queues to
 /// the kernel, which migrates them.
 pub(super) fn leave_to_the_kernel(cpu: usize, comes: bool) {
-    const LOCAL_ON: u64 = 1 << 63 | 1 << 62;
+    let local = crate::Numbers::default().dsq_local_on;
     if comes {
         return;
     }
     for queue in [0x1_0000, 0x2_0000] {
-        kfuncs::queues::move_all(queue + cpu as u64, LOCAL_ON | cpu as u64);
+        kfuncs::queues::move_all(queue + cpu as u64, local | cpu as u64);
     }
 }
 

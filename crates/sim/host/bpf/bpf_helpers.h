@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * host.h - what bpf/kernel/kernel.bpf.h takes from the kernel and libbpf, for the simulator.
+ * bpf/bpf_helpers.h - in libbpf's place, for the simulator: BPF's helpers, maps and timers on the
+ * host.
  *
- * bpf/main.bpf.c compiles unchanged on the host: this header gives the BPF helpers, maps and timers, the
- * Rust side (src/kfuncs.rs) the scheduler's kernel functions. All runs in one thread at a time, so
- * locks and RCU are nothing.
+ * bpf/main.bpf.c compiles unchanged: scheduler.c defines the functions for maps and timers,
+ * src/kfuncs.rs the kernel's. All runs in one thread at a time, so locks and RCU do nothing.
+ * Includes only headers that don't include this one.
  */
-#ifndef APLOMB_SIM_HOST_H
-#define APLOMB_SIM_HOST_H
+#ifndef APLOMB_SIM_BPF_HELPERS_H
+#define APLOMB_SIM_BPF_HELPERS_H
+
+#include "kernel/uapi.h"
+#include "policy/types.h"
 
 typedef unsigned long size_t;
 
-#define SETTING volatile
 #define SEC(name)
 #define __ksym
 #define __weak __attribute__((weak))
@@ -19,29 +22,25 @@ typedef unsigned long size_t;
 #define __arg_nonnull
 #define __arg_nullable
 #define __arg_trusted
-#define VERIFIED_ONCE
-#define TAKES_STACK(bytes)
-#define cgroup_is_idle(cgrp)                                                                       \
-	((void)(cgrp), false) /* its cgroups begin with the scheduler attached */
 #define barrier_var(var) ((void)(var))
 #define __noinline
 #define __always_inline inline
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
-#define BPF_PROG(name, args...) name(args)
-#define OPS(name, args...) name(args)
-#define OPS_SLEEPABLE(name, args...) name(args)
-#define bpf_ksym_exists(sym) 1
-#define bpf_core_field_exists(field) 1
+/* A weak function that the simulator lacks has no address, like a kernel's. */
+#define bpf_ksym_exists(sym) ((sym) != NULL)
 #define bpf_for(i, from, to) for ((i) = (from); (i) < (to); (i)++)
-#define BPF_CORE_READ(p, a, b, c, d) ((p)->a->b->c->d)
 #define NULL ((void *)0)
 
 struct task_struct;
 struct bpf_timer;
 
-/* --- time and place: src/kfuncs.rs ------------------------------------------------------------------- */
+/*
+ * --- time and place: src/kfuncs.rs
+ * -------------------------------------------------------------------
+ */
 u64 sim_now(void);
+u64 sim_jiffies(void);
 u32 sim_cpu(void);
 struct task_struct *sim_current(void);
 u32 sim_timer_new(struct bpf_timer *timer);
@@ -50,13 +49,16 @@ void sim_timer_cancel(u32 number);
 void sim_event(const void *event);
 
 #define bpf_ktime_get_ns() sim_now()
-#define bpf_jiffies64() (sim_now() / tick_ns)
+#define bpf_jiffies64() sim_jiffies()
 #define bpf_get_smp_processor_id() sim_cpu()
 #define bpf_get_current_task_btf() sim_current()
 #define bpf_spin_lock(lock) ((void)(lock))
 #define bpf_spin_unlock(lock) ((void)(lock))
 
-/* --- maps: scheduler.c. The map's address is its identity; its declaration has the sizes. -------------------- */
+/*
+ * --- maps: scheduler.c. The map's address is its identity; its declaration has the sizes.
+ * --------------------
+ */
 struct host_shape {
 	const void *map;
 	u32 type, key_size, value_size, max_entries;
@@ -107,7 +109,10 @@ static inline void *host_row(struct host_map **home, struct host_shape shape, co
 #define bpf_task_storage_get(map, p, init, flags)                                                  \
 	((typeof((map)->value))host_task_storage((p), sizeof(*(map)->value), (flags)))
 
-/* --- timers --------------------------------------------------------------------------------------------- */
+/*
+ * --- timers
+ * ---------------------------------------------------------------------------------------------
+ */
 void host_timer_init(struct bpf_timer *timer, struct host_shape shape);
 void host_timer_callback(struct bpf_timer *timer, void *callback);
 long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
@@ -119,11 +124,10 @@ long host_timer_refuse(void);
 #define bpf_timer_cancel(timer) ((void)(timer), host_timer_refuse())
 #define bpf_timer_cancel_async(timer) host_timer_cancel(timer)
 
-/* Tasks of the simulator are in user mode whenever they run, so that they may be stopped where they are. */
-#define task_work_exists() 0
-#define task_work_resume(p, work, map, callback) ((void)(callback), 0)
-
-/* --- memory, events --------------------------------------------------------------------------------------- */
+/*
+ * --- memory, events
+ * ---------------------------------------------------------------------------------------
+ */
 long host_copy(void *to, u32 size, const void *from);
 long host_copy_string(void *to, u32 size, const void *from);
 #define bpf_probe_read_kernel(to, size, from) host_copy((to), (size), (from))
@@ -135,4 +139,4 @@ void *host_event_reserve(u32 size);
 #define bpf_ringbuf_reserve(map, size, flags) host_event_reserve(size)
 #define bpf_ringbuf_submit(event, flags) sim_event(event)
 
-#endif /* APLOMB_SIM_HOST_H */
+#endif /* APLOMB_SIM_BPF_HELPERS_H */

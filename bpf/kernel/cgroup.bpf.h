@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * kernel/cgroup.bpf.h - what the kernel knows of a cgroup and does not tell the callbacks.
+ */
+#ifndef APLOMB_CGROUP_BPF_H
+#define APLOMB_CGROUP_BPF_H
+
+#include "kernel/types.bpf.h"
+#include "kernel/enums.bpf.h"
+
+/* cpu.idle of @cgrp, as it is now: cgroup_init is told weight and limit only. */
+static __always_inline bool cgroup_is_idle(struct cgroup *cgrp)
+{
+	void *group = NULL;
+	int idle = 0;
+	u64 at;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, cpu_cgrp_id))
+		return false;
+	at = bpf_core_field_offset(struct cgroup, subsys) +
+	     bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id) * sizeof(void *);
+	bpf_probe_read_kernel(&group, sizeof(group), (void *)cgrp + at);
+	if (group && bpf_core_field_exists(struct task_group, idle))
+		bpf_probe_read_kernel(&idle, sizeof(idle),
+				      group + bpf_core_field_offset(struct task_group, idle));
+	return idle > 0;
+}
+
+#endif /* APLOMB_CGROUP_BPF_H */

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * kernel/types.bpf.h - the kernel's structs, with the fields that the scheduler uses.
+ *
+ * Why not vmlinux.h: the scheduler uses few fields of few structs. Written out here they are
+ * documentation, and the list of what a simulator has to provide. Offsets come from the running
+ * kernel: preserve_access_index has libbpf relocate each access by the names of struct and field
+ * (CO-RE).
+ */
+#ifndef APLOMB_TYPES_BPF_H
+#define APLOMB_TYPES_BPF_H
+
+#include "kernel/uapi.h"
+#include "policy/types.h"
+
+/* Opaque: the kernel looks for these by name in map values. */
+struct bpf_spin_lock {
+	u32 val;
+};
+
+struct bpf_timer {
+	u64 __opaque[2];
+} __attribute__((aligned(8)));
+
+struct bpf_task_work {
+	u64 __opaque;
+} __attribute__((aligned(8)));
+
+struct bpf_iter_scx_dsq {
+	u64 __opaque[6];
+} __attribute__((aligned(8)));
+
+#define CPUMASK_WORDS                                                                              \
+	16 /* of 64 CPUs: MAX_CPUS. Only passed on: the kernel's mask may be shorter or longer. */
+
+#ifdef __bpf__
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+#endif
+
+struct bpf_map {
+	u32 id;
+};
+
+typedef struct cpumask {
+	unsigned long bits[CPUMASK_WORDS];
+} cpumask_t;
+
+struct sched_ext_entity {
+	u32 weight;
+	u32 flags;
+	u64 slice;
+	u64 dsq_vtime;
+	unsigned long
+		runnable_at; /* jiffies when it began to wait; the watchdog measures from here */
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
+struct super_block {
+	u32 s_dev;
+};
+
+struct inode {
+	unsigned long i_ino;
+	unsigned int i_nlink;
+	struct super_block *i_sb;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct percpu_counter {
+	s64 count;
+};
+
+struct mm_struct {
+	struct file *exe_file;
+	unsigned long arg_start, arg_end;
+	unsigned long total_vm;
+	struct percpu_counter rss_stat[4];
+};
+
+struct kernfs_node {
+	const char *name;
+	u64 id; /* of a cgroup's directory: the cgroup's */
+};
+
+struct cgroup_subsys_state;
+
+struct cgroup {
+	struct kernfs_node *kn;
+	int level;                             /* 0: the root */
+	struct cgroup_subsys_state *subsys[1]; /* one for each enum cgroup_subsys_id */
+};
+
+/* The CPU controller's part of a cgroup; it begins with its cgroup_subsys_state. */
+struct task_group {
+	int idle; /* cpu.idle */
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct thread_info {
+	u32 cpu;
+};
+
+struct task_struct {
+	struct thread_info thread_info;
+	unsigned int flags;
+	int pid, tgid;
+	int nr_cpus_allowed;
+	unsigned short migration_disabled;
+	const cpumask_t *cpus_ptr;
+	struct mm_struct *mm;
+	struct task_struct *real_parent, *group_leader;
+	struct css_set *cgroups;
+	struct sched_entity se;
+	struct sched_ext_entity scx;
+	void *bpf_storage; /* task storage of all BPF programs, NULL: none */
+	u64 self_exec_id;  /* changes with each exec */
+	char comm[TASK_COMM_LEN];
+};
+
+struct linux_binprm {
+	struct file *file;
+};
+
+struct bpf_iter_meta {
+	u64 session_id;
+};
+
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+/* Arguments of __scx_bpf_dsq_insert_vtime(), 6.19. */
+struct scx_bpf_dsq_insert_vtime_args {
+	u64 dsq_id, slice, vtime, enq_flags;
+};
+
+#ifdef __bpf__
+#pragma clang attribute pop
+#endif
+
+/* The CPU whose run queue @p is on: scx_bpf_task_cpu() without the call. */
+static inline s32 task_cpu(const struct task_struct *p)
+{
+	return p->thread_info.cpu;
+}
+
+#endif /* APLOMB_TYPES_BPF_H */

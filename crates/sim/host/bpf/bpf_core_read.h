@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * bpf/bpf_core_read.h - in libbpf's place, for the simulator: fields are where the compiler puts
+ * them, and enumerators have the values that the simulated kernel gives them.
+ *
+ * The kernel's numbers differ from version to version (bpf/kernel/enums.bpf.h). Here they are
+ * variables that crates/sim/src/numbers.rs sets before each simulation, so that a number that the
+ * scheduler did not take from the kernel shows. A new enumerator gets a member here and there,
+ * under its own name.
+ */
+#ifndef APLOMB_SIM_BPF_CORE_READ_H
+#define APLOMB_SIM_BPF_CORE_READ_H
+
+extern struct sim_numbers {
+	u64 SCX_DSQ_LOCAL, SCX_DSQ_LOCAL_ON;
+	u64 SCX_ENQ_WAKEUP, SCX_ENQ_HEAD, SCX_ENQ_CPU_SELECTED, SCX_ENQ_PREEMPT, SCX_ENQ_LAST;
+	u64 SCX_TASK_QUEUED;
+	u64 SCX_KICK_IDLE, SCX_KICK_PREEMPT;
+	u64 SCX_DSQ_ITER_REV;
+	u64 SCX_EXIT_ERROR, SCX_ECODE_RSN_HOTPLUG, SCX_ECODE_ACT_RESTART;
+	u64 cpu_cgrp_id;
+} sim_numbers;
+
+#define bpf_core_enum_value(type, enumerator) (sim_numbers.enumerator)
+/*
+ * Asked of cpu_cgrp_id only: simulated cgroups have no kernel structs of controllers behind them.
+ */
+#define bpf_core_enum_value_exists(type, enumerator) 0
+#define bpf_core_field_exists(field...) 1
+#define bpf_core_field_offset(type, field) __builtin_offsetof(type, field)
+#define BPF_CORE_READ(p, a, b, c, d) ((p)->a->b->c->d)
+
+#endif /* APLOMB_SIM_BPF_CORE_READ_H */

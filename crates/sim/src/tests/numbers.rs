@@ -1,0 +1,84 @@
+//! The kernel's numbers change nothing: a scheduler that copied one would do other things under another numbering.
+
+use crate::workload::{hog, on_off, Periodic};
+use crate::{CpuMask, Numbers, Program, Reservation, Settings, Simulation, Switch, ROOT};
+
+const MS: u64 = 1_000_000;
+const SEC: u64 = 1000 * MS;
+
+/// What runs when, and how often an idle CPU was looked for, in a machine with all that the scheduler has.
+fn play(numbers: Numbers, domains: bool) -> (Vec<Switch>, u64) {
+    let mut sim = Simulation::new(Settings {
+        cpus: 4,
+        numbers,
+        checked: true,
+        traced: true,
+        ..Settings::default()
+    });
+    sim.spec(
+        7,
+        Reservation {
+            runtime: 6 * MS,
+            period: 30 * MS,
+            ..Reservation::default()
+        },
+    );
+    for k in 0..6 {
+        sim.start(on_off(0, (3 + k) * MS, 5 * MS));
+    }
+    sim.start(hog(0));
+    sim.start_with(100, CpuMask::only(1), Box::new(on_off(0, 2 * MS, 7 * MS)));
+    sim.start(Periodic::new(7, 5 * MS, 30 * MS, 10 * MS).0);
+    if domains {
+        let a = sim.create_cgroup(ROOT, "a").unwrap();
+        let all = CpuMask::first(4);
+        let programs: [Box<dyn Program>; 2] =
+            [Box::new(hog(0)), Box::new(on_off(0, 3 * MS, 8 * MS))];
+        for program in programs {
+            sim.start_in(a, 100, all, program).unwrap();
+        }
+    }
+    sim.run_until(2 * SEC);
+    (sim.trace().to_vec(), sim.idle_searches())
+}
+
+#[test]
+fn the_kernels_numbers_change_nothing() {
+    for domains in [false, true] {
+        let (trace, searches) = play(Numbers::SINCE_6_19, domains);
+        assert!(trace.len() > 1000 && searches > 100, "{searches}");
+        for other in [Numbers::BEFORE_6_19, Numbers::OTHER] {
+            let (theirs, looked) = play(other, domains);
+            assert_eq!(looked, searches, "searches for an idle CPU: {other:?}");
+            assert_eq!(theirs, trace, "{other:?}");
+        }
+    }
+}
+
+/// No CPU is idle: a wake-up looks for one in ops.select_cpu, and ops.enqueue does not look again.
+#[test]
+fn a_wake_up_looks_for_an_idle_cpu_once() {
+    const WAKE_UPS: u64 = 100;
+    for numbers in [Numbers::BEFORE_6_19, Numbers::SINCE_6_19, Numbers::OTHER] {
+        let looked = |wakes: bool| {
+            let mut sim = Simulation::new(Settings {
+                cpus: 2,
+                numbers,
+                ..Settings::default()
+            });
+            for cpu in 0..2 {
+                sim.start_with(100, CpuMask::only(cpu), Box::new(hog(0)));
+            }
+            if wakes {
+                sim.start(on_off(0, 1, 20 * MS));
+            }
+            sim.run_until((WAKE_UPS * 20 + 10) * MS);
+            sim.idle_searches()
+        };
+        let searches = looked(true) - looked(false);
+        assert!(
+            (WAKE_UPS / 2..=WAKE_UPS + 2).contains(&searches),
+            "{searches} searches for at most {WAKE_UPS} wake-ups: {numbers:?}"
+        );
+    }
+}
