@@ -85,9 +85,12 @@ pub fn code_of(error: &anyhow::Error) -> Exit {
         return failure.exit;
     }
     match error.downcast_ref::<LoadError>() {
-        Some(LoadError::NoSchedExt { .. } | LoadError::NoBtf | LoadError::TooManyCpus { .. }) => {
-            Exit::Unsupported
-        }
+        Some(
+            LoadError::NoSchedExt { .. }
+            | LoadError::NoBtf
+            | LoadError::OtherInterface { .. }
+            | LoadError::TooManyCpus { .. },
+        ) => Exit::Unsupported,
         Some(LoadError::NoCapability(_)) => Exit::Permission,
         Some(LoadError::Busy(_)) => Exit::Busy,
         Some(LoadError::Refused { .. } | LoadError::Ended(_)) | None => Exit::Failure,

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::btf::Types;
 use crate::distribution::{Distribution, Family};
-use crate::{limits, LoadError};
+use crate::{limits, scheduler, LoadError};
 
 /// How a fact bears on aplomb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -122,26 +123,32 @@ impl Machine {
             .collect()
     }
 
-    fn has_btf(&self) -> bool {
-        std::fs::metadata(self.path("sys/kernel/btf/vmlinux")).is_ok_and(|file| file.len() > 0)
+    /// The kernel's types; None: it does not describe them, or not readably.
+    fn types(&self) -> Option<Types<'static>> {
+        Types::read(&self.path("sys/kernel/btf/vmlinux")).ok()
     }
 
     fn has_sched_ext(&self) -> bool {
         self.path("sys/kernel/sched_ext").is_dir()
     }
 
-    /// Check what a load needs.
+    /// Check what a load needs, and return the kernel's types.
     ///
     /// # Errors
-    /// The first thing that is missing, or who is in the way.
-    pub fn require(&self) -> Result<(), LoadError> {
+    /// The first thing that is missing, or the scheduler that is attached already.
+    pub(crate) fn require(&self) -> Result<Types<'static>, LoadError> {
         if !self.has_sched_ext() {
             return Err(LoadError::NoSchedExt {
                 release: self.release(),
             });
         }
-        if !self.has_btf() {
-            return Err(LoadError::NoBtf);
+        let types = self.types().ok_or(LoadError::NoBtf)?;
+        let missing = scheduler::missing_enumerators(&types)?;
+        if !missing.is_empty() {
+            return Err(LoadError::OtherInterface {
+                release: self.release(),
+                missing,
+            });
         }
         let found = self.possible_cpus().unwrap_or(0);
         if found > limits::MAX_CPUS {
@@ -156,7 +163,7 @@ impl Machine {
         }
         match self.running() {
             Some(other) => Err(LoadError::Busy(other)),
-            None => Ok(()),
+            None => Ok(types),
         }
     }
 
@@ -167,6 +174,7 @@ impl Machine {
             self.kernel(),
             self.sched_ext(),
             self.btf(),
+            self.interface(),
             self.jit(),
             self.attached(),
             self.privileges(),
@@ -231,12 +239,12 @@ impl Machine {
     }
 
     fn btf(&self) -> Fact {
-        if self.has_btf() {
+        if self.types().is_some() {
             return ok("btf", "present");
         }
         fail(
             "btf",
-            "/sys/kernel/btf/vmlinux is missing",
+            "/sys/kernel/btf/vmlinux is missing or unreadable",
             "the scheduler finds the kernel's structs by this description",
             format!(
                 "boot a kernel built with CONFIG_DEBUG_INFO_BTF=y: {}",
@@ -448,6 +456,8 @@ fn fail(
 ) -> Fact {
     fact(name, Level::Fail, found, why, change)
 }
+
+mod interface;
 
 #[cfg(test)]
 mod tests;

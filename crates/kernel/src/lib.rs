@@ -11,6 +11,7 @@
 
 use std::os::fd::BorrowedFd;
 
+mod btf;
 mod distribution;
 mod domain;
 pub mod facts;
@@ -49,6 +50,12 @@ pub enum LoadError {
     /// The kernel does not describe its types.
     #[error("this kernel has no BTF (/sys/kernel/btf/vmlinux is missing or empty): it must be built with CONFIG_DEBUG_INFO_BTF")]
     NoBtf,
+    /// The kernel lacks numbers that the programs take from it.
+    #[error("this kernel ({release}) has another sched_ext: its BTF lacks {}", .missing.join(", "))]
+    OtherInterface {
+        release: String,
+        missing: Vec<String>,
+    },
     /// The caller lacks privileges.
     #[error("loading a scheduler needs {0}: run aplomb as root")]
     NoCapability(String),

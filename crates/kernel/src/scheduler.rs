@@ -8,12 +8,14 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Mutex;
 
+use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{
-    Iter, Link, MapCore, MapFlags, PrintLevel, ProgramInput, ProgramMut, RingBuffer,
+    AsRawLibbpf, Iter, Link, MapCore, MapFlags, PrintLevel, ProgramInput, ProgramMut, RingBuffer,
     RingBufferBuilder,
 };
 
+use crate::btf::Types;
 use crate::facts::Machine;
 use crate::layout::types as raw;
 use crate::types::{comm_text, event_number, policy_number, server_state};
@@ -95,20 +97,35 @@ fn call<T>(program: &ProgramMut, args: &mut T, doing: &'static str) -> Result<()
     }
 }
 
-/// Callbacks that came to sched_ext after the oldest kernel that we support: not asked for where they are unknown, or the
-/// whole scheduler would be refused. (6.17: cpu.max; 6.19: cpu.idle; the others need CONFIG_EXT_GROUP_SCHED.)
-fn leave_out_unknown(open: &mut main_skel::OpenMainSkel) {
-    let btf = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
-    // A kernel without sched_ext's part of the name has it in no string of its types.
-    let names: HashSet<&[u8]> = btf
-        .split(|&b| b == 0)
-        .filter(|n| n.starts_with(b"cgroup_"))
-        .collect();
-    let known = |member: &str| names.contains(member.as_bytes());
+/// The types of the opened object.
+fn own_types<'a>(open: &'a main_skel::OpenMainSkel) -> libbpf_rs::Result<Types<'a>> {
+    // SAFETY: opened, and borrowed for as long as the types are
+    let object = unsafe { open.open_object().as_libbpf_object().as_ref() };
+    let btf = Btf::from_bpf_object(object)?;
+    btf.map(Types::new)
+        .ok_or_else(|| libbpf_rs::Error::from_raw_os_error(libc::ENOENT))
+}
+
+/// Enumerators that the programs take from the kernel and that `kernel` lacks. Needs no privilege.
+pub(crate) fn missing_enumerators(kernel: &Types) -> Result<Vec<String>, LoadError> {
+    let mut place = MaybeUninit::uninit();
+    quietly(|| {
+        let open = MainSkelBuilder::default().open(&mut place)?;
+        let missing = kernel.missing_enumerators(&own_types(&open)?);
+        Ok(missing)
+    })
+}
+
+/// Make the callbacks those of this kernel. Callbacks that are younger than the oldest kernel that we support are left out
+/// where the kernel does not know them, or it would refuse the whole scheduler (6.17: cpu.max; 6.19: cpu.idle; the others
+/// need CONFIG_EXT_GROUP_SCHED). The flags get the kernel's numbers: in an initialiser libbpf relocates nothing.
+fn fit_callbacks(open: &mut main_skel::OpenMainSkel, kernel: &Types) -> libbpf_rs::Result<()> {
+    let flags = kernel.ops_flags(&own_types(open)?, open.struct_ops.aplomb_ops().flags);
     let ops = open.struct_ops.aplomb_ops_mut();
+    ops.flags = flags;
     macro_rules! unless_known {
         ($($member:ident: $program:ident),*) => {$(
-            if !known(stringify!($member)) {
+            if !kernel.has_member("sched_ext_ops", stringify!($member)) {
                 ops.$member = std::ptr::null_mut();
                 open.progs.$program.set_autoload(false);
             }
@@ -122,6 +139,7 @@ fn leave_out_unknown(open: &mut main_skel::OpenMainSkel) {
         cgroup_set_bandwidth: aplomb_cgroup_set_bandwidth,
         cgroup_set_idle: aplomb_cgroup_set_idle
     );
+    Ok(())
 }
 
 impl Scheduler {
@@ -131,7 +149,7 @@ impl Scheduler {
     /// See [`LoadError`]: first what the kernel lacks, then what this process lacks, then who is in the
     /// way.
     pub fn load(settings: &Settings) -> Result<Self, LoadError> {
-        Machine::here().require()?;
+        let kernel = Machine::here().require()?;
         #[cfg(target_feature = "crt-static")]
         crate::libelf::keep();
         // The skeleton borrows this for as long as it lives. A load leaks its few bytes; loads happen at
@@ -148,7 +166,7 @@ impl Scheduler {
                 rodata.tick_ns = tick_ns();
                 rodata.server_policy = policy_number(Some(settings.server_policy));
             }
-            leave_out_unknown(&mut open);
+            fit_callbacks(&mut open, &kernel)?;
             let skel = open.load()?;
             skel.progs.find_symbols.test_run(ProgramInput::default())?;
             Ok(skel)

@@ -9,7 +9,10 @@ impl Made {
     fn new() -> Self {
         let made = Self(tempfile::tempdir().unwrap());
         made.write("proc/sys/kernel/osrelease", "7.3.4+deb13-cloud-amd64");
-        made.write("sys/kernel/btf/vmlinux", "");
+        // our own object describes all of the kernel that it uses
+        let object = concat!(env!("OUT_DIR"), "/main.bpf.o");
+        fs::create_dir_all(made.0.path().join("sys/kernel/btf")).unwrap();
+        fs::copy(object, made.0.path().join("sys/kernel/btf/vmlinux")).unwrap();
         made.write("sys/kernel/sched_ext/state", "disabled");
         made.write("sys/devices/system/cpu/possible", "0-7");
         made.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");

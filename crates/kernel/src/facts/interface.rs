@@ -1,0 +1,54 @@
+//! What of sched_ext's interface differs from kernel to kernel, and what of it this one has.
+
+use super::{fail, ok, Fact, Machine};
+use crate::btf::Types;
+use crate::scheduler;
+
+impl Machine {
+    /// The numbers that the programs take from the kernel must be there. What came later than 6.16
+    /// is done without.
+    pub(super) fn interface(&self) -> Fact {
+        let Some(types) = self.types().filter(|_| self.has_sched_ext()) else {
+            return ok("interface", "unknown (without sched_ext or btf)");
+        };
+        let missing = match scheduler::missing_enumerators(&types) {
+            Ok(missing) => missing,
+            Err(error) => return ok("interface", format!("unknown ({error})")),
+        };
+        if !missing.is_empty() {
+            return fail(
+                "interface",
+                format!("without {}", missing.join(", ")),
+                "the scheduler takes these numbers of sched_ext from the kernel",
+                "boot a kernel of 6.16 to 7.3, and report this one",
+            );
+        }
+        let lacks = lacks(&types);
+        if lacks.is_empty() {
+            ok("interface", "complete")
+        } else {
+            ok("interface", format!("without {}", lacks.join(", ")))
+        }
+    }
+}
+
+/// Parts of the interface that are younger than the oldest supported kernel, and that this kernel
+/// lacks.
+fn lacks(types: &Types) -> Vec<&'static str> {
+    let ops = |member| types.has_member("sched_ext_ops", member);
+    let function = |name| types.has_function(name);
+    let parts = [
+        (ops("cgroup_set_bandwidth"), "cpu.max (Linux 6.17)"),
+        (ops("cgroup_set_idle"), "changes of cpu.idle (6.19)"),
+        (
+            function("scx_bpf_task_set_slice"),
+            "functions that set a task's slice (6.19)",
+        ),
+        (
+            function("bpf_task_work_schedule_resume"),
+            "task work at the return to user mode (7.0)",
+        ),
+    ];
+    let lacks = parts.into_iter().filter(|(has, _)| !has);
+    lacks.map(|(_, what)| what).collect()
+}
