@@ -34,18 +34,23 @@ char _license[] SEC("license") = "GPL";
 
 /* --- a task comes and goes ------------------------------------------------------------------- */
 
-/* A task is forked, or exists when the scheduler is loaded. */
-s32 OPS(aplomb_init_task, struct task_struct *p, struct scx_init_task_args *args)
+/*
+ * A task is forked, or exists when the scheduler is loaded. What it will need is allocated here,
+ * where the kernel may wait for memory and where the fork fails if there is none. Later callbacks
+ * can do neither: the task would run in the root domain and without its program's server.
+ */
+s32 OPS_SLEEPABLE(aplomb_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	if (tree_on && args->cgroup) {
 		struct task_ctx *t =
 			bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-		if (t)
-			t->domain = slot_of(args->cgroup);
+		if (!t)
+			return -ENOMEM;
+		t->domain = slot_of(args->cgroup);
 	}
-	if (args->fork && reserved_on)
-		server_fork(p, bpf_get_current_task_btf());
+	if (args->fork && reserved_on && !server_fork(p, bpf_get_current_task_btf()))
+		return -ENOMEM;
 	return 0;
 }
 

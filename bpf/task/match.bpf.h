@@ -13,7 +13,7 @@
 #ifndef APLOMB_MATCH_BPF_H
 #define APLOMB_MATCH_BPF_H
 
-#include "kernel/kernel.bpf.h"
+#include "kernel/kfuncs.bpf.h"
 #include "intf.h"
 
 struct {
