@@ -28,3 +28,33 @@ class Middle(harness.JobTest):
     seconds = 60
     kernel = "6.18"
     env = {"EXPECT": "works", "LIMITS": "told"}
+
+
+class OldestInterface(harness.JobTest):
+    """6.16: its numbers and functions; two CPUs in virtual time"""
+
+    job = "interface"
+    seconds = 60
+    machine = "timing-smp"
+    kernel = "6.16"
+    env = {"EXPECT": "old", "LACKS": "cpu.max,cpu.idle,slice,work"}
+
+
+class MiddleInterface(harness.JobTest):
+    """6.18: its numbers and functions"""
+
+    job = "interface"
+    seconds = 60
+    machine = "timing-smp"
+    kernel = "6.18"
+    env = {"EXPECT": "old", "LACKS": "cpu.idle,slice,work"}
+
+
+class NewestInterface(harness.JobTest):
+    """7.3, the newest in trixie-backports: its numbers and functions"""
+
+    job = "interface"
+    seconds = 60
+    machine = "timing-smp"
+    kernel = "7.3"
+    env = {"EXPECT": "new", "LACKS": ""}

@@ -1,0 +1,75 @@
+#!/bin/bash
+# What the scheduler takes from the kernel: its numbers, functions that set a task's slice and
+# virtual time, memory for a new task. EXPECT: "old" before 6.19, "new" since. LACKS: words that
+# `doctor` must say of what the kernel lacks. Two CPUs.
+. /job/guest/lib.sh
+. /job/guest/tree.sh
+
+program periodic wakes
+program forks forks
+k=$trace/events/kern
+
+# Counts the calls of a kernel function from here on: the kernel's own count of a probe's hits.
+probe() { echo "p:kern/$1 $1" >> $trace/kprobe_events && echo 1 > "$k/$1/enable"; }
+hits() { awk -v name="$1" '$1 == name { print $2 }' $trace/kprobe_profile; }
+bpftool btf dump file /sys/kernel/btf/vmlinux | grep "FUNC '" > /tmp/functions
+forks() { chrt -o 0 sh -c 'echo $$ > "$0"; exec "$@"' $cg/a/cgroup.procs $bin/forks 300; }
+
+# The daemon in a cgroup of its own: what its maps need is charged there, for as long as they live.
+mkdir $cg/home
+echo $$ > $cg/home/cgroup.procs
+start_daemon || { finish; exit; }
+echo $$ > $cg/cgroup.procs
+domain_of a
+check attached "" attached
+
+# --- what the kernel has
+/job/aplomb doctor > $out/doctor 2>&1
+check doctor-agrees "" [ $? = 0 ]
+said=$(grep interface $out/doctor)
+for word in ${LACKS//,/ }; do
+	check "doctor-lacks-$word" "$said" grep -qw "$word" <<< "$said"
+done
+[ -n "$LACKS" ] || check doctor-lacks-nothing "$said" grep -q complete <<< "$said"
+for name in scx_bpf_task_set_slice scx_bpf_task_set_dsq_vtime; do
+	found=old
+	grep -q "FUNC '$name' " /tmp/functions && found=new
+	check "$name" "$found, expected $EXPECT" [ $found = "$EXPECT" ]
+done
+
+# --- a wake-up looks for an idle CPU once: in ops.select_cpu, and not again in ops.enqueue
+for cpu in 0 1; do bg taskset -c $cpu /job/guest-programs/spin 60000; done
+sleep 0.5
+probe scx_bpf_select_cpu_dfl
+probe scx_bpf_pick_idle_cpu
+if [ "$EXPECT" = new ]; then
+	probe scx_bpf_task_set_slice
+	probe scx_bpf_task_set_dsq_vtime
+fi
+fg $bin/wakes 500 5000 200 > /dev/null
+select=$(hits scx_bpf_select_cpu_dfl) pick=$(hits scx_bpf_pick_idle_cpu)
+check wake-ups-were-counted "$select" within 150 "$select" 2000
+check one-search-a-wake-up "$select in select_cpu, $pick more" within 0 "$pick" $((select / 4))
+if [ "$EXPECT" = new ]; then
+	slice=$(hits scx_bpf_task_set_slice) vtime=$(hits scx_bpf_task_set_dsq_vtime)
+	check slices-are-set-by-function "$slice" within 1 "$slice" 1000000
+	check virtual-times-are-set-by-function "$vtime" within 200 "$vtime" 1000000
+fi
+end_all
+for name in "$k"/*/enable; do echo 0 > "$name"; done
+: > $trace/kprobe_events
+
+# --- no memory for a new task of a domain: the fork fails, and nothing else
+r=$(forks)
+check forks-succeed "$r" [ "$(value made "$r")" = 300 ]
+echo -1000 > /proc/$daemon/oom_score_adj
+echo 4096 > $cg/home/memory.max
+r=$(forks)
+echo max > $cg/home/memory.max
+check forks-fail-without-memory "$r" within 1 "$(value no_memory "$r")" 300
+r=$(forks)
+check forks-succeed-again "$r" [ "$(value made "$r")" = 300 ]
+check still-attached "$(state)" attached
+stop_daemon
+check stock-again "" stock
+finish
