@@ -2,9 +2,9 @@
 /*
  * intf.h - what the kernel side and user space share: map keys and values, events, limits.
  *
- * Plain C with fixed-width types. bpf/main.bpf.c includes it for the kernel, crates/kernel turns the
- * same structs into Rust through the BPF skeleton, so there is no second copy of a layout. Every
- * duration is in nanoseconds, every bandwidth in parts per million (ppm) of one CPU.
+ * Plain C with fixed-width types. bpf/main.bpf.c includes it for the kernel, crates/kernel turns
+ * the same structs into Rust through the BPF skeleton, so there is no second copy of a layout.
+ * Every duration is in nanoseconds, every bandwidth in parts per million (ppm) of one CPU.
  */
 #ifndef APLOMB_INTF_H
 #define APLOMB_INTF_H
@@ -56,9 +56,9 @@ struct spec {
 };
 
 /*
- * A matcher is one row of a hash map: at exec the kernel asks it in the order of the list, the first
- * hit wins. Names can be taken by anybody, so user space makes every spec that is found by MATCH_ARG,
- * MATCH_APP or MATCH_COMM revocable.
+ * A matcher is one row of a hash map: at exec the kernel asks it in the order of the list, the
+ * first hit wins. Names can be taken by anybody, so user space makes every spec that is found by
+ * MATCH_ARG, MATCH_APP or MATCH_COMM revocable.
  */
 enum match_kind {
 	MATCH_ARG = 1, /* a: inode, b: device, c: hash of one argument (or of its last path part) */
@@ -77,9 +77,9 @@ struct match_key {
 /*
  * Hash of a name: FNV-1a, 64 bits. Arguments: the whole argument, and its part after the last '/'.
  * Cgroup names are cut at '-', '@' and at a final ".scope", ".service" or ".slice":
- * "app-flatpak-org.mozilla.firefox-12345.scope" has the parts app, flatpak, org.mozilla.firefox, 12345.
- * Kernel threads: the whole name, and the name up to the first '/', ':' or digit ("kworker/0:1" is
- * also "kworker", "kswapd0" also "kswapd").
+ * "app-flatpak-org.mozilla.firefox-12345.scope" has the parts app, flatpak, org.mozilla.firefox,
+ * 12345. Kernel threads: the whole name, and the name up to the first '/', ':' or digit
+ * ("kworker/0:1" is also "kworker", "kswapd0" also "kswapd").
  */
 #define NAME_HASH_INIT 0xcbf29ce484222325ULL
 #define NAME_HASH_PRIME 0x100000001b3ULL
@@ -107,15 +107,14 @@ enum event_type {
 	EV_LIMIT = 11,      /* a: enum limits value reached: MAX_SERVERS; task stays best-effort */
 	EV_LOST = 12,       /* counter only: events dropped because the ring buffer was full */
 	EV_GUARANTEED = 13, /* a: CPUs it is spread over, b: promised on .cpu before, c: B_i; ppm */
-	EV_DOMAIN =
-		14, /* a domain was changed: a: cgroup id, b: enum domain_change, c: its new value */
+	EV_DOMAIN = 14, /* a domain was changed: a: cgroup id, b: enum domain_change, c: value */
 	NR_EVENTS = 15
 };
 
 /*
- * Which policy orders the members of a domain: its child domains, and its own threads as one more. DEFAULT is
- * SFQ among domains and FAIR among threads. FAIR and FIFO are for threads; a domain with children that is
- * set to one of them still orders the children by SFQ.
+ * Which policy orders the members of a domain: its child domains, and its own threads as one more.
+ * DEFAULT is SFQ among domains and FAIR among threads. FAIR and FIFO are for threads; a domain with
+ * children that is set to one of them still orders the children by SFQ.
  */
 enum domain_policy {
 	DOMAIN_DEFAULT = 0,
@@ -133,7 +132,10 @@ enum domain_state {
 	DOMAIN_GONE = 2 /* its cgroup has gone, tasks of it have not */
 };
 
-/* What user space sees of a domain: the first member of the values of map `domains`. Slot 0 is the root. */
+/*
+ * What user space sees of a domain: the first member of the values of map `domains`. Slot 0 is the
+ * root.
+ */
 struct domain_info {
 	u64 cgid;         /* the cgroup's id: the inode number of its directory */
 	u64 ran_ns;       /* CPU time of all tasks in it and below, since it came */
@@ -173,8 +175,11 @@ struct domain_args {
 	u32 change;       /* enum domain_change, one of them */
 	u32 policy;       /* enum domain_policy */
 	u32 reserved_ppm; /* 0: none */
-	s32 result; /* 0; -ENOENT: no such domain; -EINVAL; -ENOSPC: see below; -E2BIG: no CPU can promise it;
-			     -EMFILE: all MAX_SERVERS are taken */
+	/*
+	 * 0; -ENOENT: no such domain; -EINVAL; -ENOSPC: see below; -E2BIG: no CPU can promise it;
+	 * -EMFILE: all MAX_SERVERS are taken
+	 */
+	s32 result;
 	u32 taken_ppm; /* answer: reserved by others beside it */
 	u32 limit_ppm; /* answer: the most that may be reserved there */
 };
@@ -222,7 +227,10 @@ struct event {
 	char comm[COMM_LEN];
 };
 
-/* Argument and answer of the syscall program `reserve` (aplomb run, aplomb set): see task/reserve.bpf.h */
+/*
+ * Argument and answer of the syscall program `reserve` (aplomb run, aplomb set): see
+ * task/reserve.bpf.h
+ */
 struct reserve_args {
 	s32 pid;          /* thread group id */
 	s32 result;       /* 0, or -errno: -ESRCH no such task, -ENOSPC table full, -EINVAL */

@@ -2,12 +2,12 @@
 /*
  * main.bpf.c - aplomb's scheduler: the callbacks of sched_ext, in the order of a task's life.
  *
- * Two layers on each CPU. Reserved tasks run by earliest deadline (reserved/queue.bpf.h), within their
- * budgets (reserved/run.bpf.h) and on what others left of theirs (reserved/reclaim.bpf.h). What is
- * left of the CPU is shared among all tasks by the tree of domains, or without domains by virtual time
- * (tree/). At exec a process may get a server (task/exec.bpf.h); admission decides by load or by what
- * is promised (reserved/admission.bpf.h), and the governor revises that every second
- * (layers/second.bpf.h). What concerns both layers is in layers/.
+ * Two layers on each CPU. Reserved tasks run by earliest deadline (reserved/queue.bpf.h), within
+ * their budgets (reserved/run.bpf.h) and on what others left of theirs (reserved/reclaim.bpf.h).
+ * What is left of the CPU is shared among all tasks by the tree of domains, or without domains by
+ * virtual time (tree/). At exec a process may get a server (task/exec.bpf.h); admission decides by
+ * load or by what is promised (reserved/admission.bpf.h), and the governor revises that every
+ * second (layers/second.bpf.h). What concerns both layers is in layers/.
  *
  *   wake-up --> select_cpu --> enqueue --> [EDF queue of a CPU] --+
  *                                   \                              +--> dispatch --> running --> stopping
@@ -55,9 +55,9 @@ s32 OPS_SLEEPABLE(aplomb_init_task, struct task_struct *p, struct scx_init_task_
 }
 
 /*
- * A task has gone. on_exit has made it leave its server, but not if its fork failed after init_task;
- * nor if the kernel skipped that tracing program, since its CPU was in the middle of the same one:
- * this happens when thousands exit at once.
+ * A task has gone. on_exit has made it leave its server, but not if its fork failed after
+ * init_task; nor if the kernel skipped that tracing program, since its CPU was in the middle of the
+ * same one: this happens when thousands exit at once.
  */
 void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
@@ -91,7 +91,9 @@ void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 	struct task_ctx *t = task_ctx_if_any(p);
 	struct server *s = server_owned(t);
 
-	/* a task that may not migrate for a moment has one CPU for that moment: that is no change */
+	/*
+	 * a task that may not migrate for a moment has one CPU for that moment: that is no change
+	 */
 	if (!s || p->pid != p->tgid || stays(p) || s->info.state != SERVER_ADMITTED)
 		return;
 	if (!server_within(s, mask))
@@ -131,8 +133,9 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	/*
-	 * A kernel thread of one CPU does that CPU's own work: it is never delayed when it wakes up. If it
-	 * used up a whole slice, it queues like all tasks; otherwise it could stop the CPU.
+	 * A kernel thread of one CPU does that CPU's own work: it is never delayed when it wakes
+	 * up. If it used up a whole slice, it queues like all tasks; otherwise it could stop the
+	 * CPU.
 	 */
 	if ((p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 && (enq_flags & SCX_ENQ_WAKEUP)) {
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
@@ -145,8 +148,9 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 /* --- it runs --------------------------------------------------------------------------------- */
 
 /*
- * No other task is there: @prev goes on. (Without a slice it would be enqueued.) Its queue's virtual
- * time follows it. Otherwise @prev would owe, to a task that comes later, time that no task wanted.
+ * No other task is there: @prev goes on. (Without a slice it would be enqueued.) Its queue's
+ * virtual time follows it. Otherwise @prev would owe, to a task that comes later, time that no task
+ * wanted.
  */
 static __always_inline void go_on(struct task_struct *prev, struct cpu_ctx *c)
 {
@@ -442,8 +446,9 @@ struct sched_ext_ops aplomb_ops = {
 	.init = (void *)aplomb_init,
 	.exit = (void *)aplomb_exit,
 	/*
-	 * ENQ_LAST for cbs-hard: a CPU may idle though a task of it would like to run. ENQ_MIGRATION_DISABLED for cpu.max: who
-	 * is parked (tree/limit.bpf.h) may not migrate, and the kernel would put it back on its CPU without asking us.
+	 * ENQ_LAST for cbs-hard: a CPU may idle though a task of it would like to run.
+	 * ENQ_MIGRATION_DISABLED for cpu.max: a parked task (park/landing.bpf.h) may not migrate,
+	 * and the kernel would put it back on its CPU without asking us.
 	 */
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000, /* the longest there is: 2,000 hogs take turns for 8 s */

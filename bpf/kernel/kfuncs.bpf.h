@@ -71,8 +71,8 @@ extern bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) __ksym 
 
 /*
  * Since 7.0. In 6.18 the function has another name and one argument more; there it counts as
- * missing. The callback's map must have the kernel's type: libbpf compares the types, and a function
- * whose type differs counts as missing without a message.
+ * missing. The callback's map must have the kernel's type: libbpf compares the types, and a
+ * function whose type differs counts as missing without a message.
  */
 extern int bpf_task_work_schedule_resume(struct task_struct *p, struct bpf_task_work *work,
 					 void *map__map,

@@ -3,11 +3,11 @@
  * layers/account.bpf.h - what a task ran is charged in both layers.
  *
  * All CPU time counts in the fair layer, by right or not: a reserved task's spare time is then what
- * its share is due beyond its reservation. Time by right is charged to the server as well; all other
- * time counts towards what best-effort work is due.
+ * its share is due beyond its reservation. Time by right is charged to the server as well; all
+ * other time counts towards what best-effort work is due.
  *
- * Accounts are settled when a task stops (ops.stopping). They are settled in ops.dispatch too, for the
- * task that might go on, so that it takes part in the choice as if it waited.
+ * Accounts are settled when a task stops (ops.stopping). They are settled in ops.dispatch too, for
+ * the task that might go on, so that it takes part in the choice as if it waited.
  */
 #ifndef APLOMB_ACCOUNT_BPF_H
 #define APLOMB_ACCOUNT_BPF_H

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * layers/hotplug.bpf.h - the CPUs of a server go away, by affinity or because a CPU goes off line: the
- * server moves, and the CPU's queues are emptied.
+ * layers/hotplug.bpf.h - the CPUs of a server go away, by affinity or because a CPU goes off line:
+ * the server moves, and the CPU's queues are emptied.
  *
  * Source: ours. Without these callbacks the kernel would end the scheduler at each change, and all
  * reservations with it.
  *
- * Servers are admitted anew, in order of their slots, guaranteed ones within 4 s. A server that does
- * not fit on the CPUs that are left is rejected, and may be reactivated (reserved/governor.bpf.h).
+ * Servers are admitted anew, in order of their slots, guaranteed ones within 4 s. A server that
+ * does not fit on the CPUs that are left is rejected, and may be reactivated
+ * (reserved/governor.bpf.h).
  */
 #ifndef APLOMB_HOTPLUG_BPF_H
 #define APLOMB_HOTPLUG_BPF_H
@@ -92,8 +93,8 @@ static __always_inline void move_servers(s32 cpu)
 }
 
 /*
- * The tasks in @queue of @cpu, which leaves, go to its local queue. From there the kernel pushes each
- * to another CPU, with a wider affinity if it has to, and asks us anew where to queue it.
+ * The tasks in @queue of @cpu, which leaves, go to its local queue. From there the kernel pushes
+ * each to another CPU, with a wider affinity if it has to, and asks us anew where to queue it.
  */
 VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 {
@@ -116,8 +117,8 @@ VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 }
 
 /*
- * The same for rescued tasks (tree/rescue.bpf.h) of @cpu, which leaves: no other CPU could take those
- * that are pinned to it.
+ * The same for rescued tasks (tree/rescue.bpf.h) of @cpu, which leaves: no other CPU could take
+ * those that are pinned to it.
  */
 VERIFIED_ONCE int drain_rescued(u32 cpu)
 {

@@ -9,13 +9,13 @@
  *                               <-----------------------------------------------
  *                       demote: at the head of the EDF queue, and without a right to run
  *
- * 1. Why demote. A thread in the EDF queue loses its right when another thread of its server uses up
- *    the budget, and when the server is revoked or moves. It stays in the queue until it is at the
- *    head; there ops.dispatch finds it (reserved_dispatch).
+ * 1. Why demote. A thread in the EDF queue loses its right when another thread of its server uses
+ *    up the budget, and when the server is revoked or moves. It stays in the queue until it is at
+ *    the head; there ops.dispatch finds it (reserved_dispatch).
  *
- * 2. Why the order of steps. A task may run the moment it is in another queue. So the tree's count of
- *    waiting tasks (tree/tree.bpf.h 5) and the task's own fields are changed before the move, and put
- *    back if the move fails.
+ * 2. Why the order of steps. A task may run the moment it is in another queue. So the tree's count
+ *    of waiting tasks (tree/tree.bpf.h 5) and the task's own fields are changed before the move,
+ *    and put back if the move fails.
  */
 #ifndef APLOMB_MOVE_BPF_H
 #define APLOMB_MOVE_BPF_H
@@ -24,7 +24,9 @@
 #include "tree/queue.bpf.h"
 #include "tree/waiting.bpf.h"
 
-/* Ineligible tasks at the head of an EDF queue that one dispatch moves away; the next one goes on. */
+/*
+ * Ineligible tasks at the head of an EDF queue that one dispatch moves away; the next one goes on.
+ */
 #define MAX_STALE 8
 
 /* --- to the reserved layer ------------------------------------------------------------------- */
@@ -70,7 +72,9 @@ static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 fr
 	return moved;
 }
 
-/* Thread @pid of the server in @slot, which was on CPU @before until now, may run by right of @at. */
+/*
+ * Thread @pid of the server in @slot, which was on CPU @before until now, may run by right of @at.
+ */
 VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before,
 				 const struct standing *at __arg_nonnull)
 {
@@ -111,7 +115,10 @@ static int server_timer(void *map, u32 *slot, struct server *s)
 
 	before = s->info.cpu;
 	if (is_split(s) && runs_on_budget(s)) {
-		/* its window ends while it runs: accounts first, and the enqueue after that moves it */
+		/*
+		 * its window ends while it runs: accounts first, and the enqueue after that moves
+		 * it
+		 */
 		scx_bpf_kick_cpu(before, SCX_KICK_PREEMPT);
 		return 0;
 	}
@@ -167,7 +174,9 @@ static __always_inline s32 servers_init(void)
 	return 0;
 }
 
-/* There may be slack on @cpu: the overrunning server that waits with the earliest deadline gets it. */
+/*
+ * There may be slack on @cpu: the overrunning server that waits with the earliest deadline gets it.
+ */
 VERIFIED_ONCE int offer_slack(u32 cpu)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -226,7 +235,10 @@ static __always_inline void demote_to_lane(struct bpf_iter_scx_dsq *it, struct t
 		scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
 }
 
-/* @p, at the head of @cpu's EDF queue, has no right to run now: to the queue where it waits for one. */
+/*
+ * @p, at the head of @cpu's EDF queue, has no right to run now: to the queue where it waits for
+ * one.
+ */
 static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 				   struct task_ctx *t, struct server *s, u32 cpu)
 {

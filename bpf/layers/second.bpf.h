@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * layers/second.bpf.h - the governor's second: once a second, while there are servers, the load of each
- * CPU is sampled; then servers are revoked or reactivated.
+ * layers/second.bpf.h - the governor's second: once a second, while there are servers, the load of
+ * each CPU is sampled; then servers are revoked or reactivated.
  *
  * Source: Redline section 6.1; policy/load.h, reserved/governor.bpf.h.
  *
- * It also does what the timers of servers cannot: it releases throttled tasks whose server has gone,
- * and empties the EDF queue of a CPU that takes no tasks any more. It stops when the last server has
- * gone.
+ * It also does what the timers of servers cannot: it releases throttled tasks whose server has
+ * gone, and empties the EDF queue of a CPU that takes no tasks any more. It stops when the last
+ * server has gone.
  */
 #ifndef APLOMB_SECOND_BPF_H
 #define APLOMB_SECOND_BPF_H
@@ -19,7 +19,10 @@
 /* Tasks that one look takes out of an inactive CPU's queue; the rest a second later. */
 #define MAX_EVACUATED 1024
 
-/* @cpu takes no tasks any more (cpu_active): the tasks in its EDF queue run elsewhere, in spare time. */
+/*
+ * @cpu takes no tasks any more (cpu_active): the tasks in its EDF queue run elsewhere, in spare
+ * time.
+ */
 VERIFIED_ONCE int evacuate(u32 cpu)
 {
 	u32 i;
@@ -65,7 +68,10 @@ static __always_inline void sample_load(u32 cpu, u64 interval, bool none)
 	bpf_spin_unlock(&governor_lock);
 }
 
-/* Tasks in @cpu's reserved queues that no other timer or callback would move. Returns how many wait. */
+/*
+ * Tasks in @cpu's reserved queues that no other timer or callback would move. Returns how many
+ * wait.
+ */
 static __always_inline u32 look_at_queues(u32 cpu, u64 now)
 {
 	u32 waiting;
@@ -99,14 +105,18 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 	}
 	sample_no++;
 	if (none && !waiting) {
-		/* Off first, then a look: a server that is taken just now is seen here, or it sees the
-		 * switch off and starts the timer itself (server_added). */
+		/*
+		 * Off first, then a look: a server that is taken just now is seen here, or it sees
+		 * the switch off and starts the timer itself (server_added).
+		 */
 		__sync_lock_test_and_set(&reserved_on, 0);
 		if (!nr_servers)
 			return 0;
 		reserved_on = 1;
 	}
-	/* one a window, so that its use is measured before the next; a promise needs no measuring */
+	/*
+	 * one a window, so that its use is measured before the next; a promise needs no measuring
+	 */
 	reactivate_one(++ticks % LOAD_SAMPLES != 0);
 	bpf_timer_start(&slot->timer, LOAD_SAMPLE_NS, 0);
 	return 0;

@@ -77,7 +77,10 @@ VERIFIED_ONCE int run_by_right(struct task_ctx *t __arg_nonnull, u32 cpu)
 	return true;
 }
 
-/* @prev, with @deadline, goes on by right. False: an earlier deadline waits, or it has no right now. */
+/*
+ * @prev, with @deadline, goes on by right. False: an earlier deadline waits, or it has no right
+ * now.
+ */
 VERIFIED_ONCE int keep_by_right(struct task_struct *prev __arg_trusted, u32 cpu, u64 deadline)
 {
 	struct task_ctx *t = task_ctx(prev);

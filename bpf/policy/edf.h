@@ -21,31 +21,34 @@
  *          |     |
  *          +-----+ woke up after the deadline: new period from now
  *
- * 3. Control. Listing 1 (edf_assign) runs when a server begins, when its budget was charged, and when
- *    its task wakes up. Budget left at the deadline means one of two things. The task slept in
+ * 3. Control. Listing 1 (edf_assign) runs when a server begins, when its budget was charged, and
+ *    when its task wakes up. Budget left at the deadline means one of two things. The task slept in
  *    between: it had its fill, and a new period begins. It never slept: it is late through no fault
  *    of its own, so it keeps its old, now earliest deadline, and its work is pushed through.
  *
- * 4. Where we differ, twice. (a) A task that wakes up before its deadline keeps period and budget in
- *    Listing 1. Nearly a whole budget with an all but past deadline is more than C/T until then, and
- *    delays others beyond their deadlines; and a periodic task that wakes 10 us early is left with what
- *    its last job did not need. So on wake-up we add the rule of the constant bandwidth server (Abeni
- *    and Buttazzo 1998): if budget / (deadline - now) exceeds C/T, a new period starts now. Measured, 5 ms
- *    every 30 ms of 6:30 against 20 hogs: median response 9.3 ms by the listing alone, 5.0 with the rule.
+ * 4. Where we differ, twice. (a) A task that wakes up before its deadline keeps period and budget
+ *    in Listing 1. Nearly a whole budget with an all but past deadline is more than C/T until then,
+ *    and delays others beyond their deadlines; and a periodic task that wakes 10 us early is left
+ *    with what its last job did not need. So on wake-up we add the rule of the constant bandwidth
+ *    server (Abeni and Buttazzo 1998): if budget / (deadline - now) exceeds C/T, a new period
+ *    starts now. Measured, 5 ms every 30 ms of 6:30 against 20 hogs: median response 9.3 ms by the
+ *    listing alone, 5.0 with the rule.
  *
- *    (b) Line 16 is printed as budget = max(budget + C, C). Taken literally, what a
- *    sleeper leaves unused adds up without end (a player that needs 1 of 5 ms could hold the CPU for a
- *    minute after an hour), and an overrun is forgiven. We take min: nothing is carried over, and an
+ *    (b) Line 16 is printed as budget = max(budget + C, C). Taken literally, what a sleeper leaves
+ *    unused adds up without end (a player that needs 1 of 5 ms could hold the CPU for a minute
+ *    after an hour), and an overrun is forgiven. We take min: nothing is carried over, and an
  *    overrun is paid back. crates/policy/src/edf.rs has the counter-example as a test.
  *
  * 5. Policies. What becomes of a task whose budget is used up (the rest is common to all):
  *
- *        redline    waits for its next period; until then it has spare time, like any best-effort task
+ *        redline    waits for its next period; until then it has spare time, like best-effort work
  *        fcbs       the same, and it may use what others leave of their budgets (fcbs.h)
- *        cbs-hard   waits, and runs not at all: C in T and never more (Abeni and Buttazzo's hard reservation)
- *        cbs-soft   has its next budget at once, for a deadline one period later (their soft one): before
- *                   best-effort work for as long as it does not sleep. That is C in T in the long run, not
- *                   in each T: who was alone for an hour has had his due for many, and waits for others
+ *        cbs-hard   waits and does not run at all: C in T and never more (Abeni and Buttazzo's
+ *                   hard reservation)
+ *        cbs-soft   gets its next budget at once, for a deadline one period later (their soft
+ *                   reservation). It runs before best-effort work for as long as it does not
+ *                   sleep. That is C in T in the long run, not in each T: a server that ran alone
+ *                   for an hour has used the budgets of many periods, and waits for the others.
  */
 #ifndef APLOMB_POLICY_EDF_H
 #define APLOMB_POLICY_EDF_H
@@ -84,8 +87,9 @@ static inline void edf_init(struct edf_server *s, u64 now, u64 runtime, u64 peri
 }
 
 /*
- * The same process exchanges its reservation @old for this one (exec): what it has used of the period
- * counts. Otherwise a program that execs itself every few milliseconds would never be without budget.
+ * The same process exchanges its reservation @old for this one (exec): what it has used of the
+ * period counts. Otherwise a program that execs itself every few milliseconds would never be
+ * without budget.
  */
 static inline void edf_succeed(struct edf_server *s, const struct edf_server *old, u64 now)
 {
@@ -94,7 +98,9 @@ static inline void edf_succeed(struct edf_server *s, const struct edf_server *ol
 	if (old->budget < s->budget)
 		s->budget = old->budget > 0 ? old->budget : 1;
 	if (time_before(s->start, old->start)) {
-		/* it waited for its next period: it still does, for one of its new periods at most */
+		/*
+		 * it waited for its next period: it still does, for one of its new periods at most
+		 */
 		s->start = time_before(old->start, s->deadline) ? old->start : s->deadline;
 		s->deadline = s->start + s->period;
 	} else if (time_before(old->deadline, s->deadline)) {
@@ -127,12 +133,12 @@ static inline void edf_sleep(struct edf_server *s)
  * The task wakes up: is what is left of budget and period more than its bandwidth (4a)? Followed by
  * edf_assign().
  *
- * Whoever wakes up has slept, even if the period is a new one since: a stop that uses up the budget
- * begins one, and so does being admitted asleep.
+ * A task that wakes up has slept, even if the period is a new one since: a stop that uses up the
+ * budget begins one, and so does being admitted asleep.
  *
- * With a period or more to go (cbs-soft: any time) no budget is more than C/T. In units of 4 ns, so that 10 s
- * times 10 s fits into 64 bits, and rounded against the task: a period that begins some ns too early is a
- * gift for each wake-up, one that is kept some ns too long is none.
+ * With a period or more to go (cbs-soft: any time) no budget is more than C/T. In units of 4 ns, so
+ * that 10 s times 10 s fits into 64 bits, and rounded against the task: a period that begins some
+ * ns too early is a gift for each wake-up, one that is kept some ns too long is none.
  */
 static inline void edf_wake(struct edf_server *s, u64 now)
 {

@@ -1,39 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * load.h - how much of a CPU the interactive tasks use, and who may join or has to go.
+ * load.h - the load of a CPU by interactive tasks, for admission and revocation.
  *
  * Source: Redline section 6.1.
  *
  * 1. Why. Adding up the C/T of all that runs refuses most of a desktop: specs are generous, and an
- *    editor that reserves 5 % uses 0.1 %. So admission looks at what is really used, accepts a bounded
- *    overload, and load control ends that overload within seconds by revoking whoever acts least like
- *    an interactive task.
+ *    editor that reserves 5 % uses 0.1 %. So admission looks at what is really used, accepts a
+ *    bounded overload, and load control ends that overload within seconds by revoking the task
+ *    that acts least like an interactive one.
  *
  * 2. Model. R_load is the mean of the last four one-second samples of the CPU time that interactive
- *    tasks took by right of their reservations. S_load is the expected load: a launch adds its C/T at
- *    once; what was launched before the second that ends loses half of its distance to R_load.
+ *    tasks took by right of their reservations. S_load is the expected load: a launch adds its C/T
+ *    at once; what was launched before the second that ends loses half of its distance to R_load.
  *
- * 3. Control. Admit if max(R_load, S_load) + C/T < R_hi. Revoke while R_load > R_max, until the rest
- *    is below R_hi. Reactivate, one a window, where R_load < R_lo.
+ * 3. Control. Admit if max(R_load, S_load) + C/T < R_hi. Revoke while R_load > R_max, until the
+ *    rest is below R_hi. Reactivate, one a window, where R_load < R_lo.
  *
- * 4. Where we differ. The paper samples all CPU time of interactive tasks. Here they may also run on
- *    spare time without precedence; that displaces nobody's reservation and does not count, or a game
- *    alone on the machine would be revoked for using what nobody else wanted. What background.h makes
- *    them give up counts as theirs: they wanted it.
- *    S_load stays above the latest sample too, and does not discount a launch in its first, partial
- *    second. In the paper it decays to R_load alone, which lags by seconds: tasks that use all they
- *    reserved (an interactive fork bomb) look smaller than they are until the window has filled, and
- *    more are let in each second, to 130 % of the CPU; then reservations miss their deadlines.
+ * 4. Where we differ. The paper samples all CPU time of interactive tasks. Here they may also run
+ *    on spare time without precedence. Such time takes nothing from other reservations and does
+ *    not count: a game alone on the machine would be revoked for using idle time. What
+ *    background.h makes them give up counts as theirs: they wanted it. S_load stays above the
+ *    latest sample too, and does not discount a launch in its first, partial second. In the paper
+ *    it decays to R_load alone, which lags by seconds: tasks that use all they reserved (an
+ *    interactive fork bomb) look smaller than they are until the window has filled, and more are
+ *    let in each second, to 130 % of the CPU; then reservations miss their deadlines.
  *
- * 5. Limit. What real-time tasks and interrupts take of the CPU is nobody's load here. If they take more
- *    than 1 - R_max, reserved tasks can be short of time without R_load ever exceeding R_max.
+ * 5. Limit. What real-time tasks and interrupts take of the CPU is not counted here. If they take
+ *    more than 1 - R_max, reserved tasks can be short of time without R_load ever exceeding R_max.
  */
 #ifndef APLOMB_POLICY_LOAD_H
 #define APLOMB_POLICY_LOAD_H
 
 #include "types.h"
 
-/* The observation window: four samples, one a second (section 6.1: smooths bursts, sees overload). */
+/*
+ * The observation window: four samples, one a second (section 6.1: smooths bursts, sees overload).
+ */
 #define LOAD_SAMPLES 4
 #define LOAD_SAMPLE_NS NSEC_PER_SEC
 
@@ -66,8 +68,8 @@ static inline void load_launch(struct load *l, u64 bw_ppm)
 }
 
 /*
- * A task of @bw_ppm, launched @age_s seconds ago, has gone. Of what it had added to S_load above R_load
- * half went each second; the rest is subtracted. Its real use leaves through R_load.
+ * A task of @bw_ppm, launched @age_s seconds ago, has gone. Of what it had added to S_load above
+ * R_load half went each second; the rest is subtracted. Its real use leaves through R_load.
  */
 static inline void load_leave(struct load *l, u64 bw_ppm, u64 age_s)
 {
@@ -106,8 +108,8 @@ static inline void load_sample(struct load *l, u64 used_ns, u64 interval_ns)
 }
 
 /*
- * A task that used @use_ppm over the window was revoked: what it used is no longer part of the load.
- * Without this the old samples would have the next second revoke somebody else for it.
+ * A task that used @use_ppm over the window was revoked: what it used is no longer part of the
+ * load. Without this the old samples would make the next second revoke another task for it.
  */
 static inline void load_forget(struct load *l, u64 use_ppm)
 {
@@ -161,8 +163,8 @@ static inline u64 usage_ppm(struct usage *u, u64 second)
 }
 
 /*
- * The part of its reservation of @bw_ppm, in ppm, that a server used which was admitted @age_ns ago and
- * whose mean use over the whole window is @use_ppm.
+ * The part of its reservation of @bw_ppm, in ppm, that a server used which was admitted @age_ns ago
+ * and whose mean use over the whole window is @use_ppm.
  */
 static inline u64 usage_part_ppm(u64 use_ppm, u64 bw_ppm, u64 age_ns)
 {

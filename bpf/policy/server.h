@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * server.h - the state of a reservation's server: what edf.h and wmr.h compute on, and user space reads.
+ * server.h - the state of a reservation's server: what edf.h and wmr.h compute on, and user space
+ * reads.
  *
- * Structs without functions, in a header of their own: intf.h shares them with user space and needs no policy.
+ * Structs without functions, in a header of their own: intf.h shares them with user space and needs
+ * no policy.
  */
 #ifndef APLOMB_POLICY_SERVER_H
 #define APLOMB_POLICY_SERVER_H
@@ -30,10 +32,16 @@ struct edf_server {
 	u32 pad;
 };
 
-/* CPUs that one reservation may be split over: with more, windows become shorter than their overhead. */
+/*
+ * CPUs that one reservation may be split over: with more, windows become shorter than their
+ * overhead.
+ */
 #define WMR_PARTS 8
 
-/* A reservation over several CPUs; beside its edf_server, whose start, deadline and budget are the window's. */
+/*
+ * A reservation over several CPUs; beside its edf_server, whose start, deadline and budget are the
+ * window's.
+ */
 struct wmr_split {
 	u64 runtime[WMR_PARTS]; /* Q'_x, ns */
 	s32 cpu[WMR_PARTS];

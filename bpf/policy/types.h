@@ -26,9 +26,10 @@ typedef long long s64;
 #define TIME_NEVER (1ULL << 62)
 
 /*
- * What verifiers need of loops; both come from kernel/program.bpf.h when this is compiled for the kernel.
- * policy_for: a loop that the verifier need not follow round by round. policy_own_frame, and policy_takes_stack() as first
- * line: a function with a loop that is called in a loop; it is not inlined.
+ * What verifiers need of loops; both come from kernel/program.bpf.h when this is compiled for the
+ * kernel. policy_for: a loop that the verifier need not follow round by round. policy_own_frame,
+ * and policy_takes_stack() as first line: a function with a loop that is called in a loop; it is
+ * not inlined.
  */
 #ifdef __bpf__
 #define policy_for bpf_for

@@ -2,54 +2,59 @@
 /*
  * wmr.h - EDF-WMR: a reservation that fits on no single CPU is split over several, in windows.
  *
- * Source: Kato, Ishikawa and Rajkumar, section 5 and Fig. 5 (EDF-WM: Kato, Yamasaki, Ishikawa 2009).
+ * Source: Kato, Ishikawa and Rajkumar, section 5 and Fig. 5 (EDF-WM: Kato, Yamasaki, Ishikawa
+ * 2009).
  *
- * 1. Why. Three movies of 61 % do not fit on two CPUs if each stays on one: 1.22 > 1. Run by global EDF, a
- *    few long jobs let short ones miss at a total of little more than one CPU (Dhall and Liu). So most
- *    reservations stay on one CPU, where EDF is perfect, and only those that fit nowhere migrate, at set
- *    times, so that each CPU can be checked by itself.
+ * 1. Why. Three movies of 61 % do not fit on two CPUs if each stays on one: 1.22 > 1. Run by global
+ *    EDF, a few long jobs let short ones miss at a total of little more than one CPU (Dhall and
+ *    Liu). So most reservations stay on one CPU, where EDF is perfect, and only those that fit
+ *    nowhere migrate, at set times, so that each CPU can be checked by itself.
  *
- * 2. Model. A period of P is cut into n windows of P/n. In window x the server is on its x-th CPU, with a
- *    budget Q'_x and the window's end for a deadline. To that CPU it is a sporadic task that needs Q'_x
- *    within P/n, once in P; to itself it has Q'_1 + .. + Q'_n = Q in each P, never at two places at once.
+ * 2. Model. A period of P is cut into n windows of P/n. In window x the server is on its x-th CPU,
+ *    with a budget Q'_x and the window's end for a deadline. To that CPU it is a sporadic task that
+ *    needs Q'_x within P/n, once in P; to itself it has Q'_1 + .. + Q'_n = Q in each P, never at
+ *    two places at once.
  *
  *        CPU 0   |== Q'_1 ==......|                               |== Q'_1 ==
  *        CPU 1                    |...== Q'_2 ==..|
  *        CPU 2                                    |== Q'_3 ==.....|
  *                release         P/3            2P/3          release + P
  *
- *    A budget that is used up early does not migrate early ("strict postponement"): the server waits for
- *    its next window, on this CPU, where it may use what others leave (fcbs.h).
+ *    A budget that is used up early does not migrate early ("strict postponement"): the server
+ *    waits for its next window, on this CPU, where it may use what others leave (fcbs.h).
  *
- * 3. Control: wmr_wake, wmr_assign in place of edf_wake, edf_assign. A server that sleeps within its window
- *    keeps nothing for later: sleeping counts as running there (else its work comes in a bunch before the
- *    window's end, which no other task on that CPU was checked against); and its next period begins no
- *    earlier than P after the last, at a wake-up. In each window it gets Q'_x less the time it slept in it.
+ * 3. Control: wmr_wake, wmr_assign in place of edf_wake, edf_assign. A server that sleeps within
+ *    its window keeps nothing for later: sleeping counts as running there (else its work comes in a
+ *    bunch before the window's end, which no other task on that CPU was checked against); and its
+ *    next period begins no earlier than P after the last, at a wake-up. In each window it gets Q'_x
+ *    less the time it slept in it.
  *
- *    On a CPU with windows every guaranteed server is controlled so, also one that is not split (n = 1). The wake
- *    rule of edf.h lets a job that slept have the rest of its budget in less than a period, at no more than
- *    its bandwidth; but what makes room for a window is that a job demands nothing in an interval shorter
- *    than its period (crates/policy/src/wmr has the example). Those admitted by load may keep the wake rule:
- *    they are left out of the capacity as a bandwidth, which is what that rule promises.
+ *    On a CPU with windows every guaranteed server is controlled so, also one that is not split (n
+ *    = 1). The wake rule of edf.h lets a job that slept have the rest of its budget in less than a
+ *    period, at no more than its bandwidth; but what makes room for a window is that a job demands
+ *    nothing in an interval shorter than its period (crates/policy/src/wmr has the example). Those
+ *    admitted by load may keep the wake rule: they are left out of the capacity as a bandwidth,
+ *    which is what that rule promises.
  *
- * 4. Admission. dbf(L), what tasks can demand in any L ns, must not exceed L (Baruah et al.). The paper
- *    checks L at deadlines only, with the staircase floor((L - D)/P) + 1; between its steps that lets in
- *    sets that miss (crates/policy/src/wmr has one). Here each of the first WMR_STEPS steps of each
- *    staircase is checked, and after them it is replaced by the straight line on top of it (Albers and
- *    Slomka 2004; Fisher, Baker and Baruah 2006):
+ * 4. Admission. dbf(L), what tasks can demand in any L ns, must not exceed L (Baruah et al.). The
+ *    paper checks L at deadlines only, with the staircase floor((L - D)/P) + 1; between its steps
+ *    that lets in sets that miss (crates/policy/src/wmr has one). Here each of the first WMR_STEPS
+ *    steps of each staircase is checked, and after them it is replaced by the straight line on top
+ *    of it (Albers and Slomka 2004; Fisher, Baker and Baruah 2006):
  *
  *        dbf*(L) = Q' (floor((L - D)/P) + 1) for D <= L < D + (WMR_STEPS - 1) P, before that 0
  *                  Q' (1 + (L - D)/P)        from there on
  *
- *    What is free, L - sum dbf*(L), falls at steps only, and after the last one rises while the bandwidths
- *    add up to no more than the CPU: checking each step once is enough. For tasks with D = P it is
- *    the exact test, sum Q/P <= 1. Where a task goes: reserved/guarantee.bpf.h 3.
+ *    What is free, L - sum dbf*(L), falls at steps only, and after the last one rises while the
+ *    bandwidths add up to no more than the CPU: checking each step once is enough. For tasks with D
+ *    = P it is the exact test, sum Q/P <= 1. Where a task goes: reserved/guarantee.bpf.h 3.
  *
- *    Why 8 steps: with the line alone a second window of 20.5 ms beside a movie of 25:41 has 10.7 ms free,
- *    with 2 steps 12.8, with 8 steps 15.1, exactly 16; a third movie needs two of 12.5. Of 400 random sets of
- *    90 % load on 4 CPUs, tasks of 10 to 100 %, 43 % are let in with one step, 56 with 2, 62 with 4, 66 with 8 or 16.
+ *    Why 8 steps: with the line alone a second window of 20.5 ms beside a movie of 25:41 has 10.7
+ *    ms free, with 2 steps 12.8, with 8 steps 15.1, exactly 16; a third movie needs two of 12.5. Of
+ *    400 random sets of 90 % load on 4 CPUs, tasks of 10 to 100 %, 43 % are let in with one step,
+ *    56 with 2, 62 with 4, 66 with 8 or 16.
  *
- * Rounded against the newcomer throughout, so that sums of roundings admit nobody.
+ * All roundings are against the newcomer, so that their sum admits no task too many.
  */
 #ifndef APLOMB_POLICY_WMR_H
 #define APLOMB_POLICY_WMR_H
@@ -64,15 +69,19 @@
 #define WMR_LEAST_NS (200 * NSEC_PER_USEC)
 
 /*
- * A reservation is split into as many windows of at least this as there are CPUs; into fewer, or shorter ones, if it
- * does not fit so. Trade: a migration costs some 50 us with its cold caches. But where a window begins, that CPU's
- * own task waits for Q'_x, and what it needs beyond its budget comes that much later. Five movies started together on
- * 4 CPUs (25:41, frames to 45 ms): the first CPU's movie falls to 21 frames in its worst second beside two windows of
- * 20 ms, to 23 beside four of 10, and 293 frames in all are late, not 826.
+ * A reservation is split into as many windows of at least this as there are CPUs; into fewer, or
+ * shorter ones, if it does not fit so. Trade: a migration costs some 50 us with its cold caches.
+ * But where a window begins, that CPU's own task waits for Q'_x, and what it needs beyond its
+ * budget comes that much later. Five movies started together on 4 CPUs (25:41, frames to 45 ms):
+ * the first CPU's movie falls to 21 frames in its worst second beside two windows of 20 ms, to 23
+ * beside four of 10, and 293 frames in all are late, not 826.
  */
 #define WMR_WINDOW_NS (10 * NSEC_PER_MSEC)
 
-/* What is left of a budget at its period's end for the time that migrations took is no missed deadline, ns. */
+/*
+ * What is left of a budget at its period's end for the time that migrations took is no missed
+ * deadline, ns.
+ */
 #define WMR_SLIP_NS (100 * NSEC_PER_USEC)
 
 /* What a CPU has promised: Q' within D, once in P. */
@@ -89,7 +98,10 @@ struct wmr_roster {
 	u32 pad;
 };
 
-/* --- run time ---------------------------------------------------------------------------------------- */
+/*
+ * --- run time
+ * ----------------------------------------------------------------------------------------
+ */
 
 /* Window @x of the period that began at @w->release. */
 static inline void wmr_enter(struct wmr_split *w, struct edf_server *s, u32 x)
@@ -133,7 +145,8 @@ static inline void wmr_sleep(struct wmr_split *w, const struct edf_server *s, u6
 /*
  * The task wakes up, with the first of its threads; followed by wmr_assign().
  *
- * A period that began while it slept, after it had used up the one before, is as good as new: it begins now.
+ * A period that began while it slept, after it had used up the one before, is as good as new: it
+ * begins now.
  */
 static inline void wmr_wake(struct wmr_split *w, struct edf_server *s, u64 now)
 {
@@ -160,7 +173,10 @@ static inline void wmr_wake(struct wmr_split *w, struct edf_server *s, u64 now)
 	s->slept = 1;
 }
 
-/* In place of edf_assign(): the next window, or period, if the current one is over by budget or by time. */
+/*
+ * In place of edf_assign(): the next window, or period, if the current one is over by budget or by
+ * time.
+ */
 static inline enum edf_change wmr_assign(struct wmr_split *w, struct edf_server *s, u64 now)
 {
 	bool had_budget = s->budget > 0;
@@ -190,11 +206,14 @@ static inline enum edf_change wmr_assign(struct wmr_split *w, struct edf_server 
 	return had_budget ? EDF_RENEWED : EDF_EXHAUSTED;
 }
 
-/* --- admission --------------------------------------------------------------------------------------- */
+/*
+ * --- admission
+ * ---------------------------------------------------------------------------------------
+ */
 
 /*
- * dbf*(@length) of one member, ns. Past the last step what is more than whole periods is in units of us, where
- * 64 bits would not hold the product in ns, and rounded up.
+ * dbf*(@length) of one member, ns. Past the last step what is more than whole periods is in units
+ * of us, where 64 bits would not hold the product in ns, and rounded up.
  */
 static inline u64 wmr_demand(const struct wmr_member *m, u64 length)
 {
@@ -255,7 +274,7 @@ static inline u64 wmr_promised(const struct wmr_roster *r)
 	return sum;
 }
 
-/* Is somebody's window here shorter than his period? */
+/* Has a member here a window that is shorter than its period? */
 static inline bool wmr_windowed(const struct wmr_roster *r)
 {
 	bool windowed = false;
@@ -270,8 +289,8 @@ static inline bool wmr_windowed(const struct wmr_roster *r)
 }
 
 /*
- * The most that a newcomer may have here of @window ns, once in @period, ns; 0: nothing. @capacity_ppm: the
- * part of the CPU that may be promised.
+ * The most that a newcomer may have here of @window ns, once in @period, ns; 0: nothing.
+ * @capacity_ppm: the part of the CPU that may be promised.
  */
 static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 capacity_ppm)
 {
@@ -284,7 +303,10 @@ static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u
 	room = period / 1000 * (capacity_ppm - promised) / 1000;
 	if (window == period && !wmr_windowed(r))
 		return room; /* sum Q/P <= 1 is all */
-	/* the steps of the newcomer (i = 0) and of each member; one loop, since the verifier's time is the product */
+	/*
+	 * the steps of the newcomer (i = 0) and of each member; one loop, since the verifier's time
+	 * is the product
+	 */
 	policy_for(k, 0, (WMR_MEMBERS + 1) * WMR_STEPS)
 	{
 		u32 i = k / WMR_STEPS;
@@ -353,8 +375,8 @@ static inline void wmr_offer(struct wmr_split *w, u32 n, s32 cpu, u64 room)
 }
 
 /*
- * Are the offers enough for @runtime in @n windows? Then the last part is cut to what is needed. (Equal parts would
- * leave windows on more CPUs, and the sixth movie of 25:41 no room on four.)
+ * Are the offers enough for @runtime in @n windows? Then the last part is cut to what is needed.
+ * (Equal parts would leave windows on more CPUs, and the sixth movie of 25:41 no room on four.)
  */
 static inline bool wmr_complete(struct wmr_split *w, u32 n, u64 runtime)
 {

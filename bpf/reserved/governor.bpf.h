@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * reserved/governor.bpf.h - revocation and reactivation: the governor's answer to each second's load.
+ * reserved/governor.bpf.h - revocation and reactivation: the governor's answer to each second's
+ * load.
  *
  * Source: Redline section 6.1; the arithmetic is in policy/load.h. layers/second.bpf.h calls it.
  *
@@ -10,9 +11,9 @@
  *          | does not fit    |  +---------------------------------+
  *          +---> REJECTED ---+     R_load < R_lo, fits, its memory is there: one a window
  *
- * Where we differ: rejected servers may be reactivated like revoked ones. Otherwise a program that was
- * started at a bad moment would stay best-effort for life. Guaranteed ones that were refused are
- * tried one a second, in the seconds that end no observation window.
+ * Where we differ: rejected servers may be reactivated like revoked ones. Otherwise a program that
+ * was started at a bad moment would stay best-effort for life. Guaranteed ones that were refused
+ * are tried one a second, in the seconds that end no observation window.
  */
 #ifndef APLOMB_GOVERNOR_BPF_H
 #define APLOMB_GOVERNOR_BPF_H
@@ -32,10 +33,10 @@ struct victim {
 /*
  * How much the server @s, which used @ppm over the window, deserves to be revoked.
  *
- * A server that exhausted its reservation outranks any use, which is far below 2^32 ppm. Among those
- * that did, the part of the own reservation that was used counts: a busy loop uses all of it, a player
- * with a heavy frame now and then does not, though the player may have used more in all. The part is
- * taken of the time since admission, or servers that just came would always be spared.
+ * A server that exhausted its reservation outranks any use, which is far below 2^32 ppm. Among
+ * several such servers the part of their own reservation that they used counts. A busy loop uses
+ * all of it; a player with a heavy frame now and then does not, though it may have used more in
+ * all. The part is taken of the time since admission, or new servers would always be spared.
  */
 static __always_inline u64 victim_rank(const struct server *s, u64 ppm, u64 now)
 {
@@ -87,7 +88,7 @@ VERIFIED_ONCE int relieve_cpu(u32 cpu)
 		pick_victim(cpu, &victim);
 		s = server_at(victim.slot);
 		if (!s)
-			break; /* none may be revoked: policy/background.h keeps best-effort work alive */
+			break; /* none may be revoked: background.h keeps best-effort work alive */
 		bpf_spin_lock(&governor_lock);
 		load_forget(&c->reserved.load, victim.use);
 		bpf_spin_unlock(&governor_lock);
@@ -103,9 +104,9 @@ VERIFIED_ONCE int relieve_cpu(u32 cpu)
 }
 
 /*
- * Reactivation: at most one server, where a CPU's load is below R_lo; round robin over the table. With
- * @promises one that waits for a promise is tried instead, whether it fits or not: a try may look at
- * all CPUs' rosters.
+ * Reactivation: at most one server, where a CPU's load is below R_lo; round robin over the table.
+ * With @promises one that waits for a promise is tried instead, whether it fits or not: a try may
+ * look at all CPUs' rosters.
  */
 VERIFIED_ONCE int reactivate_one(bool promises)
 {
@@ -129,7 +130,7 @@ VERIFIED_ONCE int reactivate_one(bool promises)
 		p = bpf_task_from_pid(s->info.tgid);
 		if (!p)
 			continue;
-		bpf_rcu_read_lock(); /* up to 6.18 a callback of a sleepable program counts as sleepable */
+		bpf_rcu_read_lock();    /* to 6.18 a sleepable program's callback is sleepable */
 		if (memory_is_there(p)) /* Redline 6.1, reactivation (b) */
 			done = admit(cursor, p, true, true);
 		bpf_rcu_read_unlock();

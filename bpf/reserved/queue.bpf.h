@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * reserved/queue.bpf.h - the reserved layer's queues: EDF on each CPU. Theory: policy/edf.h, fcbs.h,
- * wmr.h.
+ * reserved/queue.bpf.h - the reserved layer's queues: EDF on each CPU. Theory: policy/edf.h,
+ * fcbs.h, wmr.h.
  *
  * Source: Redline section 6.2; Kato, Ishikawa and Rajkumar sections 4.2 and 5.2.
  *
  * 1. Queues. An eligible task waits in the EDF queue of its server's CPU, ordered by the server's
  *    deadline. A task whose server waits for its next period is in a queue of the fair layer, for
- *    spare time (Redline keeps it in both queues; a sched_ext task can be in one). The server's timer
- *    moves it over when the period starts (layers/move.bpf.h). With cbs-hard it is in the throttled
- *    queue instead, from which no CPU takes tasks.
+ *    spare time (Redline keeps it in both queues; a sched_ext task can be in one). The server's
+ *    timer moves it over when the period starts (layers/move.bpf.h). With cbs-hard it is in the
+ *    throttled queue instead, from which no CPU takes tasks.
  *
  * 2. Slack. A server without budget may run on what others leave on its CPU, by that deadline
  *    (reserved/reclaim.bpf.h): at once if there is slack, else when ops.dispatch finds some.
  *
- * 3. Split servers move on at the end of each window, wherever their tasks are: while a task is awake
- *    the same timer is set for each window's end.
+ * 3. Split servers move on at the end of each window, wherever their tasks are: while a task is
+ *    awake the same timer is set for each window's end.
  *
  * 4. Exactness. The kernel looks at slices at ticks only (4 ms). So a task that becomes eligible
  *    preempts a running task with a later deadline, or with none, at once; and a timer ends each
  *    budget (reserved/run.bpf.h).
  *
- * 5. Two ways to the CPU. The short one, straight to the head of the CPU's local queue, is for a task
- *    that wakes up while nothing reserved runs or waits there. All other tasks go through the EDF
- *    queue and a kick. The kernel runs a local queue before it asks us. So a task that begins to run
- *    looks whether an earlier deadline has come in between (yield_to_earlier).
+ * 5. Two ways to the CPU. The short one, straight to the head of the CPU's local queue, is for a
+ *    task that wakes up while nothing reserved runs or waits there. All other tasks go through the
+ *    EDF queue and a kick. The kernel runs a local queue before it asks us. So a task that begins
+ *    to run looks whether an earlier deadline has come in between (yield_to_earlier).
  */
 #ifndef APLOMB_RESERVED_QUEUE_BPF_H
 #define APLOMB_RESERVED_QUEUE_BPF_H
@@ -44,7 +44,9 @@ static __always_inline void claim_cpu(s32 cpu)
 		scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
-/* Makes @cpu choose again if @deadline is earlier than that of what it runs; else asks an idle CPU. */
+/*
+ * Makes @cpu choose again if @deadline is earlier than that of what it runs; else asks an idle CPU.
+ */
 static __always_inline void preempt(struct task_struct *p, s32 cpu, u64 deadline)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -155,14 +157,16 @@ static __always_inline bool is_alone(struct task_struct *p, const struct standin
 	       task_cpu(p) == at->cpu && !scx_bpf_dsq_nr_queued(DSQ_EDF(at->cpu));
 }
 
-/* Queues @p by right of its server. False: it has none here and now, and belongs in the fair layer. */
+/*
+ * Queues @p by right of its server. False: it has none here and now, and belongs in the fair layer.
+ */
 VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 				   struct task_ctx *t __arg_nonnull, u64 enq_flags)
 {
 	struct server *s = server_of(t);
 	struct standing at = {};
 
-	if (t->by_right) { /* it was queued by right, and taken out without running (nice, affinity) */
+	if (t->by_right) { /* it was queued by right and taken out (nice, affinity) */
 		t->by_right = RIGHT_NONE;
 		task_set_vtime(p, t->fair_vtime);
 	}
@@ -171,7 +175,9 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 	stand(t, p->pid, enq_flags & SCX_ENQ_WAKEUP, &at);
 	if (!bpf_cpumask_test_cpu(at.cpu, p->cpus_ptr))
 		return false;
-	/* It may always run where it is. But it may be unable to leave, or the other CPU may leave. */
+	/*
+	 * It may always run where it is. But it may be unable to leave, or the other CPU may leave.
+	 */
 	if (task_cpu(p) != at.cpu && (stays(p) || !cpu_active(at.cpu)))
 		return false;
 	if (!at.right) {

@@ -63,8 +63,8 @@ struct repaid {
 };
 
 /*
- * @s wakes up at @now. @now is the caller's clock, which also renews the period: a task that wakes up
- * at its deadline, as periodic tasks do, must not be before the deadline here and past it there.
+ * @s wakes up at @now. @now is the caller's clock, which also renews the period: a task that wakes
+ * up at its deadline, as periodic tasks do, must not be before the deadline here and past it there.
  */
 static __noinline void reclaim_back(struct server *s, u64 now, struct repaid *r)
 {
@@ -190,7 +190,10 @@ static __noinline struct server *reclaim_pick(u32 cpu, u64 now)
 	return best;
 }
 
-/* Thread @pid, in a queue of the fair layer or on spare time, is moved when @s's next period starts. */
+/*
+ * Thread @pid, in a queue of the fair layer or on spare time, is moved when @s's next period
+ * starts.
+ */
 static __noinline void wait_for_period(struct server *s, s32 pid)
 {
 	u64 start;

@@ -14,10 +14,11 @@
  * 2. Placement. A heavy reservation (more than half a CPU) by worst-fit: on the CPU with the least
  *    expected load where it fits, for what it needs beyond its budget. A light one by best-fit: on
  *    the CPU that has promised most, where it fits. The paper has worst-fit for all. Then light
- *    ones, which come first by chance, leave no CPU free enough for heavy ones, and less is admitted
- *    than by partitioned first-fit: of 2,000 sets (tasks of 10 to 100 %, 80 % load, 4 CPUs) 1,848,
- *    first-fit 1,888, as it is here 1,987. If it fits on no CPU, n CPUs with the largest rooms share
- *    it, in windows of P/n; which n is tried first: policy/wmr.h, WMR_WINDOW_NS.
+ *    ones, which come first by chance, leave no CPU free enough for heavy ones, and less is
+ *    admitted than by partitioned first-fit: of 2,000 sets (tasks of 10 to 100 %, 80 % load, 4
+ *    CPUs) 1,848, first-fit 1,888, as it is here 1,987. If it fits on no CPU, n CPUs with the
+ *    largest rooms share it, in windows of P/n; which n is tried first: policy/wmr.h,
+ *    WMR_WINDOW_NS.
  */
 #ifndef APLOMB_ROOM_BPF_H
 #define APLOMB_ROOM_BPF_H
@@ -49,7 +50,9 @@ static __always_inline bool may_use(struct task_struct *p, u32 cpu)
 	return cpu_ctx(cpu)->online && (!p || bpf_cpumask_test_cpu(cpu, p->cpus_ptr));
 }
 
-/* What @cpu could promise of @window in @period, ns. Not static: so the verifier looks at it once. */
+/*
+ * What @cpu could promise of @window in @period, ns. Not static: so the verifier looks at it once.
+ */
 __noinline u64 room_on(u32 cpu, u64 period, u64 window)
 {
 	u64 used = load_expected(&cpu_ctx(cpu)->reserved.load);
@@ -73,7 +76,10 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 		const struct cpu_ctx *c = cpu_ctx(cpu);
 		u64 cost = cpu_expected(c);
 
-		/* what is promised comes first; where it is the same, the load, which is below 4 PPM */
+		/*
+		 * what is promised comes first; where it is the same, the load, which is below 4
+		 * PPM
+		 */
 		if (light)
 			cost += (PPM - c->reserved.promised_ppm) * (4 * PPM);
 		if (cost < least && may_use(p, cpu) && room_on(cpu, period, period) >= runtime) {

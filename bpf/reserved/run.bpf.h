@@ -2,14 +2,17 @@
 /*
  * reserved/run.bpf.h - a reserved task on the CPU: its budget by timer, and its accounts.
  *
- * Source: Redline section 6.2; Kato, Ishikawa and Rajkumar section 4.2. Theory: policy/edf.h, fcbs.h.
+ * Source: Redline section 6.2; Kato, Ishikawa and Rajkumar section 4.2. Theory: policy/edf.h,
+ * fcbs.h.
  *
  * 1. Start. The kernel looks at slices at ticks only, so a timer of the CPU is set for what ends
- *    first: the budget, the slack, a child's exec window, or the time until best-effort work is due.
+ *    first: the budget, the slack, a child's exec window, or the time until best-effort work is
+ *    due.
  *
- * 2. Stop. What the task ran is charged to its server's budget, or to the bank, or to no one if it had
- *    spare time. If it was the last awake thread, its job is complete: what is left of the budget is
- *    lent (fcbs). Accounts are settled when a task stops, and when ops.dispatch might let it go on.
+ * 2. Stop. What the task ran is charged to its server's budget, or to the bank, or to no one if it
+ *    had spare time. If it was the last awake thread, its job is complete: what is left of the
+ *    budget is lent (fcbs). Accounts are settled when a task stops, and when ops.dispatch might let
+ *    it go on.
  */
 #ifndef APLOMB_RESERVED_RUN_BPF_H
 #define APLOMB_RESERVED_RUN_BPF_H
@@ -38,9 +41,10 @@ static __always_inline bool earlier_waits(u32 cpu, u64 deadline)
 }
 
 /*
- * A task with @deadline (TIME_NEVER: none) begins to run on @cpu. The kernel runs what is in the CPU's
- * local queue before it asks us: has an earlier deadline come in between? So it is when a task of a
- * higher class has interrupted another, which the kernel then puts back there without asking us.
+ * A task with @deadline (TIME_NEVER: none) begins to run on @cpu. The kernel runs what is in the
+ * CPU's local queue before it asks us: has an earlier deadline come in between? So it is when a
+ * task of a higher class has interrupted another, which the kernel then puts back there without
+ * asking us.
  */
 VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
 {
@@ -58,8 +62,8 @@ VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
 }
 
 /*
- * A reserved task takes a CPU that seemed free to the first task in @queue, or that was picked to help
- * that task while it was idle: another idle CPU may help.
+ * A reserved task takes a CPU that seemed free to the first task in @queue, or that was picked to
+ * help that task while it was idle: another idle CPU may help.
  */
 VERIFIED_ONCE int help_first(u64 queue)
 {
@@ -123,7 +127,9 @@ static __always_inline void reserved_begin(const struct task_ctx *t, u32 cpu, u6
 	yield_to_earlier(cpu, g->deadline);
 }
 
-/* The deadline that @t's task, whose accounts are settled, has on @cpu now; TIME_NEVER: no right. */
+/*
+ * The deadline that @t's task, whose accounts are settled, has on @cpu now; TIME_NEVER: no right.
+ */
 static __always_inline u64 running_deadline(const struct task_ctx *t, u32 cpu)
 {
 	struct server *s = right_on(t, cpu);
@@ -148,7 +154,9 @@ static __always_inline u64 owed(const struct server *s, u64 ran)
 	return !is_guaranteed(s) && over > 0 && over < (s64)SLIP_NS ? s->info.edf.budget : ran;
 }
 
-/* It ran on the server's budget. Returns enum edf_change. With s->lock held, like the next three. */
+/*
+ * It ran on the server's budget. Returns enum edf_change. With s->lock held, like the next three.
+ */
 static __always_inline u32 charge_budget(struct server *s, u64 now, u64 ran)
 {
 	u32 change;
@@ -170,10 +178,10 @@ static __always_inline bool runs_at_home(const struct server *s, const struct cp
 }
 
 /*
- * It ran on spare time of @c's CPU, @cpu. Had its server a right to the CPU at home, which was busy?
- * Then it is charged as if it ran at home: otherwise it would come back with all of its budget and
- * little time, more than was promised there. Not while another thread uses the budget at home, until
- * a time that is set.
+ * It ran on spare time of @c's CPU, @cpu. Had its server a right to the CPU at home, which was
+ * busy? Then it is charged as if it ran at home: otherwise it would come back with all of its
+ * budget and little time, more than was promised there. Not while another thread uses the budget at
+ * home, until a time that is set.
  */
 static __always_inline u32 charge_off_home(struct server *s, const struct cpu_ctx *c, u32 cpu,
 					   u64 now, u64 ran)

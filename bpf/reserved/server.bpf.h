@@ -2,24 +2,25 @@
 /*
  * reserved/server.bpf.h - the server: the object that enforces a reservation.
  *
- * Source: Redline section 6.2; Kato, Ishikawa and Rajkumar section 5.2. Theory: policy/edf.h, wmr.h.
+ * Source: Redline section 6.2; Kato, Ishikawa and Rajkumar section 5.2. Theory: policy/edf.h,
+ * wmr.h.
  *
- * 1. Why one per process. Redline gives each task a reservation of its own. Its tasks were processes
- *    with one thread; a browser has a hundred, and a hundred times 6:30 is refused. So a spec
- *    reserves for the process, and each of its threads draws on the same server, on the server's
- *    CPU. A domain can have one too (layers/domain_server.bpf.h).
+ * 1. Why one per process. Redline gives each task a reservation of its own. Its tasks were
+ *    processes with one thread; a browser has a hundred, and a hundred times 6:30 is refused. So a
+ *    spec reserves for the process, and each of its threads draws on the same server, on the
+ *    server's CPU. A domain can have one too (layers/domain_server.bpf.h).
  *
- * 2. Model. Servers lie in an array. A task refers to its server by slot and generation; if the slot
- *    has another generation now, that server has gone and the task has none.
+ * 2. Model. Servers lie in an array. A task refers to its server by slot and generation; if the
+ *    slot has another generation now, that server has gone and the task has none.
  *
- * 3. Control. server_assign() renews the period, or the window of a guaranteed server, when a thread
- *    wakes up or stops. While the server has no budget its threads wait elsewhere, and its timer
- *    fires when the next period starts: it moves the threads that are in `waiter`
+ * 3. Control. server_assign() renews the period, or the window of a guaranteed server, when a
+ *    thread wakes up or stops. While the server has no budget its threads wait elsewhere, and its
+ *    timer fires when the next period starts: it moves the threads that are in `waiter`
  *    (layers/move.bpf.h).
  *
- * 4. Monitoring. What happens to a server is counted in server_info and told by events. An event that
- *    every period of every task could cause (exhausted, missed) is sent once a second per server,
- *    with the number of times; the counters stay exact.
+ * 4. Monitoring. What happens to a server is counted in server_info and told by events. An event
+ *    that every period of every task could cause (exhausted, missed) is sent once a second per
+ *    server, with the number of times; the counters stay exact.
  */
 #ifndef APLOMB_SERVER_BPF_H
 #define APLOMB_SERVER_BPF_H
@@ -298,7 +299,10 @@ static __always_inline void emit_missed(struct server *s, u64 now)
 	s->missed_second = second;
 }
 
-/* What server_assign() did to the server in @slot, enum edf_change: counted, and told once a second. */
+/*
+ * What server_assign() did to the server in @slot, enum edf_change: counted, and told once a
+ * second.
+ */
 VERIFIED_ONCE int emit_change(u32 slot, u32 change, u64 now)
 {
 	struct server *s = server_at(slot);

@@ -2,8 +2,8 @@
 /*
  * state/events.bpf.h - every decision leaves an event with its numbers, and a count.
  *
- * The ring buffer never blocks: when it is full, the event is dropped and EV_LOST counts it. Events about a server are in
- * reserved/server.bpf.h.
+ * The ring buffer never blocks: when it is full, the event is dropped and EV_LOST counts it. Events
+ * about a server are in reserved/server.bpf.h.
  */
 #ifndef APLOMB_EVENTS_BPF_H
 #define APLOMB_EVENTS_BPF_H

@@ -55,8 +55,8 @@ SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 
 /*
  * Lanes of one CPU: queues of pinned tasks (tree/place.bpf.h), one for each domain that has such
- * tasks waiting there. Those of more domains wait in lane 0, the root's. More lanes would cost time:
- * a choice looks at all that have been in use.
+ * tasks waiting there. Those of more domains wait in lane 0, the root's. More lanes would cost
+ * time: a choice looks at all that have been in use.
  */
 #define MAX_LANES 32
 
@@ -153,9 +153,10 @@ struct tree_cpu {
 };
 
 /*
- * What ops.dispatch decided about the task that it sent, for ops.running of that task. ops.stopping of the task before
- * comes in between, so a field of the running task cannot carry it. ops.running takes and clears it. If the task never
- * came to run, the next ops.dispatch clears in_turn; the rest stays for the next task that begins to run.
+ * What ops.dispatch decided about the task that it sent, for ops.running of that task. ops.stopping
+ * of the task before comes in between, so a field of the running task cannot carry it. ops.running
+ * takes and clears it. If the task never came to run, the next ops.dispatch clears in_turn; the
+ * rest stays for the next task that begins to run.
  */
 struct handover {
 	u32 in_turn; /* best-effort work in its turn before reserved tasks (layers/turn.bpf.h) */
@@ -165,10 +166,10 @@ struct handover {
 
 /* The reserved layer's part of a CPU */
 struct reserved_cpu {
-	u64 deadline;   /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
-	u32 slot;       /* server of the running task, 0: none */
-	u32 generation; /* of that slot */
-	s32 stopped_pid; /* thread that just stopped here and is about to be enqueued again, 0: none */
+	u64 deadline;    /* of the reserved task that runs or was sent to run; TIME_NEVER: none */
+	u32 slot;        /* server of the running task, 0: none */
+	u32 generation;  /* of that slot */
+	s32 stopped_pid; /* thread that stopped here and is to be enqueued again, 0: none */
 	u32 yielded;     /* the last task here was told to yield to an earlier deadline */
 	u64 ran_ns;      /* run by right since the governor's last sample; changed atomically */
 	struct background background; /* what best-effort work is due here */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * state/timer.bpf.h - each CPU's timer: it has the CPU choose again at a time of ours, not at a tick of the kernel's.
+ * state/timer.bpf.h - each CPU's timer: it has the CPU choose again at a time of ours, not at a
+ * tick of the kernel's.
  *
  * 1. Why not the tick: it comes every 4 ms or so, and a budget ends to the microsecond.
- * 2. Why not always a timer. All callbacks run with interrupts off. There, from 7.0 on, a start is put off
- *    to an interrupt of its own and a cancel is refused, so that a frame of 1 ms with a budget of 5 would pay
- *    for two interrupts more: 4 us of 33 (kato/overhead). A start is therefore left to the last tick before
- *    the time has come. Most jobs are over by then.
+ * 2. Why not always a timer. All callbacks run with interrupts off. There, from 7.0 on, a start is
+ *    put off to an interrupt of its own and a cancel is refused, so that a frame of 1 ms with a
+ *    budget of 5 would pay for two interrupts more: 4 us of 33 (kato/overhead). A start is
+ *    therefore left to the last tick before the time has come. Most jobs are over by then.
  *
  *          running --- ends within a tick -------------------> [timer set] --- fires ---> choose again
  *             |                                                     ^
@@ -25,9 +26,9 @@ struct {
 } cpu_timers SEC(".maps");
 
 /*
- * End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. Not if what it
- * was set for has stopped since: from 7.0 on a timer cannot be cancelled where interrupts are off, as they
- * are in all callbacks.
+ * End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. Not
+ * if what it was set for has stopped since: from 7.0 on a timer cannot be cancelled where
+ * interrupts are off, as they are in all callbacks.
  */
 static int cpu_timer(void *map, u32 *cpu, struct timer_slot *slot)
 {
@@ -73,7 +74,10 @@ static __always_inline void cpu_timer_cancel(u32 cpu)
 		bpf_timer_cancel(&slot->timer); /* saves an interrupt, where it works */
 }
 
-/* A tick on @cpu: if the time comes before the next, or a little later since ticks may be late, set the timer. */
+/*
+ * A tick on @cpu: if the time comes before the next, or a little later since ticks may be late, set
+ * the timer.
+ */
 static __always_inline void cpu_timer_tick(u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * task/exec.bpf.h - a program starts or ends: its process gets a server, keeps it, or gives it back.
+ * task/exec.bpf.h - a program starts or ends: its process gets a server, keeps it, or gives it
+ * back.
  *
  * Source: Redline section 3 and Fig. 3.
  *
- * 1. Exec. A tracing program matches the executable (task/match.bpf.h) and applies the spec. The plain
- *    case, no spec and no interactive parent, leaves nothing behind.
+ * 1. Exec. A tracing program matches the executable (task/match.bpf.h) and applies the spec. The
+ *    plain case, no spec and no interactive parent, leaves nothing behind.
  *
- * 2. Execs that it misses. Since 7.0 a task can be preempted in the middle of a tracing program. The
- *    kernel then skips the same program for every task that execs on that CPU meanwhile (the recursion
- *    misses of `bpftool prog`): of eight programs started at a time, for one in ten.
- *    bpf_preempt_disable() does not help: the preemption then comes at bpf_preempt_enable(), which is
- *    still in the program. But perf's handlers, at the same tracepoint and after on_exec, run with
- *    preemption disabled. A program of that kind may not take a lock or set a timer. So it records the
- *    thread, and ops.dispatch or ops.tick, whichever comes first on this CPU, starts a timer that
- *    matches it.
+ * 2. Execs that it misses. Since 7.0 a task can be preempted in the middle of a tracing program.
+ *    The kernel then skips the same program for every task that execs on that CPU meanwhile (the
+ *    recursion misses of `bpftool prog`): of eight programs started at a time, for one in ten.
+ *    bpf_preempt_disable() does not help: the preemption then comes at bpf_preempt_enable(), which
+ *    is still in the program. But perf's handlers, at the same tracepoint and after on_exec, run
+ *    with preemption disabled. A program of that kind may not take a lock or set a timer. So it
+ *    records the thread, and ops.dispatch or ops.tick, whichever comes first on this CPU, starts a
+ *    timer that matches it.
  *
- * 3. Specs that change. The daemon reads the iterator `rematch` after attach, and whenever specs have
- *    changed: it looks at every task again.
+ * 3. Specs that change. The daemon reads the iterator `rematch` after attach, and whenever specs
+ *    have changed: it looks at every task again.
  */
 #ifndef APLOMB_EXEC_BPF_H
 #define APLOMB_EXEC_BPF_H
@@ -25,7 +26,10 @@
 #include "task/match.bpf.h"
 #include "task/server.bpf.h"
 
-/* Missed execs that wait to be matched, which begins at once: one a CPU is usual. More stay unmatched. */
+/*
+ * Missed execs that wait to be matched, which begins at once: one a CPU is usual. More stay
+ * unmatched.
+ */
 #define MAX_LEFT_OUT 1024
 
 /* Threads whose exec on_exec missed, and the timer that matches them. */
@@ -43,8 +47,8 @@ struct {
 } exec_timer SEC(".maps");
 
 /*
- * @p's program has @spec, or NULL: applies it. @kind: how it was found. A spec with flag P counts only
- * if an interactive task started the program.
+ * @p's program has @spec, or NULL: applies it. @kind: how it was found. A spec with flag P counts
+ * only if an interactive task started the program.
  */
 VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
 			     const struct spec *spec, u32 kind, bool launch)
@@ -57,7 +61,9 @@ VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ct
 	s = server_owned(t);
 	if (s && ((s->info.spec.flags & SPEC_STICKY) ||
 		  (!spec && (s->info.spec.flags & SPEC_INHERIT)))) {
-		/* kept: by flag I; or a reservation asked for (aplomb run), which outranks any spec */
+		/*
+		 * kept: by flag I; or a reservation asked for (aplomb run), which outranks any spec
+		 */
 		bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
 		return 0;
 	}
@@ -75,7 +81,9 @@ VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ct
 	return 0;
 }
 
-/* Matches the exec of @p, which runs @file, and applies the spec. False: no memory for a context. */
+/*
+ * Matches the exec of @p, which runs @file, and applies the spec. False: no memory for a context.
+ */
 static __noinline bool exec_match(struct task_struct *p, struct file *file)
 {
 	bool current = p == bpf_get_current_task_btf(); /* else its arguments cannot be read */

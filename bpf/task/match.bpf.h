@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * task/match.bpf.h - which spec a program has: looked up in the kernel, without a hop to user space.
+ * task/match.bpf.h - which spec a program has: looked up in the kernel, without a hop to user
+ * space.
  *
  * Source: Redline section 3 and Fig. 3. Executables are recognised by inode and device, so that a
- * process in a container, or a copy in a home directory, cannot pose as /usr/bin/Xorg. Scripts, Wine,
- * Flatpak and Snap run an interpreter's or a launcher's executable. They are recognised by an
+ * process in a container, or a copy in a home directory, cannot pose as /usr/bin/Xorg. Scripts,
+ * Wine, Flatpak and Snap run an interpreter's or a launcher's executable. They are recognised by an
  * argument, by the cgroup that their launcher put them in, or by the command's name.
  *
  * Order: argument, file, application, command. One hash lookup each; kinds that no spec uses are

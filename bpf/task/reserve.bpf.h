@@ -3,9 +3,9 @@
  * task/reserve.bpf.h - a reservation for a running process, asked for by its id (aplomb run, aplomb
  * set).
  *
- * The daemon checks the caller's rights, then runs this program (BPF_PROG_RUN); the answer is in the
- * arguments. The daemon then reads the iterator `rematch`, with which the process's other threads
- * join.
+ * The daemon checks the caller's rights, then runs this program (BPF_PROG_RUN); the answer is in
+ * the arguments. The daemon then reads the iterator `rematch`, with which the process's other
+ * threads join.
  */
 #ifndef APLOMB_RESERVE_BPF_H
 #define APLOMB_RESERVE_BPF_H
@@ -49,7 +49,9 @@ static __always_inline s32 reserve_for(struct task_struct *p, const struct spec 
 SEC("syscall")
 int reserve(struct reserve_args *args)
 {
-	/* field by field: before 6.19 a context may be read at fixed offsets only, not by a pointer */
+	/*
+	 * field by field: before 6.19 a context may be read at fixed offsets only, not by a pointer
+	 */
 	struct spec spec = {
 		.runtime_ns = args->spec.runtime_ns,
 		.period_ns = args->spec.period_ns,

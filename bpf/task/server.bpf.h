@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * task/server.bpf.h - a process and its server: how it takes one from the table, how its threads and
- * forked children draw on it, how it gives it back.
+ * task/server.bpf.h - a process and its server: how it takes one from the table, how its threads
+ * and forked children draw on it, how it gives it back.
  *
  * Source: Redline section 3 and Fig. 3 (inheritance, the window after a fork).
  *
@@ -33,8 +33,9 @@ static __always_inline void task_join(struct task_ctx *t, u32 slot, struct serve
 }
 
 /*
- * @leave threads of @generation leave the server in @slot. With the last one the slot becomes free; if
- * @leave is 0, at once. Tasks that still refer to it see another generation: they have no server.
+ * @leave threads of @generation leave the server in @slot. With the last one the slot becomes free;
+ * if @leave is 0, at once. Tasks that still refer to it see another generation: they have no
+ * server.
  */
 VERIFIED_ONCE int server_release(u32 slot, u32 generation, u32 leave)
 {
@@ -77,7 +78,7 @@ VERIFIED_ONCE int task_leave(struct task_ctx *t __arg_nonnull)
 	return 0;
 }
 
-/* nr_slots = max(nr_slots, slot + 1), against others who do the same. */
+/* nr_slots = max(nr_slots, slot + 1), against other CPUs that do the same. */
 static __always_inline void slots_cover(u32 slot)
 {
 	u32 i;
@@ -90,7 +91,10 @@ static __always_inline void slots_cover(u32 slot)
 	}
 }
 
-/* The process gives its server back, for all its threads: it runs another program now. A domain's stays. */
+/*
+ * The process gives its server back, for all its threads: it runs another program now. A domain's
+ * stays.
+ */
 VERIFIED_ONCE int program_leave(struct task_ctx *t __arg_nonnull)
 {
 	struct server *s = server_of(t);
@@ -110,7 +114,10 @@ static __always_inline bool table_is_crowded(void)
 	return nr_servers >= MAX_SERVERS / 2;
 }
 
-/* Keeps in @s what the process had @before exec exchanges its server; not on the stack, which is short. */
+/*
+ * Keeps in @s what the process had @before exec exchanges its server; not on the stack, which is
+ * short.
+ */
 static __always_inline void server_inherit(struct server *s, const struct edf_server *before)
 {
 	if (before)
@@ -119,7 +126,9 @@ static __always_inline void server_inherit(struct server *s, const struct edf_se
 		s->before.period = 0;
 }
 
-/* The server in @slot, which was free, gets @spec, for process @tgid (0: a domain); without a name. */
+/*
+ * The server in @slot, which was free, gets @spec, for process @tgid (0: a domain); without a name.
+ */
 static __always_inline void server_reset(struct server *s, u32 slot, const struct spec *spec,
 					 s32 tgid)
 {
@@ -150,12 +159,12 @@ static __always_inline void server_reset(struct server *s, u32 slot, const struc
 }
 
 /*
- * Takes a slot for @p's process, which becomes interactive under @spec (a row of a map, or of another
- * server, so it may change meanwhile). The process gives back what it had. @parent: pid from which it
- * inherits, or 0.
+ * Takes a slot for @p's process, which becomes interactive under @spec (a row of a map, or of
+ * another server, so it may change meanwhile). The process gives back what it had. @parent: pid
+ * from which it inherits, or 0.
  *
- * Returns 0, with an event, if the table is full; or if admission would refuse the server and it may
- * not wait in the table (an inherited one, or in a crowded table).
+ * Returns 0, with an event, if the table is full; or if admission would refuse the server and it
+ * may not wait in the table (an inherited one, or in a crowded table).
  */
 VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 				struct task_ctx *t __arg_nonnull,
@@ -170,7 +179,10 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 
 	if (!old || t->window_ns || is_domains(old))
 		old = NULL;
-	/* else clang splits it into a flag and a pointer, and verifiers before 7.0 do not connect them */
+	/*
+	 * else clang splits it into a flag and a pointer, and verifiers before 7.0 do not connect
+	 * them
+	 */
 	barrier_var(old);
 	if (old)
 		runs_on_old = runs && c->reserved.slot == t->slot &&
@@ -187,7 +199,10 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	}
 	server_reset(s, slot, spec, p->tgid);
 	server_inherit(s, old ? &old->info.edf : NULL);
-	/* what it used of its period counts in the new server (edf_succeed), so not in S_load as well */
+	/*
+	 * what it used of its period counts in the new server (edf_succeed), so not in S_load as
+	 * well
+	 */
 	if (old)
 		old->info.edf.budget = old->info.edf.runtime;
 	program_leave(t);
@@ -208,7 +223,10 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	return slot;
 }
 
-/* Admission of the server in @slot, which server_create() has just made for @p. @launch: admit_by_load. */
+/*
+ * Admission of the server in @slot, which server_create() has just made for @p. @launch:
+ * admit_by_load.
+ */
 VERIFIED_ONCE int server_launch(u32 slot, struct task_struct *p __arg_trusted, bool launch)
 {
 	struct server *s = server_at(slot);
@@ -267,8 +285,8 @@ static __always_inline void window_charge(struct task_struct *p, struct task_ctx
 }
 
 /*
- * @p is forked by @parent, which runs. A thread draws on its process's server. A child gets its exec
- * window, on its parent's server. False: no memory, the fork fails.
+ * @p is forked by @parent, which runs. A thread draws on its process's server. A child gets its
+ * exec window, on its parent's server. False: no memory, the fork fails.
  */
 static __always_inline bool server_fork(struct task_struct *p, struct task_struct *parent)
 {

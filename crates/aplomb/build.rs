@@ -1,7 +1,8 @@
 //! Link settings of the static binary that depend on the machine's libelf.
 //!
-//! Debian 13's libelf.a needs libzstd, Debian 12's does not, and neither says so to rustc. The linker is
-//! given libzstd after everything else if there is one; it takes from it what is missing and no more.
+//! Debian 13's libelf.a needs libzstd, Debian 12's does not, and neither says so to rustc. The
+//! linker is given libzstd after everything else if there is one; it takes from it what is missing
+//! and no more.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,9 @@
-//! Compiles the kernel side (bpf/main.bpf.c) with clang and writes its skeleton, and the Rust twins of
-//! the structs in bpf/intf.h.
+//! Compiles the kernel side (bpf/main.bpf.c) with clang and writes its skeleton, and the Rust twins
+//! of the structs in bpf/intf.h.
 //!
-//! The compiler is `$BPF_CLANG`, or the first of clang-19, clang-18, clang-17 and clang that is at least
-//! [`OLDEST_CLANG`]: older ones miss BPF instructions (cpu v4, 64-bit enums) that the kernel side uses.
+//! The compiler is `$BPF_CLANG`, or the first of clang-19, clang-18, clang-17 and clang that is at
+//! least [`OLDEST_CLANG`]: older ones miss BPF instructions (cpu v4, 64-bit enums) that the kernel
+//! side uses.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -84,7 +85,8 @@ fn find_clang() -> Result<String> {
     )
 }
 
-/// Major version from `clang --version` ("Debian clang version 19.1.7 (…)"); None if it does not run.
+/// Major version from `clang --version` ("Debian clang version 19.1.7 (…)"); None if it does not
+/// run.
 fn clang_version(clang: &str) -> Option<u32> {
     let output = Command::new(clang).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,21 +1,25 @@
-# domains.sh - domains (cgroups) in the guest: making them, running programs in them, sampling what they get.
+# domains.sh - domains (cgroups) in the guest: making them, running programs in them, sampling what
+# they get.
 #
-# The same under every scheduler: weights and limits are the kernel's own files (cpu.weight, cpu.max). What only aplomb
-# has, policies and reservations, goes through domain_set, the one place that knows aplomb's command; elsewhere it does nothing,
-# and an experiment gives weights instead. harness.sh sources this.
+# The same under every scheduler: weights and limits are the kernel's own files (cpu.weight,
+# cpu.max). What only aplomb has, policies and reservations, goes through domain_set, the one place
+# that knows aplomb's command; elsewhere it does nothing, and an experiment gives weights instead.
+# harness.sh sources this.
 tick_ms=4  # of the lab's kernels: earlier than that, what runs on another CPU is not charged (sampler.c)
 made=()    # folders, in the order in which they were made
 started=() # processes in them that the harness started
 reserved=() # those that have a reservation
 
-# domain_set PATH KEY=VALUE…: policy= and cpu= (a reservation) of a domain; PATH as in cgroup files, from the root (/media)
+# domain_set PATH KEY=VALUE…: policy= and cpu= (a reservation) of a domain; PATH as in cgroup files,
+# from the root (/media)
 domain_set() {
 	[ "$SCHEDULER" = aplomb ] || return 0
 	timeout 10 /job/aplomb domain set "$@" > "$out/domain-set" 2>&1 || fail "$name: aplomb domain set $*: $(tail -n 2 "$out/domain-set")"
 }
 
-# domain PATH[,KEY=VALUE…]: make it, with what is above it. Keys: weight, max (as cpu.max: quota/period, with a slash), idle;
-# policy and cpu, for aplomb only. Others are not for here. PATH without a slash in front.
+# domain PATH[,KEY=VALUE…]: make it, with what is above it. Keys: weight, max (as cpu.max:
+# quota/period, with a slash), idle; policy and cpu, for aplomb only. Others are not for here. PATH
+# without a slash in front.
 domain() {
 	local path=${1%%,*} rest=${1#"${1%%,*}"} above=$cgroups step key
 	local IFS=/
@@ -46,7 +50,8 @@ end_domains() { # end what runs in them and remove them, the last one first
 	for ((i = 0; i < ${#made[@]}; i++)); do
 		[ "${made[i]%/*}" = "$cgroups" ] && echo 1 > "${made[i]}/cgroup.kill"
 	done
-	# given back by hand: the daemon hears of a folder's end later than the next step may ask for its own
+	# given back by hand: the daemon hears of a folder's end later than the next step may ask
+	# for its own
 	for ((i = ${#reserved[@]} - 1; i >= 0; i--)); do domain_set "${reserved[i]}" cpu=none; done
 	reserved=()
 	for ((i = ${#made[@]} - 1; i >= 0; i--)); do
@@ -58,12 +63,13 @@ end_domains() { # end what runs in them and remove them, the last one first
 	started=()
 }
 
-# domains SETTLE INTERVAL_MS COUNT EVENTS -- DOMAIN[,KEY=VALUE…] [WORD…] -- …: domains with a program each; after SETTLE seconds
-# sample what they use of the CPU (sampler.c) into samples.json. All domains are made before the first program starts.
-# Keys beside those of `domain`: progress=FILE (inf's counters), wait=1 (end when this program has ended, whatever it
-# prints is in PATH.out, / as -), late=1 (starts when the others have run for SETTLE), fine=1 (sampled each tick, too, into
-# fine.json; not for all of many domains, whose clocks take long to read).
-# EVENTS: - or SECONDS:SIGNAL:PATH,… from the first sample on: the signal goes to all processes of the domain.
+# domains SETTLE INTERVAL_MS COUNT EVENTS -- DOMAIN[,KEY=VALUE…] [WORD…] -- …: domains with a
+# program each; after SETTLE seconds sample what they use of the CPU (sampler.c) into samples.json.
+# All domains are made before the first program starts. Keys beside those of `domain`: progress=FILE
+# (inf's counters), wait=1 (end when this program has ended, whatever it prints is in PATH.out, / as
+# -), late=1 (starts when the others have run for SETTLE), fine=1 (sampled each tick, too, into
+# fine.json; not for all of many domains, whose clocks take long to read). EVENTS: - or
+# SECONDS:SIGNAL:PATH,… from the first sample on: the signal goes to all processes of the domain.
 domains() {
 	local settle=$1 interval=$2 count=$3 events=$4 group words=() all=() late=() waits=() samplers=() fine=() sampling=() n=0 i one
 	shift 4
@@ -129,8 +135,9 @@ signal_domains() { # EVENTS
 	done
 }
 
-# disk LATENCY_US: /dev/nullb0, a disk of the kernel's own (null_blk: blocks of zeros) that serves one request at a time, each in
-# LATENCY_US by a timer of the guest. A disk of the emulator would take the host's time, which passes differently.
+# disk LATENCY_US: /dev/nullb0, a disk of the kernel's own (null_blk: blocks of zeros) that serves
+# one request at a time, each in LATENCY_US by a timer of the guest. A disk of the emulator would
+# take the host's time, which passes differently.
 disk() {
 	[ -b /dev/nullb0 ] && { [ "$disk_now" = "$1" ] && return; modprobe -r null_blk; }
 	modprobe null_blk nr_devices=1 queue_mode=2 submit_queues=1 hw_queue_depth=1 irqmode=2 completion_nsec=$(($1 * 1000)) \
@@ -146,9 +153,10 @@ on_disk() {
 	domains "$@"
 }
 
-# web SETTLE INTERVAL_MS COUNT SECONDS CLIENTS WEIGHT WEIGHT: two web servers (nginx), each in a domain of that weight, overloaded by
-# so many clients each (ab) from a third domain. Each server is one process and compresses a page for each request, so it
-# is the CPU that it needs. What ab says is in clients-0.out and clients-1.out.
+# web SETTLE INTERVAL_MS COUNT SECONDS CLIENTS WEIGHT WEIGHT: two web servers (nginx), each in a
+# domain of that weight, overloaded by so many clients each (ab) from a third domain. Each server is
+# one process and compresses a page for each request, so it is the CPU that it needs. What ab says
+# is in clients-0.out and clients-1.out.
 web() {
 	local settle=$1 interval=$2 count=$3 seconds=$4 clients=$5 number port words=()
 	shift 5

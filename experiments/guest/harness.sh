@@ -1,11 +1,13 @@
-# harness.sh - the part of an experiment that runs in the guest; the job sources it, then runs its plan.
+# harness.sh - the part of an experiment that runs in the guest; the job sources it, then runs its
+# plan.
 #
-# The plan is shell: lines of `step NAME PROFILE FUNCTION ARGUMENT…`. Each step runs under the scheduler that
-# $SCHEDULER names, which is read back from the kernel before and after it; whatever a step leaves in $out
-# goes to the host. The harness runs at real-time priority, so that no load can starve it, and sleeps
-# nearly always; loads and players run as ordinary tasks.
+# The plan is shell: lines of `step NAME PROFILE FUNCTION ARGUMENT…`. Each step runs under the
+# scheduler that $SCHEDULER names, which is read back from the kernel before and after it; whatever
+# a step leaves in $out goes to the host. The harness runs at real-time priority, so that no load
+# can starve it, and sleeps nearly always; loads and players run as ordinary tasks.
 #
-# From the host: SCHEDULER (its name), OPS (what /sys/kernel/sched_ext/root/ops begins with; empty: stock).
+# From the host: SCHEDULER (its name), OPS (what /sys/kernel/sched_ext/root/ops begins with; empty:
+# stock).
 # shellcheck source=lab/guest/lib.sh
 . /run/lab/lib.sh
 results=/job/out
@@ -92,14 +94,15 @@ in_form() { # FORM WORD…: run as an ordinary task, in the harness's session or
 with_load() { # FORM: start the load whose words are in $load, if any; its process is $load_pid
 	load_pid=
 	[ "${#load[@]}" = 0 ] && return
-	# A process group of its own (sessions: that comes with the session), so that one kill ends it.
+	# A process group of its own (sessions: that comes with the session), so that one kill ends
+	# it.
 	[ "$1" = sessions ] || set -m
 	( in_form "$1" "${load[@]}" > "$out/load" 2>&1 ) &
 	load_pid=$!
 	set +m
 }
-# End the load while a movie still plays: one system call, since what the harness does at real-time priority counts as a
-# gap in the movie. Children in sessions of their own end with their parent.
+# End the load while a movie still plays: one system call, since what the harness does at real-time
+# priority counts as a gap in the movie. Children in sessions of their own end with their parent.
 stop_load() { kill -KILL -- -$load_pid 2> /dev/null || kill -KILL $load_pid; }
 end_load() {
 	[ -n "$load_pid" ] || return 0
@@ -112,10 +115,10 @@ end_load() {
 	load_pid=
 }
 
-# movie CLIP FORM STARTUP BEFORE DURING AFTER PREFIX… -- LOAD…
-# The player's status line goes to trace_marker, so the kernel stamps every frame, and no reader can starve.
-# It starts on a machine that was quiet for longer than admission looks back (R_load: 4 s): what the step before
-# left would have it rejected.
+# movie CLIP FORM STARTUP BEFORE DURING AFTER PREFIX… -- LOAD… The player's status line goes to
+# trace_marker, so the kernel stamps every frame, and no reader can starve. It starts on a machine
+# that was quiet for longer than admission looks back (R_load: 4 s): what the step before left would
+# have it rejected.
 movie() {
 	local clip=$1 form=$2 startup=$3 before=$4 during=$5 after=$6 prefix=() player i
 	shift 6
@@ -150,7 +153,8 @@ movie() {
 	kill -KILL $player 2> /dev/null
 	wait $player 2> /dev/null
 	end_load
-	# One line a frame or phase: seconds (monotonic clock), then "frame" or the name of the phase.
+	# One line a frame or phase: seconds (monotonic clock), then "frame" or the name of the
+	# phase.
 	tr '\r' '\n' < $trace/trace | sed -n \
 		-e 's/.* \([0-9.]*\): tracing_mark_write: PHASE \([a-z]*\).*/\1 \2/p' \
 		-e 's/.* \([0-9.]*\): tracing_mark_write: .*V: *[0-9.]*.*/\1 frame/p' > "$out/frames"
@@ -176,7 +180,8 @@ loaded() {
 # alone WORD…: run a program to its end with nothing beside it
 alone() { loaded one 0 -- "$@" --; }
 
-# timed WORD…: how long a program takes that runs alone, started by a shell of its own session, output away
+# timed WORD…: how long a program takes that runs alone, started by a shell of its own session,
+# output away
 timed() {
 	local from to # seconds
 	from=$(date +%s.%N)
@@ -185,8 +190,9 @@ timed() {
 	awk "BEGIN { printf \"%.6f\\n\", $to - $from }" > "$out/seconds"
 }
 
-# players FORM SECONDS TRACE SCALE PERIOD_US FIRST,FIRST… PREFIX… -- LOAD…: a player of a recorded trace for each FIRST, the
-# frame that it begins with, together for so long. As in movie, the machine was quiet before.
+# players FORM SECONDS TRACE SCALE PERIOD_US FIRST,FIRST… PREFIX… -- LOAD…: a player of a recorded
+# trace for each FIRST, the frame that it begins with, together for so long. As in movie, the
+# machine was quiet before.
 players() {
 	local form=$1 seconds=$2 trace=$3 scale=$4 period=$5 firsts=$6 prefix=() first pid pids=() n=0
 	shift 6
@@ -205,8 +211,9 @@ players() {
 	end_load
 }
 
-# overhead COUNT SETTLE SECONDS MAKE PREFIX… -- PROGRAM…: what so many of a program together take of the CPU in SECONDS, programs
-# and kernel, by what they leave to `soak`. MAKE as for recorded. Frames are carriage returns on standard output.
+# overhead COUNT SETTLE SECONDS MAKE PREFIX… -- PROGRAM…: what so many of a program together take of
+# the CPU in SECONDS, programs and kernel, by what they leave to `soak`. MAKE as for recorded.
+# Frames are carriage returns on standard output.
 overhead() {
 	local copies=$1 settle=$2 seconds=$3 make=$4 prefix=() i pids=() soak
 	shift 4
@@ -245,7 +252,8 @@ account() { # FILE PID…: the clock in us; each process's CPU time, wait and tu
 	} > "$file"
 }
 
-# recorded MAKE PLAYER…: the CPU time of each frame that a player shows, alone; the shell command MAKE makes its movie
+# recorded MAKE PLAYER…: the CPU time of each frame that a player shows, alone; the shell command
+# MAKE makes its movie
 recorded() {
 	local make=$1
 	shift

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * bomb N SECONDS [--sessions] - the fork bomb of Redline section 8.1: "a task forks a fixed number of
- * child tasks, each of which executes an infinite loop, and then kills them after 30 seconds".
+ * bomb N SECONDS [--sessions] - the fork bomb of Redline section 8.1: "a task forks a fixed number
+ * of child tasks, each of which executes an infinite loop, and then kills them after 30 seconds".
  *
- * The children never exec, so a specification of this program with flag I makes all of them interactive
- * (10:100 in the paper). The parent must get the CPU to end it, which stock schedulers may deny for long;
- * when it ended, it says how long forking and killing took.
+ * The children never exec, so a specification of this program with flag I makes all of them
+ * interactive (10:100 in the paper). The parent must get the CPU to end it, which stock schedulers
+ * may deny for long; when it ended, it says how long forking and killing took.
  */
 #include "lib.h"
 #include <sys/wait.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * busyloops N LOOPS - a fixed amount of work, LOOPS turns of an empty loop, split over N processes that are
- * all ready at any moment (Redline section 8.1, Fig. 4b). All start together when the last one is forked.
- * Prints the time from there until the last one is gone.
+ * busyloops N LOOPS - a fixed amount of work, LOOPS turns of an empty loop, split over N processes
+ * that are all ready at any moment (Redline section 8.1, Fig. 4b). All start together when the last
+ * one is forked. Prints the time from there until the last one is gone.
  */
 #include "lib.h"
 #include <sys/wait.h>

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * card DEVICE THREADS FRAMES_PER_S WORK_US BUFFER SECONDS - a player with an MPEG decoder card (Eclipse section 7.1): THREADS
- * read-ahead threads each read 8 KiB of DEVICE past the page cache, use WORK_US of CPU time (they unpack it and send
- * it to the card), and so on, as long as there is room for BUFFER frames on the card.
+ * card DEVICE THREADS FRAMES_PER_S WORK_US BUFFER SECONDS - a player with an MPEG decoder card
+ * (Eclipse section 7.1): THREADS read-ahead threads each read 8 KiB of DEVICE past the page cache,
+ * use WORK_US of CPU time (they unpack it and send it to the card), and so on, as long as there is
+ * room for BUFFER frames on the card.
  *
- * The card is a thread at real-time priority, since hardware needs no scheduler: from the first full buffer on it takes
- * FRAMES_PER_S frames a second, and looks 200 times a second whether it has what it needs by now (section 7.2:
- * "sampled at a 200Hz rate"). If not, that is an underflow, and a frame is shown longer: the movie does not catch up.
+ * The card is a thread at real-time priority, since hardware needs no scheduler: from the first
+ * full buffer on it takes FRAMES_PER_S frames a second, and looks 200 times a second whether it has
+ * what it needs by now (section 7.2: "sampled at a 200Hz rate"). If not, that is an underflow, and
+ * a frame is shown longer: the movie does not catch up.
  *
- * Prints one line of JSON: samples, underflows (0: no missed deadline), underflows a second, CPU time of the player.
+ * Prints one line of JSON: samples, underflows (0: no missed deadline), underflows a second, CPU
+ * time of the player.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ctxring PROCESSES SWITCHES [WORKING_SET_KB] - what lmbench's lat_ctx measures (Redline Fig. 4a): a
- * token goes round a ring of processes through pipes; each sums up its working set when it has the token.
- * The cost of a switch is the time per hop less what the same pipe operations and sums cost in one process
- * alone. lmbench itself is not in Debian's free archive.
+ * ctxring PROCESSES SWITCHES [WORKING_SET_KB] - what lmbench's lat_ctx measures (Redline Fig. 4a):
+ * a token goes round a ring of processes through pipes; each sums up its working set when it has
+ * the token. The cost of a switch is the time per hop less what the same pipe operations and sums
+ * cost in one process alone. lmbench itself is not in Debian's free archive.
  */
 #include "lib.h"
 #include <sys/wait.h>
@@ -70,7 +70,10 @@ int main(int count, char **words)
 
 	double alone = overhead(pipes, n, rounds * n);
 
-	/* Process i reads pipe i and writes pipe i + 1; the parent is process 0. Two rounds warm up. */
+	/*
+	 * Process i reads pipe i and writes pipe i + 1; the parent is process 0. Two rounds warm
+	 * up.
+	 */
 	for (int i = 1; i < n; i++) {
 		pid_t pid = fork();
 

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * inf N [FILE] - N processes that compute for ever and count how far they came: QLinux's Inf (section 3.1), and its
- * Dhrystone: a turn copies and compares a string and does some whole-number arithmetic, as that benchmark does.
+ * inf N [FILE] - N processes that compute for ever and count how far they came: QLinux's Inf
+ * (section 3.1), and its Dhrystone: a turn copies and compares a string and does some whole-number
+ * arithmetic, as that benchmark does.
  *
- * FILE holds N counters of 8 bytes, a cache line each, in turns; it is mapped, so counting costs no system call and
- * whoever reads it (sampler) disturbs nobody. The processes end with their parent, which only waits.
+ * FILE holds N counters of 8 bytes, a cache line each, in turns; it is mapped, so counting costs no
+ * system call and whoever reads it (sampler) disturbs nobody. The processes end with their parent,
+ * which only waits.
  */
 #include <fcntl.h>
 #include <sys/mman.h>

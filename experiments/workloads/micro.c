@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * micro TEST N [ARGUMENT…] - what a system call, a fork, and so on cost: the rows of QLinux's Table 4, measured as lmbench
- * measures them. lmbench itself is in no free archive, so this stands in for it.
+ * micro TEST N [ARGUMENT…] - what a system call, a fork, and so on cost: the rows of QLinux's Table
+ * 4, measured as lmbench measures them. lmbench itself is in no free archive, so this stands in for
+ * it.
  *
  *   syscall N            getppid, which asks the kernel and does nothing else (lat_syscall null)
- *   fork N               fork of a child that ends at once, and wait for it (lat_proc fork)
- *   exec N PROGRAM       the same with exec of PROGRAM (lat_proc exec)
- *   context N P KB       a token goes round P processes by pipes, each reading KB of memory of its own (lat_ctx); the
- *                        same in one process is taken off, so what is left is the switch, caches included
+ *   fork N               fork of a child that ends at once, and wait for it (lat_proc fork) exec N
+ *   PROGRAM       the same with exec of PROGRAM (lat_proc exec) context N P KB       a token goes
+ *   round P processes by pipes, each reading KB of memory of its own (lat_ctx); the
+ *                        same in one process is taken off, so what is left is the switch, caches
+ *                        included
  *   udp N                a byte to another process and back by UDP on the loopback (lat_udp)
  *   files N FOLDER       create N empty files in FOLDER, then delete them (lat_fs)
  *
- * Each does a tenth of N unmeasured first. Prints one line of JSON: {"ns": mean of one operation} (files: two numbers).
+ * Each does a tenth of N unmeasured first. Prints one line of JSON: {"ns": mean of one operation}
+ * (files: two numbers).
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -89,7 +92,10 @@ static void pass(int in, int out, const char *memory, int64_t bytes)
 		_exit(0);
 }
 
-/* A token goes n hops round `processes`; ns a hop. With one process the token goes through one pipe: no switch. */
+/*
+ * A token goes n hops round `processes`; ns a hop. With one process the token goes through one
+ * pipe: no switch.
+ */
 static double ring(int64_t n, int processes, int64_t bytes)
 {
 	int pipes[MOST_PROCESSES][2];

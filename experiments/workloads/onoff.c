@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * onoff ON_US OFF_US N [--sessions] - N processes that each use ON_US of CPU time, sleep OFF_US, and
- * so on. Eclipse section 5: "poses a challenge to most CPU schedulers, since it consumes CPU with a
- * duty cycle of about 60 %, and it sleeps frequently" (there 11 ms and 5 ms). They end with their
- * parent, which only waits.
+ * onoff ON_US OFF_US N [--sessions] - N processes that each use ON_US of CPU time, sleep OFF_US,
+ * and so on. Eclipse section 5: "poses a challenge to most CPU schedulers, since it consumes CPU
+ * with a duty cycle of about 60 %, and it sleeps frequently" (there 11 ms and 5 ms). They end with
+ * their parent, which only waits.
  */
 #include "lib.h"
 

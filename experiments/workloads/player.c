@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * player FILE SCALE_PERCENT PERIOD_US FIRST SECONDS - plays a recorded trace: a movie without the picture.
+ * player FILE SCALE_PERCENT PERIOD_US FIRST SECONDS - plays a recorded trace: a movie without the
+ * picture.
  *
- * FILE has a line for each frame with the CPU time in ns that it needs (crates/sim/traces; "#" begins a comment).
- * As mplayer does, it decodes a frame (uses its CPU time, by its own CPU clock: the same work whatever else runs),
- * sleeps until the frame is due, shows it, and begins with the next. So frame k can begin k periods after the start and
- * is due a period later; one that is late is shown when it is ready. A frame that it could begin only more than 100 ms
- * late is dropped at no cost, as with mplayer's -hardframedrop, so that the movie keeps to its clock. FIRST is the trace's frame to begin with, so that several players do not play in step; the
- * trace is played round.
+ * FILE has a line for each frame with the CPU time in ns that it needs (crates/sim/traces; "#"
+ * begins a comment). As mplayer does, it decodes a frame (uses its CPU time, by its own CPU clock:
+ * the same work whatever else runs), sleeps until the frame is due, shows it, and begins with the
+ * next. So frame k can begin k periods after the start and is due a period later; one that is late
+ * is shown when it is ready. A frame that it could begin only more than 100 ms late is dropped at
+ * no cost, as with mplayer's -hardframedrop, so that the movie keeps to its clock. FIRST is the
+ * trace's frame to begin with, so that several players do not play in step; the trace is played
+ * round.
  *
- * Prints one line of JSON when SECONDS have passed: frames due, shown, lost (dropped) and late (ready after
- * they were due), frames shown in each second, the longest time without a new frame, CPU time used.
+ * Prints one line of JSON when SECONDS have passed: frames due, shown, lost (dropped) and late
+ * (ready after they were due), frames shown in each second, the longest time without a new frame,
+ * CPU time used.
  */
 #include "lib.h"
 
@@ -76,7 +80,10 @@ int main(int count, char **words)
 		late += now_ns() > due;
 		sleep_until_ns(due);
 
-		/* Seconds begin half a frame before the first is due: one a little late counts in its own. */
+		/*
+		 * Seconds begin half a frame before the first is due: one a little late counts in
+		 * its own.
+		 */
 		int64_t now = now_ns(), second = (now - start - period / 2) / NS_PER_S;
 
 		shown++;

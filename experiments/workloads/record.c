@@ -2,15 +2,17 @@
 /*
  * record FILE PROGRAM WORD... - the CPU time that a movie player uses for each frame.
  *
- * The player writes a status line ("V: ...", ended by a carriage return or a newline) for every frame it shows, into a
- * pipe whose reader is this program. The reader runs at real-time priority on the player's CPU: it preempts the player
- * while that still is in write(), reads the kernel's own count of the CPU time of all its threads (schedstat's first
- * number, sum_exec_runtime: nanoseconds, brought up to date by that very preemption), and sleeps again. Its own time
- * counts for itself. So a frame's time is exact, from one status line to the next, and holds all that the player
- * does: reading, demuxing, decoding, filters, output, the sleep until the frame is due. On a machine with several
- * CPUs pin both to one.
+ * The player writes a status line ("V: ...", ended by a carriage return or a newline) for every
+ * frame it shows, into a pipe whose reader is this program. The reader runs at real-time priority
+ * on the player's CPU: it preempts the player while that still is in write(), reads the kernel's
+ * own count of the CPU time of all its threads (schedstat's first number, sum_exec_runtime:
+ * nanoseconds, brought up to date by that very preemption), and sleeps again. Its own time counts
+ * for itself. So a frame's time is exact, from one status line to the next, and holds all that the
+ * player does: reading, demuxing, decoding, filters, output, the sleep until the frame is due. On a
+ * machine with several CPUs pin both to one.
  *
- * Writes to FILE, when the player has ended, a line for each status line: monotonic clock and CPU time so far, ns.
+ * Writes to FILE, when the player has ended, a line for each status line: monotonic clock and CPU
+ * time so far, ns.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sampler INTERVAL_MS COUNT DOMAIN[=FILE]… - how much CPU time each domain (a folder of the cgroup file system) has used:
- * COUNT + 1 samples, one each INTERVAL_MS, as JSON.
+ * sampler INTERVAL_MS COUNT DOMAIN[=FILE]… - how much CPU time each domain (a folder of the cgroup
+ * file system) has used: COUNT + 1 samples, one each INTERVAL_MS, as JSON.
  *
- * It adds up the clocks of the processes that are in the domain when it starts (and not below it). So programs that fork
- * later are not counted: use it for loads that are complete. FILE: counters of inf, which are added up too.
+ * It adds up the clocks of the processes that are in the domain when it starts (and not below it).
+ * So programs that fork later are not counted: use it for loads that are complete. FILE: counters
+ * of inf, which are added up too.
  *
- * What runs on another CPU is charged at its next tick or switch, and reading its clock does not do it earlier
- * (thread_group_cputime(), kernel/sched/cputime.c): 4 ms at 250 Hz, a tenth of what a small limit allows in a second. So
- * samples are taken just after a tick: they come at multiples of the tick on all CPUs (tick_setup_sched_timer()).
+ * What runs on another CPU is charged at its next tick or switch, and reading its clock does not do
+ * it earlier (thread_group_cputime(), kernel/sched/cputime.c): 4 ms at 250 Hz, a tenth of what a
+ * small limit allows in a second. So samples are taken just after a tick: they come at multiples of
+ * the tick on all CPUs (tick_setup_sched_timer()).
  *
- * To be run at real-time priority, so that it wakes in time; `late_us` is the most by which it did not.
+ * To be run at real-time priority, so that it wakes in time; `late_us` is the most by which it did
+ * not.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -23,7 +26,10 @@
 #define MOST_CLOCKS 4096 /* processes in one domain */
 #define MOST_SAMPLES 100000
 #define LINE 64 /* bytes between inf's counters */
-/* Enough for all CPUs' ticks to be done (on timing-smp they take turns), little beside what is measured. */
+/*
+ * Enough for all CPUs' ticks to be done (on timing-smp they take turns), little beside what is
+ * measured.
+ */
 #define AFTER_TICK_NS (100 * NS_PER_US)
 
 struct domain {
@@ -68,7 +74,10 @@ static void map_counters(struct domain *d, const char *name)
 		fail(name);
 }
 
-/* A process that ended has no clock any more: what it had used stays unknown, so the sample keeps the last sum. */
+/*
+ * A process that ended has no clock any more: what it had used stays unknown, so the sample keeps
+ * the last sum.
+ */
 static void sample(struct domain *d, int64_t at)
 {
 	struct timespec t;

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sleeper ON_US OFF_US SECONDS - uses ON_US of CPU time, then sleeps OFF_US, repeatedly, and tells how much later than
- * it asked for it woke up (Eclipse section 7.3: 11 ms, 100 ms; "reports the average delay").
+ * sleeper ON_US OFF_US SECONDS - uses ON_US of CPU time, then sleeps OFF_US, repeatedly, and tells
+ * how much later than it asked for it woke up (Eclipse section 7.3: 11 ms, 100 ms; "reports the
+ * average delay").
  *
- * Its first second is left out: a domain that is new begins at the end of MTR-LS's list, once (mtr.h).
+ * Its first second is left out: a domain that is new begins at the end of MTR-LS's list, once
+ * (mtr.h).
  *
- * Prints one line of JSON: how often it slept; the mean, the 99th percentile and the most of the delays, in us; CPU time.
+ * Prints one line of JSON: how often it slept; the mean, the 99th percentile and the most of the
+ * delays, in us; CPU time.
  */
 #include "lib.h"
 

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * soak FILE - takes all CPU time that nobody else wants (policy SCHED_IDLE) and counts it, until it is killed.
+ * soak FILE - takes all CPU time that nobody else wants (policy SCHED_IDLE) and counts it, until it
+ * is killed.
  *
- * Counts turns of a loop. On the machine whose time is instructions a turn always takes the same time, so what passes
- * and is not counted here went to everything else: programs, system calls, interrupts, timers, the scheduler. Unlike
- * the kernel's own accounts, which sample at ticks or leave out interrupts, this leaves nothing out.
+ * Counts turns of a loop. On the machine whose time is instructions a turn always takes the same
+ * time, so what passes and is not counted here went to everything else: programs, system calls,
+ * interrupts, timers, the scheduler. Unlike the kernel's own accounts, which sample at ticks or
+ * leave out interrupts, this leaves nothing out.
  *
- * It keeps its own record, since a program that came to read the count would be counted: FILE holds numbers of 8 bytes,
- * what 1,000,000 turns take in ns, undisturbed; how many stamps follow; and for each second a stamp: the real-time clock in
- * ns, and the turns so far.
+ * It keeps its own record, since a program that came to read the count would be counted: FILE holds
+ * numbers of 8 bytes, what 1,000,000 turns take in ns, undisturbed; how many stamps follow; and for
+ * each second a stamp: the real-time clock in ns, and the turns so far.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -19,7 +19,7 @@ from .errors import LabError
 
 
 class Archive:
-    """A cpio archive being written. All files belong to root, whoever runs the lab."""
+    """A cpio archive being written. All files belong to root, also if another user runs the lab."""
 
     def __init__(self, target: BinaryIO) -> None:
         self._target = target

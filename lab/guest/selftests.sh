@@ -1,5 +1,6 @@
-# selftests.sh TEST…: runs the kernel's selftests of cgroups (lab/selftests) under $SCHEDULER, "stock" or "aplomb".
-# What each test says is in /job/out/TEST; /job/out/failure says why the run is worth nothing.
+# selftests.sh TEST…: runs the kernel's selftests of cgroups (lab/selftests) under $SCHEDULER,
+# "stock" or "aplomb". What each test says is in /job/out/TEST; /job/out/failure says why the run is
+# worth nothing.
 # shellcheck source=lab/guest/lib.sh
 . /run/lab/lib.sh
 out=/job/out

@@ -17,8 +17,9 @@ mod domain;
 
 /// Keeps interactive applications responsive, whatever else the machine is doing.
 ///
-/// aplomb is a scheduler for stock Linux kernels (sched_ext). Programs that have a specification, such as
-/// "5 ms of CPU in every 30 ms", get that time by right; everything else shares what is left.
+/// aplomb is a scheduler for stock Linux kernels (sched_ext). Programs that have a specification,
+/// such as "5 ms of CPU in every 30 ms", get that time by right; everything else shares what is
+/// left.
 #[derive(Debug, Parser)]
 #[command(name = "aplomb", version, after_help = HELP, after_long_help = HELP, max_term_width = 100)]
 pub struct Cli {
@@ -126,15 +127,16 @@ pub struct RunArgs {
 /// What kind of reservation.
 #[derive(Debug, Args)]
 pub struct How {
-    /// R: may be revoked in overload; G (root): guaranteed, that is admitted only if there is room for all
-    /// that is promised, split over several CPUs if it fits on none, never revoked; I (root): children keep
-    /// it too
+    /// R: may be revoked in overload; G (root): guaranteed, that is admitted only if there is room
+    /// for all that is promised, split over several CPUs if it fits on none, never revoked; I
+    /// (root): children keep it too
     #[arg(long, value_name = "IRG", default_value = "R", requires = "cpu", value_parser = parse_flags)]
     pub flags: Flags,
     /// What becomes of it when its budget is used up [default: the machine's]
     ///
-    /// fcbs: it uses what others left of their budgets; redline: it goes on as best-effort work; cbs-hard: it
-    /// stops until its next period; cbs-soft (root): it gets its next budget at once, for a later deadline
+    /// fcbs: it uses what others left of their budgets; redline: it goes on as best-effort work;
+    /// cbs-hard: it stops until its next period; cbs-soft (root): it gets its next budget at once,
+    /// for a later deadline
     #[arg(long, value_name = "NAME", requires = "cpu", value_parser = server_parser())]
     pub server: Option<ServerPolicy>,
 }

@@ -1,7 +1,7 @@
 //! `/etc/aplomb/aplomb.toml`: every setting has a default, unknown ones are errors with their line.
 //!
-//! The thresholds are Redline's (section 6.1); what they trade is told in bpf/state/state.bpf.h and in the
-//! shipped dist/aplomb.toml.
+//! The thresholds are Redline's (section 6.1); what they trade is told in bpf/state/state.bpf.h and
+//! in the shipped dist/aplomb.toml.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -197,7 +197,8 @@ impl Config {
             let line = line_of(text, Some(span.clone()));
             (line, at(field, span, message))
         })?;
-        // r_max leaves best-effort work at least 5 %; the order keeps load control from oscillating.
+        // r_max leaves best-effort work at least 5 %; the order keeps load control from
+        // oscillating.
         if !(kernel.r_lo_ppm < kernel.r_hi_ppm
             && kernel.r_hi_ppm < kernel.r_max_ppm
             && kernel.r_max_ppm <= MAX_GUARANTEED_PPM)

@@ -35,8 +35,9 @@ fn places(cpus: u64, cpu: i32) -> String {
     }
 }
 
-/// A rejection because of a promise: a load of `a` would have left room for `c` more below the limit `b`, but
-/// not on the demand bound (bpf/policy/wmr.h), neither on one CPU nor split over several.
+/// A rejection because of a promise: a load of `a` would have left room for `c` more below the
+/// limit `b`, but not on the demand bound (bpf/policy/wmr.h), neither on one CPU nor split over
+/// several.
 fn cannot_promise(a: u64, b: u64, c: u64) -> bool {
     a + c < b
 }
@@ -192,8 +193,8 @@ fn domain_change(cgid: u64, setting: u64, value: u64) -> String {
     format!("domain of cgroup {cgid}: {what}")
 }
 
-/// Tells the story of one process: feed it its events in order, and it says each in a sentence, with what
-/// led to it.
+/// Tells the story of one process: feed it its events in order, and it says each in a sentence,
+/// with what led to it.
 #[derive(Debug, Default)]
 pub struct Story {
     /// C and T, once known.

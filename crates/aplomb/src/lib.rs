@@ -1,4 +1,5 @@
-//! aplomb: a daemon that keeps a scheduler in the kernel informed, and the command line that talks to it.
+//! aplomb: a daemon that keeps a scheduler in the kernel informed, and the command line that talks
+//! to it.
 //!
 //! The binary is a thin shell around [`cli::main`]; the pieces are here so that tests reach them.
 

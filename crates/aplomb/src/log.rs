@@ -1,5 +1,5 @@
-//! Messages of the daemon and the commands (tracing): to the journal where systemd connects standard
-//! error to it, otherwise to standard error as "error: …", "warning: …" or the bare text.
+//! Messages of the daemon and the commands (tracing): to the journal where systemd connects
+//! standard error to it, otherwise to standard error as "error: …", "warning: …" or the bare text.
 
 use std::fmt;
 
@@ -50,8 +50,8 @@ fn journal() -> Option<tracing_journald::Layer> {
     )
 }
 
-/// systemd sets JOURNAL_STREAM to "DEVICE:INODE" of the stream that the journal reads. A child whose
-/// standard error was redirected inherits the variable too, so both numbers are compared.
+/// systemd sets JOURNAL_STREAM to "DEVICE:INODE" of the stream that the journal reads. A child
+/// whose standard error was redirected inherits the variable too, so both numbers are compared.
 fn is_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else {
         return false;

@@ -41,8 +41,8 @@ pub trait Attributes {
     /// Failed system calls; EPERM: not for this user.
     fn set(&self, dir: BorrowedFd<'_>, name: &str, value: Option<&str>) -> io::Result<()>;
 
-    /// The directory is about to be removed. Extended attributes go with it; a store that keeps something in it has
-    /// to take that away.
+    /// The directory is about to be removed. Extended attributes go with it; a store that keeps
+    /// something in it has to take that away.
     fn before_removal(&self, _dir: BorrowedFd<'_>) {}
 }
 
@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn real_attributes_come_and_go() {
-        // user.* stands for trusted.*, which needs root; /dev/shm and the like have neither in old kernels
+        // user.* stands for trusted.*, which needs root; /dev/shm and the like have neither in old
+        // kernels
         let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let dir = tempfile::tempdir_in(here.join("../../target")).unwrap();
         let fd = std::fs::File::open(dir.path()).unwrap();

@@ -62,8 +62,8 @@ impl fmt::Display for Change {
     }
 }
 
-/// Body of the fuzz target `domain`: every parser of this crate over any bytes. What is read prints and reads back
-/// the same; what is refused is refused in one line.
+/// Body of the fuzz target `domain`: every parser of this crate over any bytes. What is read prints
+/// and reads back the same; what is refused is refused in one line.
 ///
 /// # Panics
 /// When that does not hold.

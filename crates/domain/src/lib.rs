@@ -1,8 +1,9 @@
 //! Domains: cgroup v2 directories, with their shares, reservations and policies.
 //!
-//! The cgroup tree is the only tree there is. What the kernel has a file for (weight, limit, idleness) is in
-//! that file; what it has none for (reservation, policy, ephemeral) is in extended attributes of the directory, so
-//! that it stays with the cgroup and a unit or a container manager can set it too.
+//! The cgroup tree is the only tree there is. What the kernel has a file for (weight, limit,
+//! idleness) is in that file; what it has none for (reservation, policy, ephemeral) is in extended
+//! attributes of the directory, so that it stays with the cgroup and a unit or a container manager
+//! can set it too.
 //!
 //! No BPF here: the daemon reads the attributes and tells the kernel side.
 

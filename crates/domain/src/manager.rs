@@ -1,12 +1,13 @@
-//! Who changes domains: the cgroup file system itself, or the service manager where it owns the tree.
+//! Who changes domains: the cgroup file system itself, or the service manager where it owns the
+//! tree.
 
 use crate::{
     print_cpu_max, Change, Directory, DomainError, DomainPath, DomainPolicy, Marks, Tree, CPU,
     EPHEMERAL, OWNERS_POLICY, POLICY,
 };
 
-/// Makes and changes domains. What the kernel has no file for goes into attributes in either case: the service
-/// manager has no property for it, and leaves the attributes of its cgroups alone.
+/// Makes and changes domains. What the kernel has no file for goes into attributes in either case:
+/// the service manager has no property for it, and leaves the attributes of its cgroups alone.
 pub trait Manager {
     /// The domain that `path` means here: systemd's slice "a-b.slice" is in "a.slice".
     ///
@@ -14,8 +15,9 @@ pub trait Manager {
     /// A path that can be none here.
     fn place(&self, path: &DomainPath) -> Result<DomainPath, DomainError>;
 
-    /// Make a domain, and those above it. True: it was made; false: it was there. An `ephemeral` one is removed by
-    /// the daemon when its last process has gone; one that was there is not made so.
+    /// Make a domain, and those above it. True: it was made; false: it was there. An `ephemeral`
+    /// one is removed by the daemon when its last process has gone; one that was there is not made
+    /// so.
     ///
     /// # Errors
     /// See [`DomainError`].
@@ -39,14 +41,15 @@ pub trait Manager {
     /// See [`DomainError`].
     fn move_pid(&self, path: &DomainPath, pid: i32) -> Result<(), DomainError>;
 
-    /// Put the calling process into the domain `path`, which is made if it is missing: what it executes next runs
-    /// there. Returns where it is.
+    /// Put the calling process into the domain `path`, which is made if it is missing: what it
+    /// executes next runs there. Returns where it is.
     ///
     /// # Errors
     /// See [`DomainError`].
     fn enter(&self, path: &DomainPath, ephemeral: bool) -> Result<DomainPath, DomainError>;
 
-    /// Give the calling process a unit of its own beside the one that it is in, where there are units.
+    /// Give the calling process a unit of its own beside the one that it is in, where there are
+    /// units.
     ///
     /// # Errors
     /// See [`DomainError`].
@@ -114,7 +117,8 @@ impl Manager for Cgroupfs<'_> {
     }
 }
 
-/// Set what is kept in attributes: reservation and policy. Others are no business of this function's.
+/// Set what is kept in attributes: reservation and policy. Others are no business of this
+/// function's.
 ///
 /// # Errors
 /// Failed system calls; a reservation is root's to set.

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 /// Where it is on almost every machine; preferred when there are several.
 const USUAL: &str = "/sys/fs/cgroup";
 
-/// The mount point of the cgroup v2 tree in a /proc/self/mountinfo: the one at /sys/fs/cgroup, else the first that
-/// shows the tree from its root on. None: there is none.
+/// The mount point of the cgroup v2 tree in a /proc/self/mountinfo: the one at /sys/fs/cgroup, else
+/// the first that shows the tree from its root on. None: there is none.
 pub fn find_mount(mountinfo: &str) -> Option<PathBuf> {
     let mut first = None;
     for line in mountinfo.lines() {

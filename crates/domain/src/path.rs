@@ -1,5 +1,5 @@
-//! Names of domains: paths below the cgroup root. They come from people, settings, specs and sockets, so what is
-//! no plain path downwards is refused before it comes near the file system.
+//! Names of domains: paths below the cgroup root. They come from people, settings, specs and
+//! sockets, so what is no plain path downwards is refused before it comes near the file system.
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -1,15 +1,16 @@
-//! Domains where systemd is process 1: slices and scopes, made and changed through its D-Bus interface
-//! (org.freedesktop.systemd1), never by writing its cgroups.
+//! Domains where systemd is process 1: slices and scopes, made and changed through its D-Bus
+//! interface (org.freedesktop.systemd1), never by writing its cgroups.
 //!
-//! A domain "media/video" is the slice "media-video.slice", whose cgroup is "media.slice/media-video.slice". A part that
-//! names a unit already (.slice, .scope, .service) is taken as it is. Slices hold no processes themselves, so one that
-//! is moved gets a scope in the slice. What systemd has no property for stays in attributes of the directory: it
-//! neither knows nor touches them.
+//! A domain "media/video" is the slice "media-video.slice", whose cgroup is
+//! "media.slice/media-video.slice". A part that names a unit already (.slice, .scope, .service) is
+//! taken as it is. Slices hold no processes themselves, so one that is moved gets a scope in the
+//! slice. What systemd has no property for stays in attributes of the directory: it neither knows
+//! nor touches them.
 //!
-//! What is below a service or a scope is not the system manager's: a user's own manager keeps his units below
-//! user@UID.service, and what runs in a delegated unit keeps what it likes. Units have one name wherever they are, so to
-//! ask the system manager for app.slice there would change another unit of that name. So it is not asked: only
-//! attributes can be set there.
+//! What is below a service or a scope is not the system manager's: a user's own manager keeps his
+//! units below user@UID.service, and what runs in a delegated unit keeps what it likes. Units have
+//! one name wherever they are, so to ask the system manager for app.slice there would change
+//! another unit of that name. So it is not asked: only attributes can be set there.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -109,7 +110,8 @@ impl<'a> Systemd<'a> {
         started.map(drop).map_err(refused)
     }
 
-    /// Put a process into a scope of its own in the slice of `place`, or into the unit that `place` is.
+    /// Put a process into a scope of its own in the slice of `place`, or into the unit that `place`
+    /// is.
     fn adopt(&self, place: &DomainPath, pid: i32) -> Result<DomainPath, DomainError> {
         systems_own(place)?;
         let pids = vec![u32::try_from(pid).unwrap_or(0)];
@@ -259,7 +261,8 @@ impl Manager for Systemd<'_> {
     }
 }
 
-/// The slice that a process is in: the system manager's slices end where a session or a user's manager begins.
+/// The slice that a process is in: the system manager's slices end where a session or a user's
+/// manager begins.
 fn slice_of(now: &DomainPath) -> DomainPath {
     let mut slice = DomainPath::root();
     for part in now.parts().take_while(|p| p.ends_with(".slice")) {

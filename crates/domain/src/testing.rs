@@ -1,5 +1,6 @@
-//! A cgroup tree in a folder, for tests here and in other crates: directories with the kernel's files in them, and
-//! attributes as files, since `trusted.*` needs root. It does what the kernel does where the code depends on it.
+//! A cgroup tree in a folder, for tests here and in other crates: directories with the kernel's
+//! files in them, and attributes as files, since `trusted.*` needs root. It does what the kernel
+//! does where the code depends on it.
 
 use std::fs;
 use std::io;
@@ -41,7 +42,8 @@ impl Attributes for InFiles {
         }
     }
 
-    /// A folder is removed when it is empty, a cgroup when it has neither processes nor cgroups below.
+    /// A folder is removed when it is empty, a cgroup when it has neither processes nor cgroups
+    /// below.
     fn before_removal(&self, dir: BorrowedFd<'_>) {
         let dir = fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd())).unwrap_or_default();
         let events = fs::read_to_string(dir.join("cgroup.events")).unwrap_or_default();

@@ -1,8 +1,9 @@
-//! The cgroup v2 tree as the place where domains live: find, walk, make, remove, read and write them.
+//! The cgroup v2 tree as the place where domains live: find, walk, make, remove, read and write
+//! them.
 //!
-//! Names come from outside, so below the root every directory is opened from its parent's descriptor, part by part,
-//! with O_NOFOLLOW: no name leads out of the tree. All writes are the caller's own: what the kernel does not let him
-//! write, this does not either.
+//! Names come from outside, so below the root every directory is opened from its parent's
+//! descriptor, part by part, with O_NOFOLLOW: no name leads out of the tree. All writes are the
+//! caller's own: what the kernel does not let him write, this does not either.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -42,7 +43,8 @@ pub struct Directory {
     at: PathBuf,
 }
 
-/// What the kernel's files of a domain say; None: it has no such file (the root; no CPU controller).
+/// What the kernel's files of a domain say; None: it has no such file (the root; no CPU
+/// controller).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Files {
     pub weight: Option<u32>,
@@ -133,12 +135,11 @@ impl Tree {
         })
     }
 
-    /// Make a domain, and those above it that are missing, with the CPU controller in all. True: it was made; false:
-    /// it was there.
+    /// Make a domain, and those above it that are missing, with the CPU controller in all. True: it
+    /// was made; false: it was there.
     ///
-    /// # Errors
-    /// The CPU controller is not in this tree; a domain above has processes of its own; failed system calls. What
-    /// was made until then is taken away again.
+    /// # Errors The CPU controller is not in this tree; a domain above has processes of its own;
+    /// failed system calls. What was made until then is taken away again.
     pub fn create(&self, path: &DomainPath) -> Result<bool, DomainError> {
         let mut made = Vec::new();
         let result = self.create_parts(path, &mut made);
@@ -392,8 +393,9 @@ impl Directory {
         }
     }
 
-    /// An error for a cgroup with processes. The kernel lets it give the CPU controller on, since that is for threads
-    /// too; but what is below it then is "domain invalid", and takes no process. The root may have both.
+    /// An error for a cgroup with processes. The kernel lets it give the CPU controller on, since
+    /// that is for threads too; but what is below it then is "domain invalid", and takes no
+    /// process. The root may have both.
     fn can_have_children(&self) -> Result<(), DomainError> {
         let kind = self.read_if_there("cgroup.type")?; // the root has none; threaded ones may have both
         let has = kind.is_some_and(|k| k.starts_with("domain"))

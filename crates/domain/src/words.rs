@@ -1,4 +1,5 @@
-//! What a domain can be given, as people write it and as the kernel's files and our attributes hold it.
+//! What a domain can be given, as people write it and as the kernel's files and our attributes hold
+//! it.
 //!
 //! | word | examples | unit |
 //! |---|---|---|

@@ -1,8 +1,9 @@
 //! Which distribution this is (os-release(5)), and which of its kernel packages has sched_ext.
 //!
-//! Debian builds sched_ext since its 6.16; trixie and bookworm have 6.12 without it, trixie-backports has a later one.
-//! Fedora, Arch Linux and NixOS build it since 6.12, the first release that has it (for NixOS: nixpkgs'
-//! os-specific/linux/kernel/common-config.nix). All five build BTF.
+//! Debian builds sched_ext since its 6.16; trixie and bookworm have 6.12 without it,
+//! trixie-backports has a later one. Fedora, Arch Linux and NixOS build it since 6.12, the first
+//! release that has it (for NixOS: nixpkgs' os-specific/linux/kernel/common-config.nix). All five
+//! build BTF.
 
 use std::fs;
 use std::path::Path;
@@ -59,7 +60,8 @@ impl Distribution {
         }
     }
 
-    /// How to get a kernel with sched_ext here, as one instruction. Without it: what such a kernel is.
+    /// How to get a kernel with sched_ext here, as one instruction. Without it: what such a kernel
+    /// is.
     pub fn install_kernel(&self) -> String {
         let image = format!("linux-image-{}", debian_architecture());
         match self.family {

@@ -1,4 +1,5 @@
-//! Domains as the kernel side has them: `struct domain_info` and `struct domain_args` of bpf/intf.h.
+//! Domains as the kernel side has them: `struct domain_info` and `struct domain_args` of
+//! bpf/intf.h.
 
 use serde::{Deserialize, Serialize};
 

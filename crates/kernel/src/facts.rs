@@ -1,7 +1,7 @@
 //! What this kernel and machine can and cannot do: for `aplomb doctor`, and for clear refusals.
 //!
-//! Everything is read from /proc and /sys, needs no privilege and changes nothing. The root of both can be
-//! another folder, for tests.
+//! Everything is read from /proc and /sys, needs no privilege and changes nothing. The root of both
+//! can be another folder, for tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -414,7 +414,8 @@ impl Machine {
     }
 }
 
-/// Does /sys/kernel/sched_ext/root/ops name this scheduler? (The kernel appends a version or suffix.)
+/// Does /sys/kernel/sched_ext/root/ops name this scheduler? (The kernel appends a version or
+/// suffix.)
 pub fn is_aplomb(ops: &str) -> bool {
     ops.split(['_', '-']).next() == Some("aplomb")
 }

@@ -1,13 +1,16 @@
-//! aplomb's scheduler as the rest of user space sees it: load, attach, feed with matchers, ask, listen.
+//! aplomb's scheduler as the rest of user space sees it: load, attach, feed with matchers, ask,
+//! listen.
 //!
-//! The kernel side is `bpf/main.bpf.c`, compiled into this crate by its build script. [`Scheduler`] is it,
-//! loaded; [`Kernel`] is what the daemon asks of it, as a trait, so that the daemon is tested without a
-//! kernel. [`facts`] tells what this kernel and machine can and cannot do.
+//! The kernel side is `bpf/main.bpf.c`, compiled into this crate by its build script. [`Scheduler`]
+//! is it, loaded; [`Kernel`] is what the daemon asks of it, as a trait, so that the daemon is
+//! tested without a kernel. [`facts`] tells what this kernel and machine can and cannot do.
 //!
-//! Nothing is pinned: every map, program and link belongs to a file descriptor of this process. When it
-//! dies, however it dies, the kernel takes the scheduler off and goes on with its own (design.md, idea 5).
+//! Nothing is pinned: every map, program and link belongs to a file descriptor of this process.
+//! When it dies, however it dies, the kernel takes the scheduler off and goes on with its own
+//! (design.md, idea 5).
 //!
-//! Units everywhere: durations in ns, bandwidths and loads in ppm of one CPU, times CLOCK_MONOTONIC.
+//! Units everywhere: durations in ns, bandwidths and loads in ppm of one CPU, times
+//! CLOCK_MONOTONIC.
 
 use std::os::fd::BorrowedFd;
 
@@ -97,14 +100,15 @@ pub enum KernelError {
     /// A reservation out of range.
     #[error("the kernel side refused the reservation's values")]
     Invalid,
-    /// A cgroup that the kernel side does not know as a domain: it has gone, it has no CPU controller, or it is
-    /// beyond a limit.
+    /// A cgroup that the kernel side does not know as a domain: it has gone, it has no CPU
+    /// controller, or it is beyond a limit.
     #[error("the cgroup with id {0} is no domain of the kernel side")]
     NoDomain(u64),
     /// Reservations of domains add up to no more than a limit; ppm of the machine.
     #[error("{} are reserved there already, of at most {}", aplomb_domain::percent(*.taken_ppm), aplomb_domain::percent(*.limit_ppm))]
     DomainFull { taken_ppm: u32, limit_ppm: u32 },
-    /// A domain's C every T fits on no CPU, and not on several in turn, beside what is promised there to others.
+    /// A domain's C every T fits on no CPU, and not on several in turn, beside what is promised
+    /// there to others.
     #[error("no CPU can promise that much (r-max) beside what it has promised to others, nor can several in turn")]
     DomainUnpromised,
 }
@@ -120,11 +124,12 @@ pub trait Kernel {
     /// Give the machine back to the kernel's own scheduler. Does nothing if not attached.
     fn detach(&mut self);
 
-    /// Make the table of matchers hold exactly `rows`, adding before removing, so that a program that is
-    /// matched before and after is matched throughout. Of rows with the same key the first one counts.
+    /// Make the table of matchers hold exactly `rows`, adding before removing, so that a program
+    /// that is matched before and after is matched throughout. Of rows with the same key the first
+    /// one counts.
     ///
-    /// # Errors
-    /// [`KernelError::TooManyMatchers`] changes nothing; a failed system call may leave old rows in place.
+    /// # Errors [`KernelError::TooManyMatchers`] changes nothing; a failed system call may leave
+    /// old rows in place.
     fn set_matchers(&mut self, rows: &[(Matcher, SpecRow)]) -> Result<(), KernelError>;
 
     /// Have the kernel match all running processes again.
@@ -145,14 +150,15 @@ pub trait Kernel {
     /// Failed system calls.
     fn servers(&self) -> Result<Vec<Server>, KernelError>;
 
-    /// All domains now, in the order of their slots (so a parent's does not say where its children's are); those
-    /// too whose cgroup has gone while tasks of it have not.
+    /// All domains now, in the order of their slots (so a parent's does not say where its
+    /// children's are); those too whose cgroup has gone while tasks of it have not.
     ///
     /// # Errors
     /// Failed system calls.
     fn domains(&self) -> Result<Vec<Domain>, KernelError>;
 
-    /// Change one thing about the domain of the cgroup with id `cgid` (the inode number of its directory).
+    /// Change one thing about the domain of the cgroup with id `cgid` (the inode number of its
+    /// directory).
     ///
     /// # Errors
     /// No such domain, values out of range, no room for the reservation.

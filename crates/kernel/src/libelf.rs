@@ -1,10 +1,11 @@
 //! Makes up for two functions that are missing in some static libelf.
 //!
-//! Debian 13's libelf.a (elfutils 0.192) calls `eu_search_tree_init` and `eu_search_tree_fini`, which are in
-//! a library of elfutils that is not packaged; later versions have them inside. They begin and end the
-//! tree in which `elf_getdata_rawchunk` remembers its results. libbpf never calls that function, so the tree
-//! stays empty: an empty root is all there is to begin, and nothing to end. Where libelf.a needs or has the
-//! functions otherwise, the linker leaves these out or takes these first.
+//! Debian 13's libelf.a (elfutils 0.192) calls `eu_search_tree_init` and `eu_search_tree_fini`,
+//! which are in a library of elfutils that is not packaged; later versions have them inside. They
+//! begin and end the tree in which `elf_getdata_rawchunk` remembers its results. libbpf never calls
+//! that function, so the tree stays empty: an empty root is all there is to begin, and nothing to
+//! end. Where libelf.a needs or has the functions otherwise, the linker leaves these out or takes
+//! these first.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -41,7 +41,8 @@ use main_skel::{MainSkel, MainSkelBuilder};
 
 /// The kernel side, loaded; attached after [`Kernel::attach`]. Dropping it takes everything away.
 pub struct Scheduler {
-    // In the order in which they must go: first the scheduler's link, then those of the tracing programs.
+    // In the order in which they must go: first the scheduler's link, then those of the tracing
+    // programs.
     scheduler: Option<Link>,
     tracing: Vec<Link>,
     ring: RingBuffer<'static>,
@@ -81,7 +82,8 @@ fn quietly<T>(f: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, LoadError> 
     })
 }
 
-/// Run a syscall program on its arguments, which hold its answer then. `T`: a struct of bpf/intf.h (integers only).
+/// Run a syscall program on its arguments, which hold its answer then. `T`: a struct of bpf/intf.h
+/// (integers only).
 fn call<T>(program: &ProgramMut, args: &mut T, doing: &'static str) -> Result<(), KernelError> {
     // SAFETY: `args` outlives the call, is that long, and any bytes are valid in it.
     let context = unsafe {
@@ -116,9 +118,10 @@ pub(crate) fn missing_enumerators(kernel: &Types) -> Result<Vec<String>, LoadErr
     })
 }
 
-/// Make the callbacks those of this kernel. Callbacks that are younger than the oldest kernel that we support are left out
-/// where the kernel does not know them, or it would refuse the whole scheduler (6.17: cpu.max; 6.19: cpu.idle; the others
-/// need CONFIG_EXT_GROUP_SCHED). The flags get the kernel's numbers: in an initialiser libbpf relocates nothing.
+/// Make the callbacks those of this kernel. Callbacks that are younger than the oldest kernel that
+/// we support are left out where the kernel does not know them, or it would refuse the whole
+/// scheduler (6.17: cpu.max; 6.19: cpu.idle; the others need CONFIG_EXT_GROUP_SCHED). The flags get
+/// the kernel's numbers: in an initialiser libbpf relocates nothing.
 fn fit_callbacks(open: &mut main_skel::OpenMainSkel, kernel: &Types) -> libbpf_rs::Result<()> {
     let flags = kernel.ops_flags(&own_types(open)?, open.struct_ops.aplomb_ops().flags);
     let ops = open.struct_ops.aplomb_ops_mut();
@@ -145,15 +148,14 @@ fn fit_callbacks(open: &mut main_skel::OpenMainSkel, kernel: &Types) -> libbpf_r
 impl Scheduler {
     /// Compile-time programs into the kernel, maps made, nothing attached.
     ///
-    /// # Errors
-    /// See [`LoadError`]: first what the kernel lacks, then what this process lacks, then who is in the
-    /// way.
+    /// # Errors See [`LoadError`]: first what the kernel lacks, then what this process lacks, then
+    /// who is in the way.
     pub fn load(settings: &Settings) -> Result<Self, LoadError> {
         let kernel = Machine::here().require()?;
         #[cfg(target_feature = "crt-static")]
         crate::libelf::keep();
-        // The skeleton borrows this for as long as it lives. A load leaks its few bytes; loads happen at
-        // start and when the kernel asks for a restart.
+        // The skeleton borrows this for as long as it lives. A load leaks its few bytes; loads
+        // happen at start and when the kernel asks for a restart.
         let place: &'static mut MaybeUninit<libbpf_rs::OpenObject> =
             Box::leak(Box::new(MaybeUninit::uninit()));
         let skel = quietly(|| {
@@ -192,11 +194,13 @@ impl Scheduler {
         })
     }
 
-    /// Tell the kernel side how many matchers of each kind there are, so that it asks no empty kind.
+    /// Tell the kernel side how many matchers of each kind there are, so that it asks no empty
+    /// kind.
     fn count_matchers(&mut self, counts: &BTreeMap<u64, u32>) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             for (kind, slot) in bss.nr_matchers.iter_mut().enumerate() {
-                // SAFETY: `slot` is a valid place; the kernel reads it at the same time, whole words.
+                // SAFETY: `slot` is a valid place; the kernel reads it at the same time, whole
+                // words.
                 unsafe {
                     std::ptr::write_volatile(slot, counts.get(&(kind as u64)).copied().unwrap_or(0))
                 };
@@ -217,8 +221,9 @@ impl Kernel for Scheduler {
                 self.skel.progs.on_exit.attach()?,
             ])
         })?;
-        // After on_exec. It needs tracefs; where that is not mounted, programs that are started many at a time
-        // on 7.0 or later may go unmatched, which is no reason to do without all the rest.
+        // After on_exec. It needs tracefs; where that is not mounted, programs that are started
+        // many at a time on 7.0 or later may go unmatched, which is no reason to do without all the
+        // rest.
         tracing.extend(quietly(|| self.skel.progs.on_exec_left_out.attach()).ok());
         let link = quietly(|| self.skel.maps.aplomb_ops.attach_struct_ops()).map_err(|e| {
             match Machine::here().running() {
@@ -237,8 +242,8 @@ impl Kernel for Scheduler {
 
     fn detach(&mut self) {
         if let Some(link) = self.scheduler.take() {
-            // Waits until every task is back with the stock scheduler. Where the kernel cannot detach
-            // (or already has), closing the link does it.
+            // Waits until every task is back with the stock scheduler. Where the kernel cannot
+            // detach (or already has), closing the link does it.
             let _ = link.detach();
         }
         self.tracing.clear();
@@ -268,8 +273,8 @@ impl Kernel for Scheduler {
             .keys()
             .filter_map(|k| Matcher::from_bytes(&k))
             .collect();
-        // No kind may count as empty while it has rows: the kernel side would not ask for it. So until
-        // the stale rows are gone, every kind counts.
+        // No kind may count as empty while it has rows: the kernel side would not ask for it. So
+        // until the stale rows are gone, every kind counts.
         self.count_matchers(&(0..16).map(|kind| (kind, 1)).collect());
         let map = &self.skel.maps.matchers;
         // The table may be too full for old and new rows together; then stale ones make room first.

@@ -1,7 +1,7 @@
 //! Settings, matchers, reservations, servers, events: bpf/intf.h in Rust's terms.
 //!
-//! The layouts are libbpf-cargo's (module `layout`, made from bpf/intf.h at build time); here they get
-//! names, enums and texts.
+//! The layouts are libbpf-cargo's (module `layout`, made from bpf/intf.h at build time); here they
+//! get names, enums and texts.
 
 use std::fmt;
 
@@ -37,7 +37,8 @@ pub mod flags {
     pub const DOMAIN: u32 = f::SPEC_DOMAIN.0;
 }
 
-/// Settings of the kernel side, fixed when it is loaded. Meaning and trade-offs: bpf/state/state.bpf.h.
+/// Settings of the kernel side, fixed when it is loaded. Meaning and trade-offs:
+/// bpf/state/state.bpf.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// R_lo, ppm: a revoked task may come back to a CPU below this load.
@@ -184,8 +185,9 @@ pub struct Server {
 }
 
 impl Server {
-    /// `sample_no`: the governor's second that runs now (`sample_no` of reserved/guarantee.bpf.h). It is not over, so
-    /// the use is that of the full seconds which the ring still has. None: free, or a domain's, which is no task.
+    /// `sample_no`: the governor's second that runs now (`sample_no` of reserved/guarantee.bpf.h).
+    /// It is not over, so the use is that of the full seconds which the ring still has. None: free,
+    /// or a domain's, which is no task.
     pub(crate) fn from_raw(s: &raw::server_info, sample_no: u64) -> Option<Self> {
         if s.spec.flags & flags::DOMAIN != 0 {
             return None;
@@ -270,7 +272,8 @@ fn event_kind(number: u32) -> Option<EventKind> {
         .find(|k| event_number(*k) == number)
 }
 
-/// One decision of the kernel side: `struct event`. What a, b, c are depends on the kind: bpf/intf.h.
+/// One decision of the kernel side: `struct event`. What a, b, c are depends on the kind:
+/// bpf/intf.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// CLOCK_MONOTONIC.
@@ -286,8 +289,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// From a record of the ring buffer. None: not an event that this program knows, such as the record
-    /// that ops.exit sends to wake it up.
+    /// From a record of the ring buffer. None: not an event that this program knows, such as the
+    /// record that ops.exit sends to wake it up.
     pub(crate) fn from_record(record: &[u8]) -> Option<Self> {
         if record.len() < size_of::<raw::event>() {
             return None;
@@ -359,8 +362,8 @@ impl fmt::Display for ExitInfo {
     }
 }
 
-/// Text of a NUL-padded name. Bytes that are no UTF-8 or control the terminal are replaced: a process
-/// chooses its own name.
+/// Text of a NUL-padded name. Bytes that are no UTF-8 or control the terminal are replaced: a
+/// process chooses its own name.
 pub fn comm_text(comm: &[u8]) -> String {
     let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
     String::from_utf8_lossy(&comm[..end])

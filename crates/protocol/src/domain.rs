@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 /// All domains at one moment. Two of them, some time apart, tell what each received in between.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainTable {
-    /// CLOCK_MONOTONIC, ns; 0: this is not from the kernel side, and `ran_ns` and `share_ppm` say nothing.
+    /// CLOCK_MONOTONIC, ns; 0: this is not from the kernel side, and `ran_ns` and `share_ppm` say
+    /// nothing.
     pub time_ns: u64,
     /// CPUs on line.
     pub cpus: u32,
@@ -17,7 +18,8 @@ pub struct DomainTable {
 /// One domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainLine {
-    /// Below the cgroup root, "/" itself for the root; empty: its cgroup has gone, or came just now.
+    /// Below the cgroup root, "/" itself for the root; empty: its cgroup has gone, or came just
+    /// now.
     pub path: String,
     /// The cgroup's id.
     pub cgid: u64,

@@ -1,8 +1,8 @@
 //! What is said over the Unix socket: one JSON object a line, request by request.
 //!
 //! Whoever can open the socket can send anything, so a line is bounded before it is parsed
-//! ([`MAX_REQUEST`]), unknown fields are refused, and every number is checked by whoever uses it. Who may
-//! ask for what is decided by the peer's credentials, never by anything in a request.
+//! ([`MAX_REQUEST`]), unknown fields are refused, and every number is checked by whoever uses it.
+//! Who may ask for what is decided by the peer's credentials, never by anything in a request.
 
 use serde::{Deserialize, Serialize};
 
@@ -57,8 +57,9 @@ pub enum Ask {
     Release { pid: i32 },
     /// The domains, with what each has used so far (anybody).
     Domains {},
-    /// Look at the attributes of a domain now and say whether they are in force (root). There is no question that
-    /// changes a domain: whoever may change it writes its cgroup's files and attributes, by his own rights.
+    /// Look at the attributes of a domain now and say whether they are in force (root). There is no
+    /// question that changes a domain: whoever may change it writes its cgroup's files and
+    /// attributes, by his own rights.
     Look { domain: DomainPath },
     /// Read configuration of specs again (root).
     Reload {},
@@ -83,7 +84,8 @@ pub struct Wanted {
     /// Never revoked (root only).
     #[serde(default)]
     pub keep: bool,
-    /// Flag G: admitted only if there is room for all that is promised, and never revoked (root only).
+    /// Flag G: admitted only if there is room for all that is promised, and never revoked (root
+    /// only).
     #[serde(default)]
     pub guaranteed: bool,
     /// What becomes of it when its budget is used up (cbs-soft: root only); None: the machine's.
@@ -163,7 +165,8 @@ pub struct Status {
     /// Specs in force, and the kernel's rows for them.
     pub specs: usize,
     pub matchers: usize,
-    /// Errors in the files of specs, one line each: file, line, field. The specs that have them are skipped.
+    /// Errors in the files of specs, one line each: file, line, field. The specs that have them are
+    /// skipped.
     #[serde(default)]
     pub spec_errors: Vec<String>,
     pub cpus: Vec<Cpu>,
@@ -270,14 +273,15 @@ pub fn parse_request(line: &[u8]) -> Result<Ask, Refusal> {
 
 /// A line as it goes over the socket.
 pub fn to_line(message: &impl Serialize) -> Vec<u8> {
-    // Only maps with keys that are no strings and failing Serialize impls can fail; there are none here.
+    // Only maps with keys that are no strings and failing Serialize impls can fail; there are none
+    // here.
     let mut line = serde_json::to_vec(message).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-/// Body of the fuzz target `protocol`: whatever bytes come, a parse ends in a request that survives a
-/// round trip, or in a refusal of bounded length.
+/// Body of the fuzz target `protocol`: whatever bytes come, a parse ends in a request that survives
+/// a round trip, or in a refusal of bounded length.
 ///
 /// # Panics
 /// When that does not hold.

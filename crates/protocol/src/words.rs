@@ -38,8 +38,8 @@ pub struct Cpu {
     pub guaranteed_ppm: u64,
 }
 
-/// A guaranteed reservation's part on one CPU: this much in each of its periods. It has them one after
-/// the other, in windows of the period divided by their number (EDF-WMR).
+/// A guaranteed reservation's part on one CPU: this much in each of its periods. It has them one
+/// after the other, in windows of the period divided by their number (EDF-WMR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     pub cpu: i32,

@@ -1,6 +1,6 @@
 //! `cargo bench -p aplomb-sim`: scheduling events a second, and the growth of their cost with the
-//! number of tasks. Marks: a million events a second, and from 100 to 100,000 tasks no faster growth
-//! than log n.
+//! number of tasks. Marks: a million events a second, and from 100 to 100,000 tasks no faster
+//! growth than log n.
 //!
 //! Shared machines are noisy, so the result is CPU time, of the best of several parts of one run.
 

@@ -110,7 +110,7 @@ fn a_budget_is_exact() {
     assert!((200_000..205_000).contains(&ppm), "{ppm}");
 }
 
-/// As the lab's check `nobody-starves`: four reservations of 96 % together that are not revocable,
+/// As the lab's check `no-task-starves`: four reservations of 96 % together that are not revocable,
 /// and a best-effort task.
 #[test]
 fn best_effort_work_keeps_a_tenth() {

@@ -26,8 +26,8 @@ impl Checked {
     }
 }
 
-/// Checks one file, whoever owns it: `*.toml` is TOML, `*.conf` a drop-in, anything else Redline's form.
-/// With a resolver, programs that are not on this machine are noted.
+/// Checks one file, whoever owns it: `*.toml` is TOML, `*.conf` a drop-in, anything else Redline's
+/// form. With a resolver, programs that are not on this machine are noted.
 pub fn check_file<D: DeviceOf>(path: &Path, machine: Option<&Resolver<D>>) -> Checked {
     check_files(&[path], machine)
 }

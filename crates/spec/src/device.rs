@@ -1,8 +1,9 @@
 //! Which device number the kernel side sees for a file.
 //!
-//! The BPF side keys executables by inode number and by `s_dev` of the inode's superblock. `stat` shows
-//! another number on overlayfs and btrfs (an anonymous device per layer or subvolume), but the third field
-//! of /proc/self/mountinfo is `s_dev` itself, so the mount that holds the file tells it. See proc(5).
+//! The BPF side keys executables by inode number and by `s_dev` of the inode's superblock. `stat`
+//! shows another number on overlayfs and btrfs (an anonymous device per layer or subvolume), but
+//! the third field of /proc/self/mountinfo is `s_dev` itself, so the mount that holds the file
+//! tells it. See proc(5).
 
 use rustix::fs::{major, minor};
 use std::path::PathBuf;
@@ -28,8 +29,9 @@ pub struct FileId {
 pub struct Device {
     /// `s_dev`: `major << 20 | minor`.
     pub number: u64,
-    /// True where several files of one superblock can have the same inode number (subvolumes of btrfs and
-    /// bcachefs), so that a user with a subvolume of his own can make a file that matches.
+    /// True where several files of one superblock can have the same inode number (subvolumes of
+    /// btrfs and bcachefs), so that a user with a subvolume of his own can make a file that
+    /// matches.
     pub shared_inodes: bool,
 }
 
@@ -51,8 +53,8 @@ impl DeviceOf for StatDevice {
     }
 }
 
-/// The mounts of this process's namespace, from /proc/self/mountinfo. A snapshot: read it again with every
-/// reload.
+/// The mounts of this process's namespace, from /proc/self/mountinfo. A snapshot: read it again
+/// with every reload.
 #[derive(Debug, Clone, Default)]
 pub struct MountTable {
     mounts: Vec<Mount>,
@@ -242,7 +244,8 @@ this line is broken
         use std::os::unix::fs::MetadataExt;
         let t = MountTable::read().unwrap();
         assert!(t.mounts.iter().any(|m| m.point == Path::new("/")));
-        // A memory file system shows one device everywhere: stat and the mount table must agree on it.
+        // A memory file system shows one device everywhere: stat and the mount table must agree on
+        // it.
         if let Ok(m) = std::fs::metadata("/dev/shm") {
             let f = FileId {
                 path: "/dev/shm".into(),

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A place in a file. Lines and columns count from 1 (columns in characters); 0 means the whole file.
+/// A place in a file. Lines and columns count from 1 (columns in characters); 0 means the whole
+/// file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
     pub file: Arc<Path>,
@@ -103,8 +104,8 @@ impl Diagnostic {
         self
     }
 
-    /// What was probably meant. It is made of the file's own text, so one that no terminal should see, or
-    /// that is too long to help, is left out.
+    /// What was probably meant. It is made of the file's own text, so one that no terminal should
+    /// see, or that is too long to help, is left out.
     pub fn suggest(mut self, suggestion: Option<impl Into<String>>) -> Diagnostic {
         self.suggestion = suggestion.map(Into::into).filter(|s| shorten(s) == *s);
         self

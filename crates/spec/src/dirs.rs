@@ -1,9 +1,10 @@
 //! Where specs live, and which file wins: the rules of systemd's unit directories.
 //!
-//! A file in `/run` masks the file of the same name in `/etc`, which masks the vendor's; an empty file or a
-//! link to /dev/null masks and defines nothing. Drop-ins `NAME.toml.d/*.conf` of all three are laid over
-//! the specs of NAME.toml, the vendor's first, masking each other by file name in the same way. Redline's
-//! one file /etc/aplomb/spec.tab is stronger than the files in /etc, and weaker than those in /run.
+//! A file in `/run` masks the file of the same name in `/etc`, which masks the vendor's; an empty
+//! file or a link to /dev/null masks and defines nothing. Drop-ins `NAME.toml.d/*.conf` of all
+//! three are laid over the specs of NAME.toml, the vendor's first, masking each other by file name
+//! in the same way. Redline's one file /etc/aplomb/spec.tab is stronger than the files in /etc, and
+//! weaker than those in /run.
 
 use crate::diag::{nearest, Diagnostic, Place};
 use crate::limits::{MAX_FILES, MAX_FILE_BYTES};
@@ -97,11 +98,12 @@ impl SpecSet {
     }
 }
 
-/// A file's name in its directory, the layer that it is in (0 vendor, 1 etc, 2 runtime), and its path.
+/// A file's name in its directory, the layer that it is in (0 vendor, 1 etc, 2 runtime), and its
+/// path.
 type Winners = BTreeMap<String, (usize, PathBuf)>;
 
-/// Reads all places. Never fails as a whole: what cannot be read or understood is skipped and reported; a
-/// place that does not exist is empty.
+/// Reads all places. Never fails as a whole: what cannot be read or understood is skipped and
+/// reported; a place that does not exist is empty.
 pub fn load(dirs: &Dirs, options: &LoadOptions) -> SpecSet {
     let mut loader = Loader {
         trust: options.trust,
@@ -308,8 +310,8 @@ fn overlay(raws: &mut [Raw], change: Raw, base: &Path) -> Option<Diagnostic> {
 
 /// The bytes of a spec file; None if it is a mask (empty, or /dev/null).
 ///
-/// # Errors
-/// A message: unreadable, refused by `refusal` (owner, mode), no file, or longer than [`MAX_FILE_BYTES`].
+/// # Errors A message: unreadable, refused by `refusal` (owner, mode), no file, or longer than
+/// [`MAX_FILE_BYTES`].
 pub(crate) fn read_file(
     path: &Path,
     refusal: impl Fn(u32, u32) -> Option<&'static str>,

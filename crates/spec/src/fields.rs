@@ -1,4 +1,5 @@
-//! What each field may hold, the same for both formats; every refusal suggests a way out where there is one.
+//! What each field may hold, the same for both formats; every refusal suggests a way out where
+//! there is one.
 
 use crate::diag::is_invisible;
 use crate::duration::format_duration;
@@ -26,7 +27,8 @@ fn suggesting(message: impl Into<String>, suggestion: impl Into<String>) -> Prob
     }
 }
 
-/// Checks C and T (ns). The message fits both formats; `write` puts a pair in the format's own form.
+/// Checks C and T (ns). The message fits both formats; `write` puts a pair in the format's own
+/// form.
 pub fn check_cpu(
     runtime: u64,
     period: u64,
@@ -196,8 +198,8 @@ pub fn check_kernel_thread(name: &str) -> Result<(), Problem> {
     }
 }
 
-/// Checks a domain: a cgroup's path below the cgroup root, such as "media" or "user.slice/media". It becomes a
-/// path of directories, so nothing of it may lead elsewhere.
+/// Checks a domain: a cgroup's path below the cgroup root, such as "media" or "user.slice/media".
+/// It becomes a path of directories, so nothing of it may lead elsewhere.
 ///
 /// # Errors
 /// What is wrong, and what was probably meant.

@@ -7,7 +7,8 @@ use crate::model::{Matcher, Spec};
 use crate::{limits, tab, toml_format};
 use std::path::Path;
 
-/// Redline's form: parsing never panics, and what was parsed prints and reads back the same, in both forms.
+/// Redline's form: parsing never panics, and what was parsed prints and reads back the same, in
+/// both forms.
 pub fn spec_tab(data: &[u8]) {
     let (specs, diags) = tab::parse(Path::new("f"), data);
     check(data, &specs, &diags);

@@ -101,8 +101,9 @@ fn comm(name: &str) -> (u64, u64) {
     (u64::from_le_bytes(a), u64::from_le_bytes(b))
 }
 
-/// Escapes an application id as systemd escapes a string in a unit name (systemd.unit(5)): `-`, `@` and
-/// the like become `\x2d`. Launchers build cgroup names from that ("app-gnome-firefox\x2desr-1234.scope").
+/// Escapes an application id as systemd escapes a string in a unit name (systemd.unit(5)): `-`, `@`
+/// and the like become `\x2d`. Launchers build cgroup names from that
+/// ("app-gnome-firefox\x2desr-1234.scope").
 pub fn escape_app(id: &str) -> String {
     let mut out = String::with_capacity(id.len());
     for (i, b) in id.bytes().enumerate() {

@@ -1,9 +1,10 @@
 //! Specifications of applications: how to recognise a program and how much CPU it needs how often.
 //!
-//! Two file formats mean the same thing: Redline's line `path:type:C:T:flags:pi:io` ([`tab`], Redline
-//! section 3) and TOML ([`toml_format`]). [`load`] reads the directories (vendor, `/etc`, `/run`, drop-ins),
-//! [`Resolver`] turns matchers into the rows of the kernel's map (`struct match_key` in `bpf/intf.h`), and
-//! [`check_file`] tells an author what is wrong and what is unwise. No BPF and no privilege is needed here.
+//! Two file formats mean the same thing: Redline's line `path:type:C:T:flags:pi:io` ([`tab`],
+//! Redline section 3) and TOML ([`toml_format`]). [`load`] reads the directories (vendor, `/etc`,
+//! `/run`, drop-ins), [`Resolver`] turns matchers into the rows of the kernel's map (`struct
+//! match_key` in `bpf/intf.h`), and [`check_file`] tells an author what is wrong and what is
+//! unwise. No BPF and no privilege is needed here.
 //!
 //! ```no_run
 //! use aplomb_spec::{load, Dirs, LoadOptions, Resolver};
@@ -62,8 +63,8 @@ pub mod limits {
     pub const MIN_PERIOD_NS: u64 = 1_000_000;
     /// Longest period (and so runtime): 10 s, in ns.
     pub const MAX_PERIOD_NS: u64 = 10_000_000_000;
-    /// Most that a guaranteed reservation takes of each CPU that it is on, ppm: 95 %, the highest that r-max
-    /// may be set to. The rest is best-effort work's.
+    /// Most that a guaranteed reservation takes of each CPU that it is on, ppm: 95 %, the highest
+    /// that r-max may be set to. The rest is best-effort work's.
     pub const MAX_GUARANTEED_PPM: u64 = 950_000;
     /// What r-max is unless it is set, ppm: above it a guaranteed reservation needs a higher r-max.
     pub const USUAL_R_MAX_PPM: u64 = 900_000;
@@ -75,7 +76,8 @@ pub mod limits {
     pub const MAX_FILE_BYTES: u64 = 1 << 20;
     /// Files in one directory of specs, and drop-ins of one file; more are refused.
     pub const MAX_FILES: usize = 4096;
-    /// Matchers of a set, and rows for the kernel (`MAX_SPECS` in bpf/intf.h); what is over is refused.
+    /// Matchers of a set, and rows for the kernel (`MAX_SPECS` in bpf/intf.h); what is over is
+    /// refused.
     pub const MAX_MATCHERS: usize = 8192;
     /// Bytes of a spec's name.
     pub const MAX_NAME_BYTES: usize = 64;
@@ -93,8 +95,8 @@ pub mod limits {
     pub const MAX_ARGUMENT_BYTES: usize = 255;
     /// Bytes of an application id after escaping (`CGROUP_BYTES` = 128 with the NUL).
     pub const MAX_APP_BYTES: usize = 127;
-    /// Levels of a domain below the root (`MAX_DEPTH` in bpf/intf.h), and bytes of its path: those of a path below
-    /// the cgroup file system's.
+    /// Levels of a domain below the root (`MAX_DEPTH` in bpf/intf.h), and bytes of its path: those
+    /// of a path below the cgroup file system's.
     pub const MAX_DOMAIN_DEPTH: usize = 16;
     /// See [`MAX_DOMAIN_DEPTH`].
     pub const MAX_DOMAIN_BYTES: usize = 3072;

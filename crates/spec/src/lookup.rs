@@ -1,4 +1,5 @@
-//! Files inside a root directory: found without leaving it, with the identity that the kernel side sees.
+//! Files inside a root directory: found without leaving it, with the identity that the kernel side
+//! sees.
 
 use crate::device::{DeviceOf, FileId};
 use crate::limits::MAX_GLOB_HITS;
@@ -133,8 +134,8 @@ impl<D: DeviceOf> Root<D> {
         script::interpreter(&head).map_err(Absent::Unusable)
     }
 
-    /// Files that a path with stars stands for, as seen from the root; one more than [`MAX_GLOB_HITS`] says
-    /// that there are too many.
+    /// Files that a path with stars stands for, as seen from the root; one more than
+    /// [`MAX_GLOB_HITS`] says that there are too many.
     pub fn glob(&self, path: &str) -> Vec<String> {
         let literal = |part: &str| glob::Pattern::escape(part);
         let Some(base) = self.base.to_str() else {

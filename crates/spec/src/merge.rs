@@ -6,14 +6,15 @@ use crate::model::{Matcher, Spec};
 use crate::tab::Names;
 use std::collections::{BTreeMap, HashMap};
 
-/// A spec, and whether its name was made up (spec.tab has none), so that it replaces nothing by name.
+/// A spec, and whether its name was made up (spec.tab has none), so that it replaces nothing by
+/// name.
 pub struct Candidate {
     pub spec: Spec,
     pub nameless: bool,
 }
 
-/// Puts specs together, the weakest first. A later one takes over the matchers of earlier ones, and the
-/// whole of an earlier one with its name; a spec that has no matcher left goes.
+/// Puts specs together, the weakest first. A later one takes over the matchers of earlier ones, and
+/// the whole of an earlier one with its name; a spec that has no matcher left goes.
 pub fn merge(candidates: Vec<Candidate>) -> (Vec<Spec>, Vec<Diagnostic>) {
     let mut diags = Vec::new();
     let mut kept: BTreeMap<usize, Candidate> = BTreeMap::new();
@@ -82,7 +83,8 @@ fn named(mut kept: Vec<Candidate>) -> Vec<Spec> {
     kept.into_iter().map(|c| c.spec).collect()
 }
 
-/// Between directories this is how overriding works (a note); within one it is hardly meant (a warning).
+/// Between directories this is how overriding works (a note); within one it is hardly meant (a
+/// warning).
 fn replaced(winner: &Place, loser: &Place, what: String) -> Diagnostic {
     let together = winner.file.parent() == loser.file.parent();
     let severity = if together {

@@ -20,12 +20,13 @@ pub enum Class {
 pub enum Launch {
     /// Whoever starts it.
     Any,
-    /// An interactive task only (flag P; Redline's own rule): a build job's shells stay best-effort.
+    /// An interactive task only (flag P; Redline's own rule): a build job's shells stay
+    /// best-effort.
     Interactive,
 }
 
-/// What becomes of a task that has used up its budget (`enum server_policy` of bpf/policy/edf.h, which
-/// explains them).
+/// What becomes of a task that has used up its budget (`enum server_policy` of bpf/policy/edf.h,
+/// which explains them).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerPolicy {
@@ -34,8 +35,8 @@ pub enum ServerPolicy {
     Redline = 1,
     /// Waits for its next period, and does not run before.
     CbsHard = 2,
-    /// Has its next budget at once, for a deadline one period later: before best-effort work for as long
-    /// as it does not sleep.
+    /// Has its next budget at once, for a deadline one period later: before best-effort work for as
+    /// long as it does not sleep.
     CbsSoft = 3,
     /// As `redline`, and uses what others leave of their budgets (Kato et al., section 4.2).
     Fcbs = 4,
@@ -79,22 +80,22 @@ impl fmt::Display for ServerPolicy {
 
 /// How to recognise a program. The kernel asks in the order argument, path, app, command.
 ///
-/// Ordered here as a spec prints them. Names (argument, app, command) can be taken by anybody, so what they
-/// match is revocable, and a spec that has one is not a [`Spec::strong`] one.
+/// Ordered here as a spec prints them. Names (argument, app, command) can be taken by anybody, so
+/// what they match is revocable, and a spec that has one is not a [`Spec::strong`] one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matcher {
     /// The executable's file: absolute path; each `*` stands for any characters but `/`.
     Path(String),
-    /// A program run by an interpreter: the interpreter's path (as in [`Matcher::Path`]), and one of its
-    /// first 8 arguments after argv\[0\], compared whole and by its part after the last `/`.
+    /// A program run by an interpreter: the interpreter's path (as in [`Matcher::Path`]), and one
+    /// of its first 8 arguments after argv\[0\], compared whole and by its part after the last `/`.
     Argument { path: String, argument: String },
     /// Application id: one part of the cgroup's name (Flatpak, Snap, desktop launchers), unescaped.
     App(String),
     /// Command name (`comm`), at most 15 bytes.
     Command(String),
-    /// Kernel thread by its name; `kswapd*` stands for all whose name up to the first digit, `/` or `:`
-    /// is `kswapd`.
+    /// Kernel thread by its name; `kswapd*` stands for all whose name up to the first digit, `/` or
+    /// `:` is `kswapd`.
     KernelThread(String),
 }
 
@@ -138,8 +139,8 @@ pub struct Spec {
     pub inherit: bool,
     /// Flag R: may be revoked when the CPU is overloaded.
     pub revocable: bool,
-    /// Flag G: admitted only if there is room for all that is promised, and then never revoked; may be
-    /// split over several CPUs (bpf/reserved/guarantee.bpf.h). Excludes `revocable`.
+    /// Flag G: admitted only if there is room for all that is promised, and then never revoked; may
+    /// be split over several CPUs (bpf/reserved/guarantee.bpf.h). Excludes `revocable`.
     pub guaranteed: bool,
     /// What becomes of a task that has used up its budget; None: as set for the machine.
     pub server: Option<ServerPolicy>,
@@ -170,8 +171,8 @@ pub mod flags {
 pub const IO_AUTO: u32 = u32::MAX;
 
 impl Spec {
-    /// `flags` of `struct spec` as written. Rows of the kernel map take [`crate::Row::flags`], which differ
-    /// where a row can be matched by anybody's program.
+    /// `flags` of `struct spec` as written. Rows of the kernel map take [`crate::Row::flags`],
+    /// which differ where a row can be matched by anybody's program.
     pub fn flags(&self) -> u32 {
         let mut f = 0;
         if self.class == Class::Interactive {
@@ -199,9 +200,10 @@ impl Spec {
             .unwrap_or(0)
     }
 
-    /// True if it gives what no program of anybody's may have: a promise that is never revoked, a place in a domain
-    /// with a share of its own, or precedence over best-effort work beyond its budget. No matcher by name goes with it, and rows that
-    /// anybody's program can match do without.
+    /// True if it gives what no program of anybody's may have: a promise that is never revoked, a
+    /// place in a domain with a share of its own, or precedence over best-effort work beyond its
+    /// budget. No matcher by name goes with it, and rows that anybody's program can match do
+    /// without.
     pub fn strong(&self) -> bool {
         self.guaranteed || self.server == Some(ServerPolicy::CbsSoft) || self.domain.is_some()
     }

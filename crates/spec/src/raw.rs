@@ -1,7 +1,7 @@
 //! A specification while it is read: every field optional, each with its place.
 //!
-//! Both parsers fill a [`Raw`], drop-ins are laid over it key by key, and [`Raw::build`] checks the rules
-//! that concern more than one field. So the two formats cannot differ in what they allow.
+//! Both parsers fill a [`Raw`], drop-ins are laid over it key by key, and [`Raw::build`] checks the
+//! rules that concern more than one field. So the two formats cannot differ in what they allow.
 
 use crate::diag::{Diagnostic, Place};
 use crate::fields::name_for;
@@ -159,7 +159,8 @@ impl Raw {
         Ok((spec, warnings))
     }
 
-    /// What stands against a promise (`guaranteed`), or against precedence without limit (`cbs-soft`).
+    /// What stands against a promise (`guaranteed`), or against precedence without limit
+    /// (`cbs-soft`).
     fn strength(&self, class: Class, matchers: &[Matcher]) -> Vec<Diagnostic> {
         let mut bad = Vec::new();
         let named = matchers.iter().find(|m| m.is_by_name());

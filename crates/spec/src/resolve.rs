@@ -1,12 +1,12 @@
 //! From matchers to rows of the kernel's map: what a spec stands for on this machine now.
 //!
-//! Paths are looked up inside a root directory with openat2(RESOLVE_IN_ROOT), so links cannot lead out of
-//! it. A file that begins with `#!` is matched as an argument of its interpreter: the kernel executes the
-//! interpreter with the script's path among the arguments, and that argument, as typed by the caller (a
-//! shell finds `foo` in PATH and passes `/usr/bin/foo`), is compared whole. A script started by a relative
-//! path is therefore not recognised. Since an argument can be typed by anybody, such a row is revocable
-//! whatever the spec says, and not guaranteed; so is a file on a file system whose subvolumes share inode
-//! numbers.
+//! Paths are looked up inside a root directory with openat2(RESOLVE_IN_ROOT), so links cannot lead
+//! out of it. A file that begins with `#!` is matched as an argument of its interpreter: the kernel
+//! executes the interpreter with the script's path among the arguments, and that argument, as typed
+//! by the caller (a shell finds `foo` in PATH and passes `/usr/bin/foo`), is compared whole. A
+//! script started by a relative path is therefore not recognised. Since an argument can be typed by
+//! anybody, such a row is revocable whatever the spec says, and not guaranteed; so is a file on a
+//! file system whose subvolumes share inode numbers.
 
 use crate::device::{DeviceOf, MountTable};
 use crate::diag::{shorten, Diagnostic, Severity};
@@ -34,8 +34,8 @@ pub struct Row {
     /// What the program gets when it is matched by this row.
     pub gives: Gives,
     pub via: Via,
-    /// The file behind it (of a script: its interpreter), all links followed, as seen from the root; None
-    /// for names.
+    /// The file behind it (of a script: its interpreter), all links followed, as seen from the
+    /// root; None for names.
     pub file: Option<PathBuf>,
 }
 
@@ -60,8 +60,8 @@ impl Gives {
         }
     }
 
-    /// What is left of it where anybody's program can match: revocable, nothing that only root may give
-    /// away ([`Spec::strong`]).
+    /// What is left of it where anybody's program can match: revocable, nothing that only root may
+    /// give away ([`Spec::strong`]).
     fn to_anybody(self) -> Gives {
         Gives {
             flags: (self.flags | flags::REVOCABLE) & !flags::GUARANTEED,
@@ -87,8 +87,8 @@ pub struct Resolved {
     pub rows: Vec<Row>,
     /// Set if there is no row.
     pub absent: Option<Absent>,
-    /// Directories (as seen from the root) in which a change may change the rows: watch them for created,
-    /// moved and deleted names.
+    /// Directories (as seen from the root) in which a change may change the rows: watch them for
+    /// created, moved and deleted names.
     pub watch: Vec<PathBuf>,
     /// More than [`MAX_GLOB_HITS`] files fit; the rest has no row.
     pub truncated: bool,
@@ -123,12 +123,13 @@ pub struct Resolution {
     /// Directories to watch, each once.
     pub watch: Vec<PathBuf>,
     /// Two specs that mean the same file (warning; a note if they ask for the same), what cannot be
-    /// guaranteed since anybody's program can match it (warning), absent programs (note), what did not fit
-    /// (error).
+    /// guaranteed since anybody's program can match it (warning), absent programs (note), what did
+    /// not fit (error).
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Resolves specs below a root directory (`/`, or a fake one in tests), with one snapshot of the mounts.
+/// Resolves specs below a root directory (`/`, or a fake one in tests), with one snapshot of the
+/// mounts.
 pub struct Resolver<D = MountTable> {
     root: Root<D>,
 }
@@ -158,7 +159,8 @@ impl<D: DeviceOf> Resolver<D> {
         })
     }
 
-    /// What each matcher of a spec stands for, in the matchers' order. Missing programs are no error.
+    /// What each matcher of a spec stands for, in the matchers' order. Missing programs are no
+    /// error.
     pub fn spec(&self, spec: &Spec) -> Vec<Resolved> {
         spec.matchers
             .iter()
@@ -166,8 +168,8 @@ impl<D: DeviceOf> Resolver<D> {
             .collect()
     }
 
-    /// All rows of a set, one per key. Where two specs mean the same thing, the one without stars wins,
-    /// then the later one.
+    /// All rows of a set, one per key. Where two specs mean the same thing, the one without stars
+    /// wins, then the later one.
     pub fn set(&self, specs: &[Spec]) -> Resolution {
         let mut out = Resolution::default();
         let mut by_key: HashMap<Key, usize> = HashMap::new();

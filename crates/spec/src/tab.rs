@@ -7,9 +7,9 @@
 //!   (guaranteed; ours), or `-`
 //! - pi: memory protection period in s; io: I/O priority 0..7; both may be left off
 //!
-//! `-` or nothing stands for the default. `#` at the start of a line or after a blank begins a comment.
-//! `\:`, `\#`, `\\` and `\ ` stand for the character itself. The format has no names: a spec is called after
-//! the last part of its path, with `-2`, `-3` added when that is taken.
+//! `-` or nothing stands for the default. `#` at the start of a line or after a blank begins a
+//! comment. `\:`, `\#`, `\\` and `\ ` stand for the character itself. The format has no names: a
+//! spec is called after the last part of its path, with `-2`, `-3` added when that is taken.
 
 use crate::diag::{nearest, shorten, Diagnostic, Lines, Place};
 use crate::duration::{decimal, format_decimal};
@@ -64,8 +64,8 @@ pub fn parse(file: &Path, text: &[u8]) -> Parsed {
 
 /// Writes a spec as lines, one for each matcher, each ending in a newline.
 ///
-/// # Errors
-/// It has a matcher by argument, app or command, a server or a domain, for which the format has no place.
+/// # Errors It has a matcher by argument, app or command, a server or a domain, for which the
+/// format has no place.
 pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     let (class, cpu) = match spec.class {
         Class::Interactive => (
@@ -385,8 +385,8 @@ impl Line<'_> {
     }
 }
 
-/// The fields of a line without its comment, unescaped and trimmed, with their offsets; None for a line
-/// without fields. The error has the offset of a wrong escape.
+/// The fields of a line without its comment, unescaped and trimmed, with their offsets; None for a
+/// line without fields. The error has the offset of a wrong escape.
 #[allow(clippy::type_complexity)]
 fn split(line: &str) -> Result<Option<Vec<(String, usize)>>, (usize, String)> {
     let mut fields = Vec::new();

@@ -1,26 +1,20 @@
 //! TOML form: a file of `[[spec]]` tables with the same meaning as Redline's lines.
 //!
-//! ```toml
-//! [[spec]]
-//! name = "mplayer"                # unique
-//! description = "movie player"
-//! path = "/usr/bin/mplayer"       # or a list; "*" stands for any characters but "/"
-//! class = "interactive"           # default; or "best-effort"
-//! cpu = "5ms/30ms"                # runtime/period
-//! inherit = true                  # flag I, default false
-//! revocable = true                # flag R, default false
-//! guaranteed = true               # flag G, default false: excludes revocable
-//! server = "fcbs"                 # or "redline", "cbs-hard", "cbs-soft"; default "auto"
-//! launch = "any"                  # default; "interactive" is flag P
-//! protect = "30min"               # pi; default "auto"
-//! io = 0                          # 0..7; default "auto"
-//! domain = "media"                # moved into this cgroup when it starts; only with path, default none
-//! ```
+//! ```toml [[spec]] name = "mplayer"                # unique description = "movie player" path =
+//! "/usr/bin/mplayer"       # or a list; "*" stands for any characters but "/" class =
+//! "interactive"           # default; or "best-effort" cpu = "5ms/30ms"                #
+//! runtime/period inherit = true                  # flag I, default false revocable = true
+//! # flag R, default false guaranteed = true               # flag G, default false: excludes
+//! revocable server = "fcbs"                 # or "redline", "cbs-hard", "cbs-soft"; default "auto"
+//! launch = "any"                  # default; "interactive" is flag P protect = "30min"
+//! # pi; default "auto" io = 0                          # 0..7; default "auto" domain = "media"
+//! # moved into this cgroup when it starts; only with path, default none ```
 //!
-//! Other ways to say which program is meant, each a string or a list: `app`, `command`, `kernel-thread`, and
-//! `argument`, which belongs to every `path` of the spec (they are interpreters then) or, as
-//! `{ path = "…", argument = "…" }`, to its own. Unknown keys are errors. Drop-ins (`NAME.toml.d/*.conf`) have
-//! the same form; their keys replace those of the spec with the same name.
+//! Other ways to say which program is meant, each a string or a list: `app`, `command`,
+//! `kernel-thread`, and `argument`, which belongs to every `path` of the spec (they are
+//! interpreters then) or, as `{ path = "…", argument = "…" }`, to its own. Unknown keys are errors.
+//! Drop-ins (`NAME.toml.d/*.conf`) have the same form; their keys replace those of the spec with
+//! the same name.
 
 use crate::diag::{nearest, shorten, Diagnostic, Lines, Place};
 use crate::duration::parse_duration;
@@ -81,7 +75,8 @@ pub(crate) fn sorted(mut diags: Vec<Diagnostic>, file: &Path) -> Vec<Diagnostic>
     capped(diags, file)
 }
 
-/// The tables of a file whose fields are all valid, not yet checked as a whole: what drop-ins are laid over.
+/// The tables of a file whose fields are all valid, not yet checked as a whole: what drop-ins are
+/// laid over.
 pub(crate) fn parse_raw(file: &Path, text: &[u8]) -> (Vec<Raw>, Vec<Diagnostic>) {
     let text = match decode(file, text) {
         Ok(text) => text,
@@ -101,11 +96,12 @@ pub(crate) fn parse_raw(file: &Path, text: &[u8]) -> (Vec<Raw>, Vec<Diagnostic>)
     (raws, reader.diags)
 }
 
-/// The pieces of a file that are parsed on their own, with their offsets: the whole file if its syntax is right.
-/// Otherwise one piece for each header (a line that begins with "["; no value of ours does), so that the error
-/// costs only the spec that it is in.
+/// The pieces of a file that are parsed on their own, with their offsets: the whole file if its
+/// syntax is right. Otherwise one piece for each header (a line that begins with "["; no value of
+/// ours does), so that the error costs only the spec that it is in.
 ///
-/// A string of several lines may contain a line that looks like a header, so a file that has one stays whole.
+/// A string of several lines may contain a line that looks like a header, so a file that has one
+/// stays whole.
 fn parts(text: &str) -> Vec<(usize, &str)> {
     let whole = vec![(0, text)];
     let several_lines = ["\"\"\"", "'''"].iter().any(|q| text.contains(q));

@@ -3,7 +3,8 @@
 use crate::duration::format_duration;
 use crate::model::{Class, Launch, Matcher, Spec};
 
-/// Writes a spec as one `[[spec]]` table that [`crate::toml_format::parse`] reads back as the same spec.
+/// Writes a spec as one `[[spec]]` table that [`crate::toml_format::parse`] reads back as the same
+/// spec.
 pub fn print(spec: &Spec) -> String {
     let mut out = format!("[[spec]]\nname = {}\n", quote(&spec.name));
     let mut put = |key: &str, value: String| out.push_str(&format!("{key} = {value}\n"));

@@ -129,7 +129,8 @@ proptest! {
         let line = tab::print(&s).unwrap();
         let from_tab = only(tab::parse(Path::new("x"), line.as_bytes()));
         prop_assert_eq!(tab::print(&from_tab).unwrap(), line.clone());
-        // The form has no name and no description; all else is equal, also after a way through TOML.
+        // The form has no name and no description; all else is equal, also after a way through
+        // TOML.
         let expected = Spec { name: from_tab.name.clone(), description: String::new(), ..s };
         prop_assert_eq!(&from_tab, &expected);
         let toml = toml_format::print(&from_tab);

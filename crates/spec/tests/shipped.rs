@@ -1,5 +1,5 @@
-//! The specs that aplomb ships: they load without a word, cover the programs that they should, and follow
-//! the rules and values of Redline (section 3, Table 1).
+//! The specs that aplomb ships: they load without a word, cover the programs that they should, and
+//! follow the rules and values of Redline (section 3, Table 1).
 
 use aplomb_spec::{
     check_files, load, Class, Dirs, Launch, LoadOptions, Matcher, Resolver, Severity, Spec,

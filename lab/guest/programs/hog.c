@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * hog N [--sessions] [--nice NICE] [--forks] - N infinite loops, in the caller's session or each in a
- * session (so an autogroup) of its own. With --forks, a further child forks short-lived children all
- * the time. They end with their parent, which only waits: kill it.
+ * hog N [--sessions] [--nice NICE] [--forks] - N infinite loops, in the caller's session or each in
+ * a session (so an autogroup) of its own. With --forks, a further child forks short-lived children
+ * all the time. They end with their parent, which only waits: kill it.
  */
 #include "lib.h"
 #include <sys/resource.h>

@@ -51,8 +51,8 @@ static inline void sleep_until_ns(int64_t when)
 }
 
 /*
- * Uses that much CPU time of the calling thread; time in which other tasks run does not count. Reading
- * this clock is a system call: the inner loop keeps most of the time in user mode.
+ * Uses that much CPU time of the calling thread; time in which other tasks run does not count.
+ * Reading this clock is a system call: the inner loop keeps most of the time in user mode.
  */
 static inline void burn_ns(int64_t amount)
 {
@@ -83,7 +83,9 @@ static inline void fail(const char *what)
 	exit(1);
 }
 
-/* In a forked child: end with the parent; with @own_session, compete as a session (an autogroup). */
+/*
+ * In a forked child: end with the parent; with @own_session, compete as a session (an autogroup).
+ */
 static inline void be_child(pid_t parent, int own_session)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);

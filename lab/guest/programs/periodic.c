@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * periodic C_US T_US N [over | brief] - a periodic task: every T a job that uses C of CPU time, N periods
- * long.
+ * periodic C_US T_US N [over | brief] - a periodic task: each T a job that uses
+ * C of CPU time, for N periods.
  *
- * The wake-up latency of a job is the time from its release to its first instruction; its response time
- * ends with its last one. It misses its deadline, the next release, if the response time is above T. A
- * release that passes while an earlier job still runs is skipped and counts as missed, so the run always
- * lasts about N * T. With "over" the task never sleeps; then its share of the CPU is what matters.
- * Prints one line of JSON, times in microseconds; with "brief" only misses, the longest wake-up latency and
- * the longest response time, as `missed=N wake_us=N response_us=N`.
+ * The wake-up latency of a job is the time from its release to its first instruction; its response
+ * time ends with its last one. It misses its deadline, the next release, if the response time is
+ * above T. A release that passes while an earlier job still runs is skipped and counts as missed,
+ * so the run always lasts about N * T. With "over" the task never sleeps; then its share of the CPU
+ * is what matters. Prints one line of JSON, times in microseconds; with "brief" only misses, the
+ * longest wake-up latency and the longest response time, as `missed=N wake_us=N response_us=N`.
  */
 #include "lib.h"
 
@@ -82,8 +82,9 @@ int main(int count, char **words)
 	int64_t n = number("N", words[3], 1, 10000000);
 
 	/*
-	 * The kernel lets timers of ordinary tasks slip by 50 us and those of real-time and deadline tasks
-	 * not at all. Asking for no slack lets the schedulers be compared, not the timers.
+	 * The kernel lets timers of ordinary tasks slip by 50 us and those of real-time and
+	 * deadline tasks not at all. Asking for no slack lets the schedulers be compared, not the
+	 * timers.
 	 */
 	prctl(PR_SET_TIMERSLACK, 1);
 	if (has_flag(count, words, "over")) {

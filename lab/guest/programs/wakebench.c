@@ -1,7 +1,8 @@
-// wakebench [-m MESSENGERS] [-t WORKERS-EACH] [-c WORK-US] [-s SLEEP-US] [-r SECONDS]
-// Wake-up latency and throughput in the manner of schbench, which Debian does not package: messenger threads wake
-// their workers by futex; a worker notes how long it took from the wake-up call until it ran, works a while, and
-// sleeps again. One line at the end: requests a second and percentiles of the latency in microseconds.
+// wakebench [-m MESSENGERS] [-t WORKERS-EACH] [-c WORK-US] [-s SLEEP-US] [-r SECONDS] Wake-up
+// latency and throughput in the manner of schbench, which Debian does not package: messenger
+// threads wake their workers by futex; a worker notes how long it took from the wake-up call until
+// it ran, works a while, and sleeps again. One line at the end: requests a second and percentiles
+// of the latency in microseconds.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>

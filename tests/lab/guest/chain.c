@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * chain exec|fork LINK_US TOTAL_MS - tries to get more than its reservation by being somebody new all the
- * time: uses LINK_US of CPU time, then execs itself, or forks a child that goes on in its place and ends.
- * Prints the chain's ppm of the CPU.
+ * chain exec|fork LINK_US TOTAL_MS - tries to get more than its reservation by being somebody new
+ * all the time: uses LINK_US of CPU time, then execs itself, or forks a child that goes on in its
+ * place and ends. Prints the chain's ppm of the CPU.
  */
 #include "lib.h"
 #include <sys/mman.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * churn DIRECTORY MS SEED [PAUSE_US] - for that long, changes the domains in a directory of the cgroup tree at random:
- * makes and removes them, up to four levels of three; gives and takes the CPU controller; sets weights, limits,
- * policies and reservations; moves the processes of one into another; where there are several CPUs, ties processes to one
- * of them, and unties them. They begin in DIRECTORY/home, and are brought back there at the end, as they are tied, when all
- * other domains are removed. Prints how often what was done.
+ * churn DIRECTORY MS SEED [PAUSE_US] - for that long, changes the domains in a directory of the
+ * cgroup tree at random: makes and removes them, up to four levels of three; gives and takes the
+ * CPU controller; sets weights, limits, policies and reservations; moves the processes of one into
+ * another; where there are several CPUs, ties processes to one of them, and unties them. They begin
+ * in DIRECTORY/home, and are brought back there at the end, as they are tied, when all other
+ * domains are removed. Prints how often what was done.
  */
 #define _GNU_SOURCE
 #include "lib.h"

@@ -1,5 +1,6 @@
-# Issue 4, section 4: what may happen to domains, and must do no harm: thousands of them, changes at random, processes that
-# move in any state, cgroups that vanish, users who want more than they may have. One CPU, exact time.
+# Issue 4, section 4: what may happen to domains, and must do no harm: thousands of them, changes at
+# random, processes that move in any state, cgroups that vanish, users who want more than they may
+# have. One CPU, exact time.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 

@@ -1,5 +1,5 @@
-# Part of domain_faults.sh: processes that move in any state.
-# LIMIT PROCESSES LOAD…: two of it, that many at least, are moved from a domain to the next, which is removed at once
+# Part of domain_faults.sh: processes that move in any state. LIMIT PROCESSES LOAD…: two of it, that
+# many at least, are moved from a domain to the next, which is removed at once
 moved() {
 	local limit=$1 processes=$2 from=a to=b i stuck
 	shift 2

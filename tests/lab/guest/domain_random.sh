@@ -1,4 +1,5 @@
-# Part of domain_faults.sh, and of smp.sh: changes at random under load. $alone: the domains that were there before.
+# Part of domain_faults.sh, and of smp.sh: changes at random under load. $alone: the domains that
+# were there before.
 seconds=${RANDOM_S:-6}
 seed=${SEED:-1}
 

@@ -1,4 +1,5 @@
-# Issue 4, sections 1, 2 and 4: shares, cpu.max, cpu.idle, policies, reservations, the CLI. One CPU, exact time.
+# Issue 4, sections 1, 2 and 4: shares, cpu.max, cpu.idle, policies, reservations, the CLI. One CPU,
+# exact time.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 
@@ -53,7 +54,8 @@ end_all
 gone a before
 
 say "who ran alone by right"
-# It goes on without a choice of the tree then, and owes nothing for that to who comes: it had its reservation only, 50 ms.
+# It goes on without a choice of the tree then, and owes nothing for that to who comes: it had its
+# reservation only, 50 ms.
 program spin filming
 spec filming 5ms/30ms
 sleep 1 # the daemon reads it
@@ -121,7 +123,8 @@ ppm=$(had top 10)
 check quota-of-system-calls "$ppm, 100000 due" within 97000 "$ppm" 103000
 end_all
 say "a lock under a quota"
-# Who is stopped for cpu.max in the middle of a write would keep the file's lock for periods (bpf/tree/limit.bpf.h 3): 250 ms.
+# Who is stopped for cpu.max in the middle of a write would keep the file's lock for periods
+# (bpf/tree/limit.bpf.h 3): 250 ms.
 echo "2000 100000" > $cg/top/cpu.max
 mount -t tmpfs locks /mnt
 for i in 1 2 3; do in_domain top/inner /job/guest-programs/lock hold /mnt/file 256; done

@@ -1,4 +1,5 @@
-# Issue 2, section 6: the daemon killed in the middle of a bomb, starts that must be refused, what users may ask.
+# Issue 2, section 6: the daemon killed in the middle of a bomb, starts that must be refused, what
+# users may ask.
 . /job/guest/lib.sh
 
 program stay plain

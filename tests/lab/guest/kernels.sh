@@ -1,5 +1,5 @@
-# Issue 2, section 2: other kernels. EXPECT is "works", or "refused" where sched_ext is missing. LIMITS is "told" where the
-# kernel tells schedulers cpu.max. One CPU.
+# Issue 2, section 2: other kernels. EXPECT is "works", or "refused" where sched_ext is missing.
+# LIMITS is "told" where the kernel tells schedulers cpu.max. One CPU.
 . /job/guest/lib.sh
 
 program periodic movie

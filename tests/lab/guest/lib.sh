@@ -1,10 +1,10 @@
 # lib.sh - what every job of the lab tests uses: checks, the daemon, its status, loads. Sourced by
 # bash.
 #
-# The job itself runs at real-time priority, so that no load can starve it, and sleeps nearly always;
-# everything that is tested starts through `bg` or `as_user`, as ordinary tasks. A check is one line of
-# /job/out/checks: CHECK name ok|FAIL details. The last one is `finish`: without it a job did not run to
-# its end.
+# The job itself runs at real-time priority, so that no load can starve it, and sleeps nearly
+# always; everything that is tested starts through `bg` or `as_user`, as ordinary tasks. A check is
+# one line of /job/out/checks: CHECK name ok|FAIL details. The last one is `finish`: without it a
+# job did not run to its end.
 
 # shellcheck disable=SC2034 # some names are for the jobs only
 out=/job/out

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * lock hold FILE KB: writes so much at once to the beginning of FILE, for ever: each call holds the file's lock for all of
- * it, and is preempted there as often as not.
- * lock ask FILE MS: needs the same lock for a byte every 5 ms, for that long. Prints how often, the sum, and the worst wait.
+ * lock hold FILE KB: writes so much at once to the beginning of FILE, for ever: each call holds the
+ * file's lock for all of it, and is preempted there as often as not. lock ask FILE MS: needs the
+ * same lock for a byte every 5 ms, for that long. Prints how often, the sum, and the worst wait.
  */
 #include "lib.h"
 #include <fcntl.h>

@@ -1,5 +1,6 @@
-# The order in which tasks are dispatched, traced; test_order.py compares it with the simulator's. The scenario
-# is order.toml, of which this reads the fields; its time 0 is a whole second of the monotonic clock.
+# The order in which tasks are dispatched, traced; test_order.py compares it with the simulator's.
+# The scenario is order.toml, of which this reads the fields; its time 0 is a whole second of the
+# monotonic clock.
 . /job/guest/lib.sh
 
 fields() { # name start work period reserve of each task, "-" for none

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * orphans N PROGRAM - starts PROGRAM (this file again, under a name that has a spec) N times; each forks a
- * child and ends at once, as daemons do, and the child writes a byte after 0.5 ms of CPU time. Prints the worst
- * time until a byte came. The child waits by right of a server that has gone.
+ * orphans N PROGRAM - starts PROGRAM (this file again, under a name that has a spec) N times; each
+ * forks a child and ends at once, as daemons do, and the child writes a byte after 0.5 ms of CPU
+ * time. Prints the worst time until a byte came. The child waits by right of a server that has
+ * gone.
  */
 #include "lib.h"
 

@@ -1,4 +1,5 @@
-# Issue 2, section 3: budgets, deadlines, what a lone task takes, and how one might take more. One CPU, exact time.
+# Issue 2, section 3: budgets, deadlines, what a lone task takes, and how one might take more. One
+# CPU, exact time.
 . /job/guest/lib.sh
 
 for name in irr free hard; do program spin $name; done
@@ -49,11 +50,12 @@ r=$(fg $bin/hard 9990)
 check hard-waits-on-an-idle-cpu "20 % reserved: $r" within 199950 "$(value ppm "$r")" 201000
 bg $hog 20
 sleep 0.5
-# Over a whole number of periods, or what it gets depends on where in a period it began to count; the clocks
-# are read some us apart.
+# Over a whole number of periods, or what it gets depends on where in a period it began to count;
+# the clocks are read some us apart.
 r=$(fg $bin/irr 9990)
 check budget-is-exact "20 % asked, among 20 hogs: $r" within 199950 "$(value ppm "$r")" 201000
-# What it has to wait for is exactly T - C, if the start of its period preempts at once and not at a tick.
+# What it has to wait for is exactly T - C, if the start of its period preempts at once and not at a
+# tick.
 check period-starts-on-time "$r" within 23 "$(value gap_ms "$r")" 25
 # A real-time task of 10 % that wakes every 2 ms takes the CPU away in the middle of budgets.
 chrt -f 2 $periodic 200 2000 5500 > /dev/null & rt=$!
@@ -98,7 +100,8 @@ one=$!
 sleep 5
 load=$(load_of 0 r_load_ppm)
 check spare-time-is-no-load "R_load $load ppm after 5 s; budget 200000" within 0 "$load" 210000
-# Asked as an ordinary task: at this job's real-time priority the question alone can take more than T - C.
+# Asked as an ordinary task: at this job's real-time priority the question alone can take more than
+# T - C.
 fg /job/aplomb status --json > $out/status
 missed=$(task_of $one missed $out/status)
 check lone-task-misses-no-deadline "missed $missed" within 0 "$missed" 0

@@ -122,8 +122,8 @@ watch() { # $moved times a second, and $served thousandths of a CPU by right
 	moved=$((($(sum_of migrations $out/after) - $(sum_of migrations $out/before)) * 1000 / began))
 	served=$((($(sum_of served_ns $out/after) - $(sum_of served_ns $out/before)) / 1000 / began))
 }
-# Real time, on a host that does other things: 1,419 when quiet, 901 beside two compilers. No one CPU could promise 900.
-# So the best of five looks counts.
+# Real time, on a host that does other things: 1,419 when quiet, 901 beside two compilers. No one
+# CPU could promise 900. So the best of five looks counts.
 for i in 1 2 3 4 5; do
 	watch
 	[ $served -lt 900 ] || [ $moved -lt 24 ] || break
@@ -138,7 +138,8 @@ check promised-again "" until_true 30 all_promised
 end_all
 
 say "many execs at once"
-# Whoever execs preempts others in the middle of theirs: none is left out, and none is matched twice.
+# Whoever execs preempts others in the middle of theirs: none is left out, and none is matched
+# twice.
 bg $hog 4 --forks
 before=$(counter matched)
 for i in $(seq 40); do

@@ -20,10 +20,10 @@ done
 kill -USR1 $a $b $c $d
 sleep 3
 r=$(fg /job/guest-programs/spin $beside_reserved)
-check nobody-starves "one best-effort task beside four irrevocable that want 96 %: $r" \
+check no-task-starves "one best-effort task beside four irrevocable that want 96 %: $r" \
 	within 98000 "$(value ppm "$r")" 1000000
 # its windows are not the clock's seconds: one turn more or less
-check nobody-starves-for-a-second "$r" within 90000 "$(value worst_second_ppm "$r")" 1000000
+check no-task-starves-for-a-second "$r" within 90000 "$(value worst_second_ppm "$r")" 1000000
 check gaps-are-bounded "$r" within 0 "$(value gap_ms "$r")" 200
 check irrevocable-have-theirs "$(task_of $a use_ppm) ppm" within 205000 "$(task_of $a use_ppm)" 250000
 end_all

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * storm MS N SEED - N processes that, for that long, use more CPU time than they reserved and meanwhile, at
- * random, do what makes a scheduler forget or lose a task: fork, exec, end, change policy, nice value and
- * affinity, start threads, sleep, yield. All of them have ended when it returns.
+ * storm MS N SEED - N processes that, for that long, use more CPU time than they reserved and
+ * meanwhile, at random, do what makes a scheduler forget or lose a task: fork, exec, end, change
+ * policy, nice value and affinity, start threads, sleep, yield. All of them have ended when it
+ * returns.
  */
 #define _GNU_SOURCE
 #include "lib.h"

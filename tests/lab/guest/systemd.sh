@@ -1,4 +1,5 @@
-# Issue 4: domains where systemd is PID 1. Slices and scopes through D-Bus, the daemon as aplomb.service.
+# Issue 4: domains where systemd is PID 1. Slices and scopes through D-Bus, the daemon as
+# aplomb.service.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 
@@ -60,7 +61,8 @@ ppm=$(share media.slice other.slice 3)
 check weight-changes "$ppm, 500000 due" within 490000 "$ppm" 510000
 ok sets-reservation domain set media cpu=50%
 ppm=$(share media.slice other.slice 3)
-# 75 % if these two were alone; siblings that sleep count for the weights' part, not for the reservation
+# 75 % if these two were alone; siblings that sleep count for the weights' part, not for the
+# reservation
 check reservation-counts "$ppm, at least 725000 due" within 715000 "$ppm" 950000
 not_ok too-much 77 domain set other cpu=60%
 ok sets-limit domain set other max=10%

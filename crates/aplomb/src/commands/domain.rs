@@ -1,7 +1,8 @@
 //! `aplomb domain`: the domain tree from the command line.
 //!
-//! Changes go to the cgroup tree by the caller's own rights, never through the daemon, so nobody gets here what he
-//! could not have by himself. The daemon sees them; it is asked only whether a reservation is in force.
+//! Changes go to the cgroup tree by the caller's own rights, never through the daemon, so nobody
+//! gets here what he could not have by himself. The daemon sees them; it is asked only whether a
+//! reservation is in force.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -117,7 +118,8 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
     Err(refused)
 }
 
-/// Ask the daemon whether what the attributes say is in force. Without one it is written down for the next.
+/// Ask the daemon whether what the attributes say is in force. Without one it is written down for
+/// the next.
 fn in_force(socket: &Path, path: &DomainPath) -> Result<()> {
     let mut client = match Client::connect(socket) {
         Ok(client) => client,

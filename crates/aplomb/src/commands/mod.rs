@@ -88,7 +88,8 @@ fn tell(socket: &std::path::Path, ask: Ask) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Have the daemon read the specs again. Exit status 2 if one of them has an error; the others hold.
+/// Have the daemon read the specs again. Exit status 2 if one of them has an error; the others
+/// hold.
 fn reload(socket: &std::path::Path) -> Result<Exit> {
     let mut client = Client::connect(socket)?;
     if let Answer::Done(text) = client.call(Ask::Reload {})? {

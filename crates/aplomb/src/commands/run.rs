@@ -39,8 +39,9 @@ pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
     Err(Failure::new(exit, format!("{}: {error}", program.to_string_lossy())).into())
 }
 
-/// Where systemd runs, root's commands get a scope of their own, so that they have a share, and are seen and ended, by
-/// themselves. A user's stay in his session: the system's manager takes no scopes from users.
+/// Where systemd runs, root's commands get a scope of their own, so that they have a share, and are
+/// seen and ended, by themselves. A user's stay in his session: the system's manager takes no
+/// scopes from users.
 fn own_scope() {
     if !rustix::process::getuid().is_root() || !is_booted() {
         return;

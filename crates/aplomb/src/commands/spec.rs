@@ -1,7 +1,7 @@
 //! `aplomb spec`: what is in force, checks, and changes of files.
 //!
-//! Changes are made by this command with its caller's own rights, not by the daemon on his behalf: the
-//! daemon writes nothing but its lock and socket. It sees the change, or is told to reload.
+//! Changes are made by this command with its caller's own rights, not by the daemon on his behalf:
+//! the daemon writes nothing but its lock and socket. It sees the change, or is told to reload.
 
 use std::fs;
 use std::io::Write;
@@ -189,7 +189,8 @@ pub fn remove(socket: &Path, name: &str) -> Result<Exit> {
     )
 }
 
-/// Write a new file of specs as a whole or not at all; take it away again if the set is wrong with it.
+/// Write a new file of specs as a whole or not at all; take it away again if the set is wrong with
+/// it.
 fn put(socket: &Path, dirs: &Dirs, target: &Path, text: &str) -> Result<Exit> {
     if target.exists() {
         let message = format!("{} exists already; edit or remove it", target.display());

@@ -41,7 +41,8 @@ pub(super) struct File {
     idle: Option<Spanned<bool>>,
 }
 
-/// Check the tables. `at` makes an error of field, place and message, and tells the line of a place.
+/// Check the tables. `at` makes an error of field, place and message, and tells the line of a
+/// place.
 pub(super) fn read(
     files: Vec<Spanned<File>>,
     at: impl Fn(&str, Range<usize>, String) -> (usize, ConfigError),

@@ -1,15 +1,16 @@
-//! Loads the kernel side ahead of everything else: a start, or a restart, in the middle of a fork bomb would
-//! otherwise wait its turn among hundreds, and the machine with it.
+//! Loads the kernel side ahead of everything else: a start, or a restart, in the middle of a fork
+//! bomb would otherwise wait its turn among hundreds, and the machine with it.
 //!
-//! Nice -20 counts inside an autogroup only, and a service is one by itself, so the autogroup gets it too.
-//! Both are put back when the scheduler is attached (from then on neither matters to the daemon).
+//! Nice -20 counts inside an autogroup only, and a service is one by itself, so the autogroup gets
+//! it too. Both are put back when the scheduler is attached (from then on neither matters to the
+//! daemon).
 
 use std::fs;
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// While it lives, this process comes first among the stock scheduler's tasks. Needs CAP_SYS_NICE; without
-/// it nothing changes.
+/// While it lives, this process comes first among the stock scheduler's tasks. Needs CAP_SYS_NICE;
+/// without it nothing changes.
 #[derive(Debug)]
 pub struct Boost {
     nice: Option<i32>,

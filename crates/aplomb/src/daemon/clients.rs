@@ -1,9 +1,9 @@
 //! The socket's connections. Everybody may open some, so each costs a bounded amount of everything:
 //! one request of 64 KiB and one answer in memory, 30 seconds to make progress, a place among 64.
 //!
-//! A connection is read only while it owes a request and written only while there is an answer, so it
-//! never wakes the daemon in between. A log is not copied into the connection: it keeps the number of its
-//! next event and takes some from the history whenever the socket has room.
+//! A connection is read only while it owes a request and written only while there is an answer, so
+//! it never wakes the daemon in between. A log is not copied into the connection: it keeps the
+//! number of its next event and takes some from the history whenever the socket has room.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -86,7 +86,8 @@ impl Clients {
                     self.adopt(stream, peer, poll);
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // WouldBlock: no more. Others (no descriptors left): the rest waits for the next turn.
+                // WouldBlock: no more. Others (no descriptors left): the rest waits for the next
+                // turn.
                 Err(_) => return,
             }
         }
@@ -178,8 +179,8 @@ impl Clients {
         }
     }
 
-    /// Sends lines about the whole machine to the followers. A connection that has a [`CHUNK`] to take already
-    /// gets none: its output stays bounded.
+    /// Sends lines about the whole machine to the followers. A connection that has a [`CHUNK`] to
+    /// take already gets none: its output stays bounded.
     pub fn notify(&mut self, lines: &[String], poll: &Poll, state: &mut State) {
         for client in self.by_id.values_mut() {
             let wants = client.log.as_ref().is_some_and(|log| log.pid.is_none());

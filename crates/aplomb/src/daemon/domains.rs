@@ -1,8 +1,9 @@
 //! Keeps the kernel side told what the attributes of domains say, and removes ephemeral ones.
 //!
-//! The attribute is the truth: whoever may set it has the last word, and this only carries it on. The kernel side
-//! forgets a domain's settings with the domain. Nothing here wakes up while nothing changes, except for a bounded
-//! number of second looks, and while there are more directories than can be watched.
+//! The attribute is the truth: whoever may set it has the last word, and this only carries it on.
+//! The kernel side forgets a domain's settings with the domain. Nothing here wakes up while nothing
+//! changes, except for a bounded number of second looks, and while there are more directories than
+//! can be watched.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,13 +30,15 @@ use place::place;
 use tell::{none_of, tell};
 use watch::{Seen, Watch, MAX_WATCHED};
 
-/// Second looks at a domain that the kernel side does not know yet: its CPU controller may come later than its
-/// attributes. The first after [`FIRST_LOOK`], each later one after twice as long; 31 s in all.
+/// Second looks at a domain that the kernel side does not know yet: its CPU controller may come
+/// later than its attributes. The first after [`FIRST_LOOK`], each later one after twice as long;
+/// 31 s in all.
 const LOOKS: u32 = 5;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often the tree is walked while not all of it can be watched.
 const POLL: Duration = Duration::from_secs(30);
-/// Walks until a part of the tree is known that changes meanwhile; what comes later is seen by the watches.
+/// Walks until a part of the tree is known that changes meanwhile; what comes later is seen by the
+/// watches.
 const ROUNDS: usize = 3;
 
 /// All domains whose directory is known.
@@ -146,8 +149,8 @@ impl Domains {
             .min()
     }
 
-    /// A program's reservation ended, so there may be room for a domain that was refused: looked at within
-    /// [`FIRST_LOOK`], however many end meanwhile.
+    /// A program's reservation ended, so there may be room for a domain that was refused: looked at
+    /// within [`FIRST_LOOK`], however many end meanwhile.
     pub fn room_may_be(&mut self, now: Instant) {
         let waits = |k: &Known| matches!(k.refused, Some(Why::Refused { .. }));
         if self.room.is_none() && self.known.values().any(waits) {
@@ -192,7 +195,8 @@ impl Domains {
         for seen in seen {
             match seen {
                 Seen::All => self.scan(kernel),
-                // only that one: to walk what is beside it, too, takes too long where there are thousands
+                // only that one: to walk what is beside it, too, takes too long where there are
+                // thousands
                 Seen::Created(path) => self.explore(&path, kernel),
                 Seen::Attributes(path) => self.reread(&path, kernel),
                 Seen::Populated(path) => self.end_if_empty(&path, kernel),
@@ -359,8 +363,8 @@ impl Domains {
         from_top.take_while(|(path, _)| top.holds(path))
     }
 
-    /// `top` and all below it have gone. What they had reserved is given back: the kernel side hears of it later than
-    /// we do, and whoever asks meanwhile would be refused.
+    /// `top` and all below it have gone. What they had reserved is given back: the kernel side
+    /// hears of it later than we do, and whoever asks meanwhile would be refused.
     fn forget(&mut self, top: &DomainPath, kernel: &mut dyn Kernel) {
         let gone: Vec<_> = self.below(top).map(|(p, _)| p.clone()).collect();
         // those below first: a domain cannot have less than is reserved in it

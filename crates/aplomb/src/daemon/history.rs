@@ -56,8 +56,8 @@ impl History {
             .get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// Number of the first event at or after `time_ns` (CLOCK_MONOTONIC). Events of different CPUs may be
-    /// out of order by microseconds; that is not corrected.
+    /// Number of the first event at or after `time_ns` (CLOCK_MONOTONIC). Events of different CPUs
+    /// may be out of order by microseconds; that is not corrected.
     pub fn since(&self, time_ns: u64) -> u64 {
         self.first + self.events.partition_point(|e| e.time_ns < time_ns) as u64
     }

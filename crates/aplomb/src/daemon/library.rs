@@ -1,4 +1,5 @@
-//! The specs in force, what they are on this machine now, and the numbers that the kernel side calls them by.
+//! The specs in force, what they are on this machine now, and the numbers that the kernel side
+//! calls them by.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,8 @@ pub struct Library {
     resolution: Resolution,
     /// What was skipped when the files were read, and why.
     errors: Vec<Diagnostic>,
-    /// Names by number, from [`RUN_ID`]. Only grows, so that a number in the history keeps its meaning.
+    /// Names by number, from [`RUN_ID`]. Only grows, so that a number in the history keeps its
+    /// meaning.
     names: Vec<String>,
     numbers: HashMap<String, u32>,
 }
@@ -158,8 +160,8 @@ impl Library {
             .map_or("", String::as_str)
     }
 
-    /// The domain that a process of the spec with this number is moved into. None too if anybody's program can pass
-    /// for it: a domain's share is not for everybody to take.
+    /// The domain that a process of the spec with this number is moved into. None too if anybody's
+    /// program can pass for it: a domain's share is not for everybody to take.
     pub fn domain_of(&self, id: u32) -> Option<&str> {
         let name = self.name(id);
         let index = self.specs.iter().position(|s| s.name == name)?;
@@ -168,7 +170,8 @@ impl Library {
         domain.filter(|_| rows.all(|r| r.gives.domain))
     }
 
-    /// Says which specs are guaranteed more than `r_max_ppm`, what each CPU may promise: they never get it.
+    /// Says which specs are guaranteed more than `r_max_ppm`, what each CPU may promise: they never
+    /// get it.
     pub fn warn_of_vain_promises(&self, r_max_ppm: u64) {
         for spec in &self.specs {
             if spec.guaranteed && spec.bandwidth_ppm() > r_max_ppm {
@@ -230,8 +233,8 @@ impl Library {
             .collect()
     }
 
-    /// Directories in which a change may change the specs: those of the specs and of their drop-ins, or
-    /// what exists above them.
+    /// Directories in which a change may change the specs: those of the specs and of their
+    /// drop-ins, or what exists above them.
     pub fn spec_dirs(&self) -> BTreeSet<PathBuf> {
         let dirs = &self.sources.dirs;
         let mut all = BTreeSet::new();

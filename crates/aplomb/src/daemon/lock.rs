@@ -1,7 +1,7 @@
 //! One daemon a machine: a lock in the run directory, and the socket beside it.
 //!
-//! The lock belongs to an open file, so it goes with the process however that ends. Whoever holds it may
-//! remove the socket that a dead daemon left.
+//! The lock belongs to an open file, so it goes with the process however that ends. Whoever holds
+//! it may remove the socket that a dead daemon left.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Write};

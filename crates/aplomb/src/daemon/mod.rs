@@ -1,8 +1,9 @@
 //! The daemon: loads the specs and the scheduler, keeps them fresh, and answers on the socket.
 //!
-//! One thread and one epoll. It is not on the path of any decision, which all fall in the kernel, so it may
-//! sleep: it wakes for a request, an event, a changed file, the end of a process with a reservation, a
-//! signal. When it ends, in whatever way, its file descriptors close, and with them goes the scheduler.
+//! One thread and one epoll. It is not on the path of any decision, which all fall in the kernel,
+//! so it may sleep: it wakes for a request, an event, a changed file, the end of a process with a
+//! reservation, a signal. When it ends, in whatever way, its file descriptors close, and with them
+//! goes the scheduler.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -44,19 +45,21 @@ use library::Library;
 use poll::{Interest, Poll, Source};
 use state::State;
 
-/// Events taken from the kernel in one turn; the rest waits, so that a flood does not shut clients out.
+/// Events taken from the kernel in one turn; the rest waits, so that a flood does not shut clients
+/// out.
 const EVENTS_A_TURN: usize = 4096;
-/// After a change of files: time until the daemon looks, so that it looks once for a burst of changes.
+/// After a change of files: time until the daemon looks, so that it looks once for a burst of
+/// changes.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Restarts that the kernel may ask for in [`RESTART_WINDOW`]; one more ends the daemon. Those because a CPU
-/// came or went do not count: somebody switches CPUs, and that ends by itself.
+/// Restarts that the kernel may ask for in [`RESTART_WINDOW`]; one more ends the daemon. Those
+/// because a CPU came or went do not count: somebody switches CPUs, and that ends by itself.
 const MAX_RESTARTS: usize = 3;
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
-/// The scheduler follows CPUs that come and go by itself (bpf/layers/hotplug.bpf.h), so they are no reason for a
-/// restart any more; should the kernel ask for one all the same, nothing is lost.
+/// The scheduler follows CPUs that come and go by itself (bpf/layers/hotplug.bpf.h), so they are no
+/// reason for a restart any more; should the kernel ask for one all the same, nothing is lost.
 ///
-/// CPUs often go in rows (a laptop parks cores). The first restart is at once; one that follows another
-/// within this time waits as long, so that a row costs few restarts.
+/// CPUs often go in rows (a laptop parks cores). The first restart is at once; one that follows
+/// another within this time waits as long, so that a row costs few restarts.
 const HOTPLUG_PAUSE: Duration = Duration::from_secs(1);
 
 /// How to start.
@@ -73,9 +76,8 @@ pub type Loader = Box<dyn FnMut(&Settings) -> Result<Box<dyn Kernel>, LoadError>
 
 /// Run the daemon until it is told to stop.
 ///
-/// # Errors
-/// It could not start, or the kernel ended the scheduler. [`crate::exit::code_of`] tells the exit code.
-/// The stock scheduler runs then.
+/// # Errors It could not start, or the kernel ended the scheduler. [`crate::exit::code_of`] tells
+/// the exit code. The stock scheduler runs then.
 pub fn run(options: &Options, load: Loader) -> Result<()> {
     let tree = Tree::system()
         .inspect_err(|e| warn!("no domains: {e}"))
@@ -371,8 +373,8 @@ impl Daemon {
         }
         match self.state.library.resolve_again() {
             Ok(true) => {
-                // Only for what is executed from now on: running processes keep what they have, though
-                // their program's file may be gone.
+                // Only for what is executed from now on: running processes keep what they have,
+                // though their program's file may be gone.
                 if let Err(e) = self.state.apply_specs(false) {
                     error!("{e}");
                 } else {
@@ -428,7 +430,8 @@ impl Daemon {
     }
 }
 
-/// Which limit of the kernel side an event of that kind is about: processes have one, cgroups have two.
+/// Which limit of the kernel side an event of that kind is about: processes have one, cgroups have
+/// two.
 fn limit_reached(event: &Event) -> String {
     use aplomb_kernel::limits::{MAX_DEPTH, MAX_DOMAINS, MAX_SERVERS};
     if event.a == u64::from(MAX_DEPTH) {
@@ -443,8 +446,8 @@ fn limit_reached(event: &Event) -> String {
     )
 }
 
-/// Load the kernel side. The kernel may still be taking an earlier aplomb off, one that was killed just
-/// now or that ended for a restart: wait a moment for that.
+/// Load the kernel side. The kernel may still be taking an earlier aplomb off, one that was killed
+/// just now or that ended for a restart: wait a moment for that.
 fn load_patiently(load: &mut Loader, settings: &Settings) -> Result<Box<dyn Kernel>, LoadError> {
     for _ in 0..50 {
         match load(settings) {

@@ -1,5 +1,5 @@
-//! One epoll for everything that the daemon waits for. No time-out unless something has a deadline: a
-//! daemon with nothing to do is never woken.
+//! One epoll for everything that the daemon waits for. No time-out unless something has a deadline:
+//! a daemon with nothing to do is never woken.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

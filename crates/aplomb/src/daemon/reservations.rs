@@ -1,9 +1,9 @@
 //! Reservations asked for by `aplomb run` and `aplomb set`: who may have what, and until when.
 //!
-//! A process id is a number that the kernel gives to another process when the first has gone, so the
-//! daemon opens a pidfd first, looks at the process's owner second, and checks third that the process of
-//! the pidfd is still there: then the owner that it saw was that process's. The pidfd also tells when the
-//! process ends.
+//! A process id is a number that the kernel gives to another process when the first has gone, so
+//! the daemon opens a pidfd first, looks at the process's owner second, and checks third that the
+//! process of the pidfd is still there: then the owner that it saw was that process's. The pidfd
+//! also tells when the process ends.
 
 use std::collections::HashMap;
 use std::io;
@@ -47,8 +47,8 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// May `uid` have `row` for process `pid`? A reservation that the process already has is replaced and
-    /// does not count.
+    /// May `uid` have `row` for process `pid`? A reservation that the process already has is
+    /// replaced and does not count.
     ///
     /// # Errors
     /// Which limit it would pass.
@@ -130,8 +130,8 @@ impl Reservations {
 #[derive(Debug)]
 pub struct Process {
     pub fd: OwnedFd,
-    /// The one user whose it is: real, effective, saved and file-system id. None: they differ, as in a
-    /// set-user-ID program, which is nobody's to control but root's.
+    /// The one user whose it is: real, effective, saved and file-system id. None: they differ, as
+    /// in a set-user-ID program, which is nobody's to control but root's.
     pub owner: Option<u32>,
 }
 

@@ -1,4 +1,5 @@
-//! What the daemon knows, and its answers: who asks for what, and what becomes of it. No sockets here.
+//! What the daemon knows, and its answers: who asks for what, and what becomes of it. No sockets
+//! here.
 
 use std::time::Instant;
 
@@ -283,14 +284,16 @@ impl State {
         })
     }
 
-    /// Have the kernel side look at all processes, so that the other threads of one join its server.
+    /// Have the kernel side look at all processes, so that the other threads of one join its
+    /// server.
     fn join_threads(&mut self) {
         if let Err(e) = self.kernel.rematch() {
             warn!("{e}");
         }
     }
 
-    /// Put what the library says into the kernel side; with `rematch`, apply it to running processes too.
+    /// Put what the library says into the kernel side; with `rematch`, apply it to running
+    /// processes too.
     ///
     /// # Errors
     /// See [`Kernel::set_matchers`].
@@ -302,7 +305,8 @@ impl State {
         Ok(())
     }
 
-    /// After a restart of the kernel side: ask again for what was reserved. Returns how many were lost.
+    /// After a restart of the kernel side: ask again for what was reserved. Returns how many were
+    /// lost.
     pub fn reserve_again(&mut self) -> usize {
         self.reservations.remove_ended();
         let all: Vec<(i32, SpecRow)> = self

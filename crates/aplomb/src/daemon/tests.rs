@@ -1,4 +1,5 @@
-//! The daemon as its clients meet it: real sockets, a stand-in for the kernel side, peers of any user.
+//! The daemon as its clients meet it: real sockets, a stand-in for the kernel side, peers of any
+//! user.
 
 mod connections;
 mod rights;

@@ -1,7 +1,7 @@
 //! Sees when files of specs, or the programs that they name, come, go or are replaced (inotify).
 //!
-//! Directories are watched, not files: a package manager writes a new file and renames it over the old one,
-//! which a watch on the old file would never tell.
+//! Directories are watched, not files: a package manager writes a new file and renames it over the
+//! old one, which a watch on the old file would never tell.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, ErrorKind};
@@ -70,7 +70,8 @@ impl Watch {
             if role.specs {
                 flags |= WatchMask::CLOSE_WRITE;
             }
-            // For a directory that is watched already this returns the same descriptor and sets the mask.
+            // For a directory that is watched already this returns the same descriptor and sets the
+            // mask.
             match self.inotify.watches().add(dir, flags) {
                 Ok(watch) => drop(self.dirs.insert(dir.clone(), (watch, role))),
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}

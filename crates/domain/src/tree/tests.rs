@@ -20,7 +20,8 @@ fn domains_are_made_with_the_cpu_controller() {
     assert!(tree.create(&path("a/b")).unwrap());
     assert_eq!(control("a/cgroup.subtree_control"), "+cpu");
     assert!(dir.path().join("a/b").is_dir());
-    // a part that cannot be made takes those before it away: here a/b/c gets no files, as no kernel makes them
+    // a part that cannot be made takes those before it away: here a/b/c gets no files, as no kernel
+    // makes them
     let e = tree.create(&path("a/c/d")).unwrap_err().to_string();
     assert!(e.contains("a/c/cgroup.subtree_control"), "{e}");
     assert!(!dir.path().join("a/c").exists());

@@ -1,4 +1,5 @@
-//! The table of domains of the loaded scheduler: read, and changed through its syscall program `domain_set`.
+//! The table of domains of the loaded scheduler: read, and changed through its syscall program
+//! `domain_set`.
 
 use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 

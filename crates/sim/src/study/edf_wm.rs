@@ -3,9 +3,9 @@
 //!
 //! A task goes whole to the CPU with the least load among those with room for it. If there is none,
 //! it is split for n = 2 up to all CPUs: into windows of T/n on the n CPUs with the most room, if
-//! that is enough. Room is by the demand bound: the work due in any L ns, sum C' (floor((L - D)/T)
-//! + 1) over all shares of the CPU, may not exceed L (Baruah, Rosier and Howell 1990). The paper
-//! checks the deadlines of the tasks only, and accepts sets that miss.
+//! that is enough. Room is by the demand bound: the work due in any L ns, the sum of
+//! C' (floor((L - D)/T) + 1) over all shares of the CPU, may not exceed L (Baruah, Rosier and
+//! Howell 1990). The paper checks the deadlines of the tasks only, and accepts sets that miss.
 //!
 //! It shares no code with the scheduler's admission (`bpf/policy/wmr.h`), which counts eight steps
 //! of each demand staircase and goes on with a line. That admission is compared with this test,

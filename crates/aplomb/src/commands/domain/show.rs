@@ -92,7 +92,8 @@ pub fn list(rows: &[Row]) -> String {
     )
 }
 
-/// What all domains have reserved, ppm of the machine; what is reserved inside another reservation is part of that.
+/// What all domains have reserved, ppm of the machine; what is reserved inside another reservation
+/// is part of that.
 fn reserved(rows: &[Row]) -> u64 {
     let mut sum = 0;
     let mut inside: Option<DomainPath> = None;

@@ -1,4 +1,5 @@
-//! The tree that the settings describe: made at start, and what was made taken away at the end where it is empty.
+//! The tree that the settings describe: made at start, and what was made taken away at the end
+//! where it is empty.
 
 use aplomb_domain::{DomainError, DomainPath, Tree};
 
@@ -13,8 +14,9 @@ pub struct Made {
 }
 
 impl Made {
-    /// Make each domain of `tables` that is missing and give all what the tables say. What fails is said, and the
-    /// others are made: the machine is not left without its scheduler for it. `file`: the settings, for messages.
+    /// Make each domain of `tables` that is missing and give all what the tables say. What fails is
+    /// said, and the others are made: the machine is not left without its scheduler for it. `file`:
+    /// the settings, for messages.
     pub fn make(tree: &Tree, tables: &[WantedDomain], file: &str) -> Self {
         let mut made = Self::default();
         for table in tables {
@@ -85,7 +87,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         let tree = tree(root, &["old"], InFiles::default());
-        // weights have no file in a folder that is new: said, and the next change is made all the same
+        // weights have no file in a folder that is new: said, and the next change is made all the
+        // same
         let tables = [
             table("old", &["weight=300", "policy=mtr"]),
             table("new", &["weight=300", "cpu=25%"]),

@@ -1,8 +1,9 @@
 //! Moves a program that its spec names a domain for into that domain's cgroup.
 //!
-//! The kernel side tells that it recognised a program at its exec; the daemon reads that and moves the process. So
-//! for a moment, usually well under a millisecond and longer when the machine is loaded, the program runs where it was
-//! started; children that it forks in that moment stay there. `aplomb domain run` has no such moment.
+//! The kernel side tells that it recognised a program at its exec; the daemon reads that and moves
+//! the process. So for a moment, usually well under a millisecond and longer when the machine is
+//! loaded, the program runs where it was started; children that it forks in that moment stay there.
+//! `aplomb domain run` has no such moment.
 
 use aplomb_domain::{DomainError, DomainPath, Tree};
 use aplomb_kernel::Event;
@@ -30,7 +31,8 @@ pub fn place(tree: &Tree, event: &Event, domain: &DomainPath) -> Result<Placed, 
     let Some(id) = (event.pid > 0).then(|| Pid::from_raw(event.pid)).flatten() else {
         return Ok(Placed::Gone);
     };
-    // the descriptor first: then what /proc says is about its process, if that still lives afterwards
+    // the descriptor first: then what /proc says is about its process, if that still lives
+    // afterwards
     let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else {
         return Ok(Placed::Gone);
     };
@@ -50,8 +52,8 @@ pub fn place(tree: &Tree, event: &Event, domain: &DomainPath) -> Result<Placed, 
         return Ok(Placed::There);
     }
     with_manager(tree, |m| m.create(domain, false))?;
-    // A process that ends just here gives its number back only when its parent has waited for it; the way to that is
-    // long, but there is no call that moves the process of a descriptor.
+    // A process that ends just here gives its number back only when its parent has waited for it;
+    // the way to that is long, but there is no call that moves the process of a descriptor.
     if !is_alive(&process) {
         return Ok(Placed::Gone);
     }

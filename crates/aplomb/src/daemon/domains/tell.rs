@@ -1,12 +1,13 @@
-//! What the kernel side is told of one domain: the difference between its attributes and what was told before.
+//! What the kernel side is told of one domain: the difference between its attributes and what was
+//! told before.
 
 use aplomb_domain::Reservation;
 use aplomb_kernel::{DomainChange, Kernel, KernelError};
 
 use super::Known;
 
-/// Tell the kernel side the difference between what it was told and what the attributes say. What is refused leaves
-/// in force what was there before.
+/// Tell the kernel side the difference between what it was told and what the attributes say. What
+/// is refused leaves in force what was there before.
 pub fn tell(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), KernelError> {
     let (cgid, marks) = (known.cgid, known.marks);
     if known.told.policy != marks.policy {

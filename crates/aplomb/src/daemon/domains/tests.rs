@@ -221,8 +221,8 @@ fn a_promise_is_tried_again_when_a_programs_has_ended() {
     assert_eq!(domains.deadline(), None);
 }
 
-/// Programs end all the time, and whoever likes can have them end: those that the kernel side does not know yet are looked
-/// at as often as ever.
+/// Programs end all the time, and whoever likes can have them end: those that the kernel side does
+/// not know yet are looked at as often as ever.
 #[test]
 fn programs_that_end_take_no_look_from_others() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,8 @@
 //! Sees domains come, go and get other attributes (inotify on the directories of the cgroup tree).
 //!
-//! The kernel reports what people do to the tree: directories made and removed, attributes set. Changes that the
-//! kernel makes by itself it does not report, except to a cgroup.events, which is watched for ephemeral domains.
+//! The kernel reports what people do to the tree: directories made and removed, attributes set.
+//! Changes that the kernel makes by itself it does not report, except to a cgroup.events, which is
+//! watched for ephemeral domains.
 
 use std::collections::HashMap;
 use std::io;

@@ -201,7 +201,8 @@ fn a_bad_spec_does_not_keep_the_daemon_from_starting() {
             "{place}: {report:?}"
         );
     }
-    // a log begins with the report, and one that follows gets it again when the specs are read again
+    // a log begins with the report, and one that follows gets it again when the specs are read
+    // again
     let (ours, theirs) = UnixStream::pair().unwrap();
     daemon.clients.adopt(ours, USER, &daemon.poll);
     let mut client = BufReader::new(theirs);
