@@ -10,9 +10,9 @@ int main(int count, char **words)
 	int64_t made = 0, no_memory = 0;
 	int end[2];
 
-	if (pipe(end))
+	if (count != 2 || pipe(end))
 		return 1;
-	for (int64_t i = number(count, words, 1, 1); i > 0; i--) {
+	for (int64_t i = number("N", words[1], 1, 10000); i > 0; i--) {
 		pid_t pid = fork();
 
 		if (!pid) {

@@ -48,7 +48,7 @@ if [ "$EXPECT" = new ]; then
 fi
 fg $bin/wakes 500 5000 200 > /dev/null
 select=$(hits scx_bpf_select_cpu_dfl) pick=$(hits scx_bpf_pick_idle_cpu)
-check wake-ups-were-counted "$select" within 150 "$select" 2000
+check wake-ups-were-counted "$select" within 100 "$select" 2000
 check one-search-a-wake-up "$select in select_cpu, $pick more" within 0 "$pick" $((select / 4))
 if [ "$EXPECT" = new ]; then
 	slice=$(hits scx_bpf_task_set_slice) vtime=$(hits scx_bpf_task_set_dsq_vtime)
