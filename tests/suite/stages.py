@@ -19,6 +19,7 @@ from .stage import (
 PYTHON = "python3"
 OURS = ".venv/bin/python"  # with matplotlib
 UNITTEST = ("-m", "unittest", "-v")
+LAB_BOOTING = ("lab.tests.test_machine", "lab.tests.test_cpus", "lab.tests.test_disks")
 LAB_SMOKE = "lab.tests.test_machine.MachineTest.test_files_in_and_out_on_all_machines"
 # A guest's memory, and what the emulator itself needs.
 GUEST_MB = 2048 + 300
@@ -125,7 +126,7 @@ def guest_stages() -> list[Stage]:
         Stage(
             "lab-boots",
             "the lab: machines, kernels, every way to end",
-            (PYTHON, *UNITTEST, "lab.tests.test_machine" if whole_lab else LAB_SMOKE),
+            (PYTHON, *UNITTEST, *(LAB_BOOTING if whole_lab else (LAB_SMOKE,))),
             300 if whole_lab else 40,
             needs=("image", "kernels"),
             memory_mb=2 * GUEST_MB,
@@ -138,7 +139,7 @@ def guest_stages() -> list[Stage]:
                 Stage(
                     "lab-all",
                     "the lab: machines, kernels, every way to end",
-                    (PYTHON, *UNITTEST, "lab.tests.test_machine"),
+                    (PYTHON, *UNITTEST, *LAB_BOOTING),
                     300,
                     needs=("image", "kernels"),
                     memory_mb=2 * GUEST_MB,
@@ -221,7 +222,7 @@ def modules(folder: str) -> list[str]:
 
 def lab_modules() -> list[str]:
     """The lab's test modules that boot no guest."""
-    return [module for module in modules("lab/tests") if not module.endswith(".test_machine")]
+    return [module for module in modules("lab/tests") if module not in LAB_BOOTING]
 
 
 def lab_has_changed() -> bool:
