@@ -24,6 +24,7 @@ class Oldest(harness.JobTest):
 class Middle(harness.JobTest):
     """6.18, which reports cpu.max but not cpu.idle"""
 
+    full = True
     job = "kernels"
     seconds = 60
     kernel = "6.18"
@@ -33,6 +34,7 @@ class Middle(harness.JobTest):
 class OldestInterface(harness.JobTest):
     """6.16: its numbers and functions; two CPUs in virtual time"""
 
+    full = True
     job = "interface"
     seconds = 60
     machine = "timing-smp"
@@ -43,6 +45,7 @@ class OldestInterface(harness.JobTest):
 class MiddleInterface(harness.JobTest):
     """6.18: its numbers and functions"""
 
+    full = True
     job = "interface"
     seconds = 60
     machine = "timing-smp"

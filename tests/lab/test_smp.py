@@ -37,9 +37,10 @@ class SmpRandom(harness.JobTest):
 class Cycles(harness.JobTest):
     """4 starts and stops under load, one of each way to stop"""
 
+    full = True  # 540 s of CPU time, nearly all of it the emulated verifier
     job = "cycles"
     machine = "smp"
-    seconds = 100
+    seconds = 250
     env = {"CYCLES": os.environ.get("APLOMB_LAB_CYCLES", "4")}
 
 

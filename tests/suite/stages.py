@@ -100,20 +100,18 @@ def build_stages() -> list[Stage]:
             needs=("build",),
             checks=unittest_checks,
         ),
-        fuzz(5, full=False),
-        fuzz(120, full=True),
+        fuzz(120),
     ]
 
 
-def fuzz(seconds: int, full: bool) -> Stage:
+def fuzz(seconds: int) -> Stage:
     """Four targets, one after the other, so many seconds each."""
     return Stage(
-        "fuzz-long" if full else "fuzz",
+        "fuzz",
         f"parsers and protocol against mutated input, {seconds} s each",
         ("fuzz/run", "--seconds", str(seconds)),
         60 + 4 * seconds,
-        needs=("fuzz",) if full else (),
-        full=full,
+        full=True,
         memory_mb=1500,
         checks=lambda log: log.count("fuzz: "),
     )
