@@ -11,6 +11,7 @@
 
 #include "policy/types.h"
 #include "policy/load.h"
+#include "policy/park.h"
 #include "policy/server.h"
 
 enum limits {
@@ -108,7 +109,12 @@ enum event_type {
 	EV_LOST = 12,       /* counter only: events dropped because the ring buffer was full */
 	EV_GUARANTEED = 13, /* a: CPUs it is spread over, b: promised on .cpu before, c: B_i; ppm */
 	EV_DOMAIN = 14, /* a domain was changed: a: cgroup id, b: enum domain_change, c: value */
-	NR_EVENTS = 15
+	/*
+	 * Tasks of .pid's domain were parked since the last such event, which is at most one a
+	 * second for each domain, and none for cpu.max: a: enum park_reason, b: ns in all, c: times
+	 */
+	EV_PARKED = 15,
+	NR_EVENTS = 16
 };
 
 /*
@@ -158,6 +164,9 @@ struct domain_info {
 	u32 children;     /* domains right below */
 	u32 waiting;      /* its own tasks that wait for a CPU */
 	u32 is_throttled; /* has used up cpu.max */
+	u64 parked_ns[NR_PARK_REASONS]; /* time that its own tasks were parked, by reason */
+	u64 parked[NR_PARK_REASONS];    /* times */
+	u64 parks_cut;                  /* requests for more than the bound of a park */
 };
 
 /* Bits of domain_args.change */
@@ -238,6 +247,17 @@ struct reserve_args {
 	u32 state;        /* answer: enum server_state */
 	s32 cpu;          /* answer */
 	u64 load_ppm;     /* answer: max(R_load, S_load) of that CPU before */
+};
+
+/* Argument and answer of the syscall program `park_request` (aplomb park): park/request.bpf.h */
+struct park_args {
+	s32 pid; /* thread id */
+	/*
+	 * 0, or -errno: -ESRCH; -EINVAL: the thread never returns to user mode; -EOPNOTSUPP: this
+	 * kernel cannot (before 7.0); -ENOMEM
+	 */
+	s32 result;
+	u64 for_ns; /* from now; 0: the thread goes on */
 };
 
 #endif /* APLOMB_INTF_H */

@@ -23,11 +23,13 @@
 #include "layers/move.bpf.h"
 #include "layers/second.bpf.h"
 #include "layers/turn.bpf.h"
+#include "park/request.bpf.h"
 #include "task/exec.bpf.h"
 #include "task/reserve.bpf.h"
 #include "tree/cgroups.bpf.h"
 #include "tree/enqueue.bpf.h"
 #include "tree/passing.bpf.h"
+#include "tree/recall.bpf.h"
 #include "tree/rescue_tick.bpf.h"
 
 char _license[] SEC("license") = "GPL";
@@ -63,6 +65,7 @@ void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 {
 	struct task_ctx *t = task_ctx(p);
 
+	park_forget(p);
 	if (t && t->slot)
 		task_leave(t);
 	if (t && t->queued)
@@ -81,6 +84,7 @@ void OPS(aplomb_disable, struct task_struct *p)
 {
 	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
 
+	park_forget(p);
 	if (t && t->queued)
 		tree_leave(t);
 }
@@ -88,12 +92,12 @@ void OPS(aplomb_disable, struct task_struct *p)
 /* The affinity of a task changes. A server follows that of its process's leader. */
 void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 {
-	struct task_ctx *t = task_ctx_if_any(p);
+	struct task_ctx *t = landings_on ? task_ctx(p) : task_ctx_if_any(p);
 	struct server *s = server_owned(t);
 
-	/*
-	 * a task that may not migrate for a moment has one CPU for that moment: that is no change
-	 */
+	if (t)
+		recall_set_cpumask(p, t);
+	/* a task that may not migrate for a moment has one CPU for that moment: no change */
 	if (!s || p->pid != p->tgid || stays(p) || s->info.state != SERVER_ADMITTED)
 		return;
 	if (!server_within(s, mask))
@@ -123,6 +127,8 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_if_any(p);
 
+	if (parks_on && park_enqueue(p, enq_flags))
+		return;
 	if (t && domain_servers)
 		domain_draw(t);
 	if (t && reserved_enqueue(p, t, enq_flags))
@@ -170,7 +176,8 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (c->exec.left_out)
 		look_at_left_out(c);
-	if (prev && !(prev->scx.flags & SCX_TASK_QUEUED)) /* it sleeps */
+	/* it sleeps, or is to be held where it landed */
+	if (prev && (!(prev->scx.flags & SCX_TASK_QUEUED) || has_landed(prev)))
 		prev = NULL;
 	if (prev && !c->reserved.slot) {
 		settle(prev, cpu, c);
@@ -246,6 +253,8 @@ void OPS(aplomb_running, struct task_struct *p)
 	struct task_ctx *t = task_ctx_if_any(p);
 	struct handover sent = c->next;
 
+	if (parks_on)
+		park_running(p, cpu);
 	c->exec_start = p->se.sum_exec_runtime;
 	c->reserved.deadline = TIME_NEVER;
 	c->reserved.stopped_pid = 0;
@@ -362,6 +371,8 @@ static __always_inline s32 cpu_init(u32 cpu, const struct cpumask *online)
 	}
 	if (!err)
 		err = scx_bpf_create_dsq(DSQ_THROTTLED(cpu), -1);
+	if (!err)
+		err = holding_init(cpu);
 	if (!err && slot)
 		bpf_timer_init(&slot->timer, &cpu_timers, CLOCK_MONOTONIC);
 	return err;
@@ -401,6 +412,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	governor_init();
 	rescue_init();
 	passing_init();
+	recall_init();
 	exec_init();
 	return 0;
 }

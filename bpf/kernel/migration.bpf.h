@@ -33,4 +33,17 @@ static __always_inline bool stays(struct task_struct *p)
 	return p->migration_disabled > own;
 }
 
+/*
+ * Does a system call that changed @p's affinity wait until @p, which may not migrate for the
+ * moment, has moved?
+ */
+static __always_inline bool waits_to_move(const struct task_struct *p)
+{
+#ifndef __bpf__
+	return false;
+#else
+	return bpf_core_field_exists(p->migration_pending) && p->migration_pending;
+#endif
+}
+
 #endif /* APLOMB_MIGRATION_BPF_H */

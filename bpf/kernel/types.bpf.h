@@ -26,6 +26,10 @@ struct bpf_task_work {
 	u64 __opaque;
 } __attribute__((aligned(8)));
 
+struct bpf_iter_task {
+	u64 __opaque[3];
+} __attribute__((aligned(8)));
+
 struct bpf_iter_scx_dsq {
 	u64 __opaque[6];
 } __attribute__((aligned(8)));
@@ -109,6 +113,14 @@ struct thread_info {
 	u32 cpu;
 };
 
+struct kernel_siginfo;
+
+struct sigpending {
+	struct {
+		unsigned long sig[1]; /* bit n - 1: signal n */
+	} signal;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int flags;
@@ -121,8 +133,13 @@ struct task_struct {
 	struct css_set *cgroups;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
-	void *bpf_storage; /* task storage of all BPF programs, NULL: none */
-	u64 self_exec_id;  /* changes with each exec */
+	void *bpf_storage;    /* task storage of all BPF programs, NULL: none */
+	u64 self_exec_id;     /* changes with each exec */
+#ifdef __bpf__                /* tasks of the simulator get no signals, and may always migrate */
+	unsigned long jobctl; /* what job control and the freezer want of it */
+	struct sigpending pending;
+	void *migration_pending; /* a change of its affinity waits for it to move */
+#endif
 	char comm[TASK_COMM_LEN];
 };
 

@@ -13,17 +13,27 @@
  *    next return to user mode. There the task gives up the CPU at once: a moment later it could be
  *    in its next system call.
  *
- *        runnable --- land() ---> landing --- landed() ---> LANDED: may be held --- runs again ---> LEAVES ---> runnable
+ *        runnable --- land() ---> landing --- landed() ---> LANDED: may be held
+ *           ^                                                      |
+ *           +------- task work over -------- LEAVES <--- runs -----+
  *
  *    Between LEAVES and its next instruction in user mode the task still holds no lock, but its
  *    task work is not over. The kernel refuses a second one until then (-EBUSY).
  *
- * 3. Kernels without task work for BPF (before 7.0) give land() no choice: tasks are held where
- *    they are preempted.
+ * 3. Where exactly. The kernel disables migration around landed(). A task that gave up the CPU in
+ *    there could not be moved: a change of its affinity, or of the cpuset of its cgroup, would wait
+ *    for the end of the park, with the kernel's cpuset_mutex held. So landed() only asks for the
+ *    CPU to be given up. It ends with interrupts off across the place where the kernel would do so,
+ *    and the next such place is the end of the kernel's migrate_enable(). If an interrupt comes
+ *    between the two, the task gives up the CPU too early: park/recall.bpf.h.
+ *
+ * 4. Kernels without task work for BPF (before 7.0): land() returns false, and a task is held where
+ *    it was preempted.
  */
 #ifndef APLOMB_LANDING_BPF_H
 #define APLOMB_LANDING_BPF_H
 
+#include "kernel/signal.bpf.h"
 #include "state/state.bpf.h"
 
 /*
@@ -40,9 +50,11 @@ struct landing {
 /* task_ctx.landing: may the park keep the task off the CPU where it is? */
 enum landing_state {
 	LANDING_NONE = 0,   /* not known: it may hold a lock */
-	LANDING_LANDED = 1, /* yes: in landed() */
+	LANDING_LANDED = 1, /* yes: it gives up the CPU, or waits, at the end of its task work */
 	LANDING_LEAVES = 2, /* it was there, and still is if its task work is not over */
 };
+
+u32 landings_on; /* 0: no task was ever asked to land */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -52,22 +64,67 @@ struct {
 } landings SEC(".maps");
 
 /*
- * The current task is at its return to user mode: it holds no lock, and gives up the CPU at the end
- * of bpf_preempt_enable(). So for the whole park it is in a BPF callback: what BPF frees may wait
- * for it (rcu_tasks_trace; other kinds of RCU do not), and it may not migrate.
+ * Looks for the kick to arrive in landed(), each some nanoseconds apart: an interrupt that a CPU
+ * sends itself takes less than a microsecond. If it has not come by then the task does not land,
+ * and is asked again at its next turn.
+ */
+#define KICK_LOOKS 1000
+
+/*
+ * Has the running task been asked to give up the CPU? Its slice was taken away then. In a function
+ * of its own because the slice changes under the compiler's eyes.
+ */
+static __noinline bool kick_arrived(struct task_struct *p)
+{
+	u32 i;
+
+	bpf_for(i, 0, KICK_LOOKS) {
+		if (!p->scx.slice)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The current task is at its return to user mode and holds no lock. It gives up the CPU when the
+ * kernel has enabled migration again (3). A task that is to die or to freeze goes on.
+ *
+ * While the task is parked the kernel is in its function that called this one: what BPF frees may
+ * wait for it (rcu_tasks_trace; other kinds of RCU do not).
  */
 static int landed(struct bpf_map *map, void *key, void *value)
 {
-	struct task_ctx *t = task_ctx(bpf_get_current_task_btf());
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = task_ctx(p);
+	unsigned long flags;
 
-	if (!t)
+	if (!t || is_recalled(p))
 		return 0;
-	t->landing = LANDING_LANDED;
 	bpf_preempt_disable(); /* until the kick has taken effect, for this task and on this CPU */
 	scx_bpf_kick_cpu(bpf_get_smp_processor_id(), SCX_KICK_PREEMPT);
-	bpf_preempt_enable();
-	t->landing = LANDING_LEAVES;
+	t->landing = kick_arrived(p) ? LANDING_LANDED : LANDING_NONE;
+	bpf_local_irq_save(&flags);
+	bpf_preempt_enable(); /* with interrupts off the kernel does not switch tasks here */
+	bpf_local_irq_restore(&flags);
 	return 0;
+}
+
+/*
+ * Has @prev, which runs, landed? It goes through a queue then, also if it may go on: only
+ * ops.running says LEAVES.
+ */
+static __always_inline bool has_landed(struct task_struct *prev)
+{
+	struct task_ctx *t = landings_on ? task_ctx(prev) : NULL;
+
+	return t && t->landing == LANDING_LANDED;
+}
+
+/* The thread of @t begins to run: if it was held it leaves. */
+static __always_inline void landing_leave(struct task_ctx *t)
+{
+	if (t->landing == LANDING_LANDED)
+		t->landing = LANDING_LEAVES;
 }
 
 /*
@@ -87,6 +144,7 @@ static __noinline bool land(struct task_struct *p, struct task_ctx *t)
 		return false;
 	err = task_work_resume(p, &landing->work, &landings, landed);
 	if (!err) {
+		landings_on = 1;
 		landing->pid = p->pid;
 		t->landing = LANDING_NONE;
 	}

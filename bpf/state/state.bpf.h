@@ -22,6 +22,7 @@
 #include "policy/fifo.h"
 #include "policy/load.h"
 #include "policy/mtr.h"
+#include "policy/park.h"
 #include "policy/sfq.h"
 #include "policy/wrr.h"
 
@@ -88,14 +89,21 @@ struct task_ctx {
 	u32 launched;   /* an interactive task started it (flag P) */
 	u32 awake;      /* counted in its server's `awake` */
 	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
-	/* tree/ and park/ */
+	/* tree/ */
 	u32 domain;     /* slot of the domain it belongs to; 0: the root */
 	u32 queued;     /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
-	u32 landing;    /* enum landing_state (park/landing.bpf.h) */
 	u32 refused;    /* told to give up the CPU for cpu.max, and not enqueued since */
 	u32 weight;     /* by its nice value, when it was enqueued last */
 	u32 lane;       /* in which it waited last, if it is pinned */
 	u64 charged_to; /* its total CPU time when it went to sleep: see tail() */
+	/* park/ */
+	struct park park; /* timed reasons that keep it off the CPU (park/park.bpf.h) */
+	u64 held_since;   /* the time from then on is not charged to them yet */
+	u64 held_vtime;   /* while held: its virtual time; dsq_vtime is the end of its park then */
+	u32 held;         /* it waits in the holding queue of this CPU - 1; 0: in none */
+	u32 landing;      /* enum landing_state (park/landing.bpf.h) */
+	u64 throttled_since; /* parked by cpu.max since then; 0: it is not */
+	u64 recalled_ns;     /* when it was recalled last (tree/recall.bpf.h) */
 	/* as a member of its domain's own tasks (tree/leaf.bpf.h), under tree_lock: */
 	u32 leaf_slot;  /* of domain */
 	u32 leaf_epoch; /* whose branch.leaf_epoch it joined in */

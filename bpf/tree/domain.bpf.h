@@ -14,6 +14,7 @@
 #ifndef APLOMB_TREE_DOMAIN_BPF_H
 #define APLOMB_TREE_DOMAIN_BPF_H
 
+#include "park/account.bpf.h"
 #include "tree/limit.bpf.h"
 
 /*
@@ -96,6 +97,7 @@ static __always_inline void branch_init(u32 slot, u64 id, u32 parent, u32 weight
 	struct branch *b = branch(slot), *up = branch(parent);
 
 	__builtin_memset(b, 0, sizeof(*b));
+	__builtin_memset(park_account(slot), 0, sizeof(struct park_account));
 	__builtin_memset(member(MEMBER_OF(slot)), 0, sizeof(struct member));
 	__builtin_memset(member(MEMBER_OWN(slot)), 0, sizeof(struct member));
 	b->cgid = id;

@@ -201,6 +201,10 @@ int domain_refresh(void *unused)
 		d->info.waiting = (s32)b->waiting > 0 ? b->waiting : 0;
 		d->info.is_throttled = b->throttled;
 		d->info.share_ppm = domain_share(slot);
+		__builtin_memcpy(d->info.parked_ns, park_account(slot)->ns,
+				 sizeof(d->info.parked_ns));
+		__builtin_memcpy(d->info.parked, park_account(slot)->times, sizeof(d->info.parked));
+		d->info.parks_cut = park_account(slot)->cut;
 	}
 	return 0;
 }

@@ -13,7 +13,9 @@
 #ifndef APLOMB_TREE_ENQUEUE_BPF_H
 #define APLOMB_TREE_ENQUEUE_BPF_H
 
+#include "park/recall.bpf.h"
 #include "state/idle.bpf.h"
+#include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
 #include "tree/waiting.bpf.h"
@@ -58,6 +60,10 @@ static __always_inline void enqueue_in_domain(struct task_struct *p, struct task
 		scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_PREEMPT);
 	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, leaf_vtime(p, t, leaf, wake),
 			 enq_flags);
+	if (branch(leaf)->limited && path_throttled(leaf)) {
+		throttled_begin(t);
+		look_for_recall(p, t);
+	}
 	if (!rescue_armed)
 		rescue_arm();
 }

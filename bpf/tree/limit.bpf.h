@@ -35,7 +35,7 @@
 #ifndef APLOMB_TREE_LIMIT_BPF_H
 #define APLOMB_TREE_LIMIT_BPF_H
 
-#include "park/landing.bpf.h"
+#include "park/account.bpf.h"
 #include "state/timer.bpf.h"
 #include "tree/tree.bpf.h"
 #include "tree/waiting.bpf.h"
@@ -137,6 +137,7 @@ static __always_inline void unthrottle(u32 slot, u64 now)
 
 	b->throttled = 0;
 	b->throttled_ns += now - b->throttled_since;
+	b->released_at = now;
 	tree_released = 1;
 	member(MEMBER_OF(slot))->released = 1;
 	if (b->heap)
@@ -172,6 +173,46 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 		at = b->parent;
 	}
 	return blocked;
+}
+
+/*
+ * The thread of @t waits in the queue of a throttled domain: it is parked.
+ */
+static __always_inline void throttled_begin(struct task_ctx *t)
+{
+	if (!t->throttled_since)
+		t->throttled_since = bpf_ktime_get_ns();
+}
+
+/*
+ * @p, which was parked by cpu.max, begins to run: charges the time until its domain was released.
+ * A task that was rescued or recalled before that was parked until now.
+ */
+VERIFIED_ONCE int throttled_end(struct task_struct *p __arg_trusted)
+{
+	struct task_ctx *t = task_ctx(p);
+	u64 now = bpf_ktime_get_ns(), end = 0;
+	u32 k, at;
+
+	if (!t)
+		return 0;
+	at = t->domain;
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct branch *b = branch(at);
+
+		if (!end || time_before(end, b->released_at))
+			end = b->released_at;
+		if (b->throttled)
+			end = now;
+		if (!at)
+			break;
+		at = b->parent;
+	}
+	if (!time_before(t->throttled_since, end))
+		end = now;
+	park_charge(p, t, PARK_CPU_MAX, end - t->throttled_since, now);
+	t->throttled_since = 0;
+	return 0;
 }
 
 /* The next period of a throttled domain begins, or its limit was removed. */

@@ -68,6 +68,7 @@ struct branch {
 	u64 awake_sum;  /* of the members in its heap */
 	u64 ran_ns;     /* by all tasks in it and below */
 	u64 throttled_ns, throttled_since, throttled_times;
+	u64 released_at;             /* when its last throttling ended */
 	u64 runtime_ns, interval_ns; /* reserved as C every T of one CPU; 0: not so */
 	struct sfq_node sfq;
 	struct wrr_node wrr;

@@ -50,8 +50,12 @@ VERIFIED_ONCE int pass_from(u32 slot)
 			if (!p)
 				break;
 			t = task_ctx(p);
-			if (!t || t->landing == LANDING_LANDED || !land_pid(p->pid, t))
+			if (!t)
 				continue;
+			if (t->landing == LANDING_LANDED || !land_pid(p->pid, t)) {
+				throttled_begin(t); /* it stays */
+				continue;
+			}
 			if (!tree_leave(t)) /* another CPU is taking it */
 				continue;
 			tree_enter(t, SLOT_PASSING, false,

@@ -84,15 +84,25 @@ static __always_inline void domain_join(struct task_struct *p, struct task_ctx *
 }
 
 /*
+ * Does @p end, or is it to die or to freeze? Then it goes on although its domain is throttled. What
+ * it runs is a debt of the domain's cpu.max.
+ */
+static __always_inline bool passes(const struct task_struct *p)
+{
+	return (p->flags & PF_EXITING) || is_recalled(p);
+}
+
+/*
  * Returns the domain in whose queue @p waits: its own, or SLOT_PASSING while its domain is
- * throttled and @p has not landed (tree/limit.bpf.h 3).
+ * throttled and @p has not landed (tree/limit.bpf.h 3), or passes.
  */
 static __always_inline u32 leaf_for(struct task_struct *p, struct task_ctx *t)
 {
 	u32 slot = t->domain & (DOMAIN_SLOTS - 1);
 
-	if (branch(slot)->limited && t->landing != LANDING_LANDED && path_throttled(slot) &&
-	    land(p, t))
+	if (!branch(slot)->limited || !path_throttled(slot))
+		return slot;
+	if (passes(p) || (t->landing != LANDING_LANDED && land(p, t)))
 		return SLOT_PASSING;
 	return slot;
 }

@@ -65,6 +65,7 @@ static __always_inline void member_run(struct cpu_ctx *c, struct task_ctx *t, u3
 	if (!t->slot) /* a budget pays for what is run by right, which the tail is not */
 		c->exec_start -= tail(t, c->exec_start);
 	t->charged_to = 0;
+	landing_leave(t);
 	if (t->queued) /* the kernel moved it here by itself */
 		tree_leave(t);
 	leaf_run(branch(slot), t);
@@ -108,6 +109,8 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
 	if (t) {
 		if (claimed)
 			t->refused = 0;
+		if (t->throttled_since)
+			throttled_end(p);
 		member_run(c, t, slot);
 	}
 	if (c->next.rescued)

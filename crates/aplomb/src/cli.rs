@@ -72,6 +72,17 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Keep a thread off the CPU for a moment (root)
+    #[command(
+        after_help = "Examples:\n  sudo aplomb park 812 --for 50ms    at its next return to user mode, for at most 100 ms\n  sudo aplomb park 812 --for 0ms     it goes on\n\nFor tests and for a look at what a program does when it is held. Needs Linux 7.0 or newer."
+    )]
+    Park {
+        /// The thread's id
+        tid: i32,
+        /// How long; a park of more than 100 ms is cut to that
+        #[arg(long = "for", value_name = "TIME", value_parser = parse_age)]
+        length_ns: u64,
+    },
     /// Read the specs again (root); a daemon that watches them does it by itself
     #[command(after_help = "Example:\n  sudo aplomb reload")]
     Reload,

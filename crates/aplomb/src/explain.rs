@@ -24,6 +24,7 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
         EventKind::Lost => ["unused", "unused", "unused"],
         EventKind::Guaranteed => ["cpus", "promised_ppm", "bandwidth_ppm"],
         EventKind::Domain => ["cgroup_id", "setting", "value"],
+        EventKind::Parked => ["reason", "parked_ns", "times"],
     }
 }
 
@@ -169,7 +170,17 @@ pub fn short(e: &LogEvent) -> String {
             percent(b)
         ),
         EventKind::Domain => domain_change(a, b, c),
+        EventKind::Parked => parked(a, b, c),
     }
+}
+
+/// Tasks of the process's domain were kept off the CPU, `times` for `ns` in all.
+fn parked(reason: u64, ns: u64, times: u64) -> String {
+    let why = if reason == 0 { "cpu.max" } else { "a request" };
+    format!(
+        "tasks of its domain were parked by {why} {times} times, {} in all",
+        rough(ns)
+    )
 }
 
 /// What was changed about the domain of the cgroup with id `cgid`.
@@ -307,6 +318,7 @@ impl Story {
                 }
             ),
             EventKind::Domain => return format!("at {at} {}", domain_change(a, b, c)),
+            EventKind::Parked => return format!("at {at} {}", parked(a, b, c)),
             EventKind::Lost => return format!("at {at} events were lost: the buffer was full"),
         };
         if e.event == EventKind::Revoked {

@@ -36,6 +36,8 @@ pub struct Domain {
     /// Time for which it had to wait for the next period of cpu.max, in all, ns; and how often.
     pub throttled_ns: u64,
     pub throttled: u64,
+    /// Its own tasks were parked so often, and for so long in all, ns, by reason.
+    pub parks: Vec<(String, u64, u64)>,
     /// It has used up cpu.max and waits for its next period.
     pub is_throttled: bool,
     /// Its own tasks that wait for a CPU.
@@ -43,6 +45,9 @@ pub struct Domain {
     /// Its cgroup has gone, tasks of it have not.
     pub gone: bool,
 }
+
+/// `enum park_reason` of bpf/policy/park.h, in its order.
+const PARK_REASONS: [&str; 2] = ["cpu.max", "request"];
 
 impl Domain {
     /// None: the slot is free.
@@ -79,6 +84,12 @@ impl Domain {
             ran_ns: d.ran_ns,
             throttled_ns: d.throttled_ns,
             throttled: d.throttled,
+            parks: PARK_REASONS
+                .into_iter()
+                .zip(d.parked)
+                .zip(d.parked_ns)
+                .map(|((reason, times), ns)| (reason.into(), times, ns))
+                .collect(),
             is_throttled: d.is_throttled != 0,
             waiting: d.waiting,
             gone,

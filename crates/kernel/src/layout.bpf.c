@@ -13,6 +13,7 @@ struct event layout_event;
 struct reserve_args layout_reserve_args;
 struct domain_info layout_domain_info;
 struct domain_args layout_domain_args;
+struct park_args layout_park_args;
 enum limits layout_limits;
 enum spec_flags layout_spec_flags;
 enum match_kind layout_match_kind;

@@ -97,6 +97,12 @@ pub enum KernelError {
     /// The table of interactive tasks is full.
     #[error("all {0} places for interactive tasks are taken")]
     Full(u32),
+    /// A kernel thread, or a thread that ends.
+    #[error("thread {0} never returns to user mode, so it cannot be parked")]
+    NeverParks(i32),
+    /// Parking needs task work for BPF.
+    #[error("this kernel cannot park a thread: that takes Linux 7.0 or newer")]
+    CannotPark,
     /// A reservation out of range.
     #[error("the kernel side refused the reservation's values")]
     Invalid,
@@ -143,6 +149,13 @@ pub trait Kernel {
     /// # Errors
     /// No such process, table full, values out of range.
     fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError>;
+
+    /// Keep thread `tid` off the CPU for `for_ns` from its next return to user mode on; 0: let it
+    /// go on. The kernel side cuts a longer request to its bound (100 ms).
+    ///
+    /// # Errors
+    /// No such thread; one that never returns to user mode; a kernel before 7.0.
+    fn park(&mut self, tid: i32, for_ns: u64) -> Result<(), KernelError>;
 
     /// All interactive tasks now.
     ///

@@ -225,6 +225,9 @@ impl Kernel for Scheduler {
         // many at a time on 7.0 or later may go unmatched, which is no reason to do without all the
         // rest.
         tracing.extend(quietly(|| self.skel.progs.on_exec_left_out.attach()).ok());
+        // Without it a parked task dies, or freezes, when its park ends.
+        tracing.extend(quietly(|| self.skel.progs.on_freeze.attach()).ok());
+        tracing.extend(quietly(|| self.skel.progs.on_kill.attach()).ok());
         let link = quietly(|| self.skel.maps.aplomb_ops.attach_struct_ops()).map_err(|e| {
             match Machine::here().running() {
                 Some(other) => LoadError::Busy(other),
@@ -335,6 +338,26 @@ impl Kernel for Scheduler {
             libc::ESRCH => Err(KernelError::NoProcess(pid)),
             libc::ENOSPC => Err(KernelError::Full(limits::MAX_SERVERS)),
             _ => Err(KernelError::Invalid),
+        }
+    }
+
+    fn park(&mut self, tid: i32, for_ns: u64) -> Result<(), KernelError> {
+        let mut args = raw::park_args {
+            pid: tid,
+            for_ns,
+            ..Default::default()
+        };
+        call(
+            &self.skel.progs.park_request,
+            &mut args,
+            "asking for a park",
+        )?;
+        match -args.result {
+            0 => Ok(()),
+            libc::ESRCH => Err(KernelError::NoProcess(tid)),
+            libc::EOPNOTSUPP => Err(KernelError::CannotPark),
+            libc::EINVAL => Err(KernelError::NeverParks(tid)),
+            _ => Err(KernelError::Full(limits::MAX_SERVERS)),
         }
     }
 

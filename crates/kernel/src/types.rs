@@ -262,6 +262,7 @@ pub(crate) fn event_number(kind: EventKind) -> u32 {
         EventKind::Lost => e::EV_LOST,
         EventKind::Guaranteed => e::EV_GUARANTEED,
         EventKind::Domain => e::EV_DOMAIN,
+        EventKind::Parked => e::EV_PARKED,
     }
     .0
 }

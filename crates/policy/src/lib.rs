@@ -32,6 +32,7 @@ pub mod fifo;
 pub mod heap;
 pub mod load;
 pub mod mtr;
+pub mod park;
 pub mod quota;
 pub mod sfq;
 pub mod share;

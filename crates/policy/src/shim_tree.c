@@ -14,6 +14,7 @@ static _Thread_local unsigned long long rounds;
 #include "fifo.h"
 #include "heap.h"
 #include "mtr.h"
+#include "park.h"
 #include "quota.h"
 #include "sfq.h"
 #include "share.h"
@@ -58,6 +59,39 @@ void policy_heap_insert(struct heap_node *at, u32 *root, u32 i, u64 key)
 void policy_heap_remove(struct heap_node *at, u32 *root, u32 i)
 {
 	heap_remove(at, root, i);
+}
+
+/* park.h */
+const size_t policy_layout_park[] = {
+	sizeof(struct park),
+	AT(park, reasons),
+	AT(park, began),
+	AT(park, until),
+};
+
+bool policy_park_ask(struct park *p, u32 reason, u64 now, u64 until, u64 bound)
+{
+	return park_ask(p, reason, now, until, bound);
+}
+
+void policy_park_end(struct park *p, u32 reason)
+{
+	park_end(p, reason);
+}
+
+u64 policy_park_until(const struct park *p, u64 now)
+{
+	return park_until(p, now);
+}
+
+u64 policy_park_time(const struct park *p, u32 reason, u64 since, u64 now)
+{
+	return park_time(p, reason, since, now);
+}
+
+void policy_park_settle(struct park *p, u64 now)
+{
+	park_settle(p, now);
 }
 
 /* quota.h */

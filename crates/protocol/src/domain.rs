@@ -43,10 +43,22 @@ pub struct DomainLine {
     /// Times that it used up cpu.max, and for how long it waited, ns.
     pub throttled: u64,
     pub throttled_ns: u64,
+    /// How often its own tasks were parked, and for how long in all, ns, by reason.
+    #[serde(default)]
+    pub parked: Vec<ParkLine>,
     /// Its own tasks that wait for a CPU.
     pub waiting: u32,
     /// Removed with its last process.
     pub ephemeral: bool,
     /// Its cgroup has gone, tasks of it have not.
     pub gone: bool,
+}
+
+/// The parks of a domain's own tasks for one reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParkLine {
+    /// "cpu.max" or "request".
+    pub reason: String,
+    pub times: u64,
+    pub ns: u64,
 }

@@ -11,7 +11,7 @@ mod words;
 
 pub use aplomb_domain::{DomainPath, DomainPolicy, Max, Reservation};
 pub use aplomb_spec::ServerPolicy;
-pub use domain::{DomainLine, DomainTable};
+pub use domain::{DomainLine, DomainTable, ParkLine};
 pub use words::{Cpu, EventKind, Part, ServerState};
 
 /// Version of the protocol; a request of another version is refused.
@@ -61,6 +61,9 @@ pub enum Ask {
     /// question that changes a domain: whoever may change it writes its cgroup's files and
     /// attributes, by his own rights.
     Look { domain: DomainPath },
+    /// Keep a thread off the CPU for so long from its next return to user mode on, ns; 0: let it go
+    /// on (root).
+    Park { tid: i32, for_ns: u64 },
     /// Read configuration of specs again (root).
     Reload {},
     /// End the daemon (root).

@@ -65,11 +65,13 @@ pub enum EventKind {
     Lost,
     Guaranteed,
     Domain,
+    /// Tasks of a domain were kept off the CPU.
+    Parked,
 }
 
 impl EventKind {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Matched,
         Self::Inherited,
         Self::Admitted,
@@ -84,6 +86,7 @@ impl EventKind {
         Self::Lost,
         Self::Guaranteed,
         Self::Domain,
+        Self::Parked,
     ];
 
     /// The word for it, as in JSON.
@@ -103,6 +106,7 @@ impl EventKind {
             Self::Lost => "lost",
             Self::Guaranteed => "guaranteed",
             Self::Domain => "domain",
+            Self::Parked => "parked",
         }
     }
 }

@@ -35,7 +35,7 @@ void aplomb_cgroup_set_idle(struct cgroup *cgrp, _Bool idle) OPTIONAL;
 #include "main.bpf.c"
 
 /* --- maps: values in one pool; hash maps are searched (a simulation has few specs) --- */
-#define HOST_MAPS 24
+#define HOST_MAPS 32
 #define HOST_POOL (8 << 20)
 #define HOST_HASH_USED 4200 /* rows of one hash map that a simulation may fill */
 

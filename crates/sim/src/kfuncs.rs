@@ -218,6 +218,26 @@ extern "C" fn bpf_preempt_disable() {}
 extern "C" fn bpf_preempt_enable() {}
 
 #[no_mangle]
+extern "C" fn bpf_local_irq_save(_flags: *mut u64) {}
+
+#[no_mangle]
+extern "C" fn bpf_local_irq_restore(_flags: *mut u64) {}
+
+/// Tasks of the simulator get no signals: no process is walked through.
+#[no_mangle]
+extern "C" fn bpf_iter_task_new(_it: *mut u64, _task: *mut TaskStruct, _flags: u32) -> i32 {
+    0
+}
+
+#[no_mangle]
+extern "C" fn bpf_iter_task_next(_it: *mut u64) -> *mut TaskStruct {
+    std::ptr::null_mut()
+}
+
+#[no_mangle]
+extern "C" fn bpf_iter_task_destroy(_it: *mut u64) {}
+
+#[no_mangle]
 extern "C" fn bpf_rcu_read_lock() {}
 
 #[no_mangle]

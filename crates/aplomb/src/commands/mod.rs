@@ -42,6 +42,13 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),
         Command::Sim { args } => Err(moved(&args).into()),
+        Command::Park { tid, length_ns } => tell(
+            socket,
+            Ask::Park {
+                tid,
+                for_ns: length_ns,
+            },
+        ),
         Command::Reload => reload(socket),
         Command::Stop => tell(socket, Ask::Stop {}),
         Command::Completions { shell } => docs::completions(shell),

@@ -16,7 +16,7 @@ use aplomb_kernel::{Domain, Event, Kernel, KernelError};
 use super::state::{code_of, monotonic_ns};
 use crate::config::WantedDomain;
 use crate::domains::with_manager;
-use crate::protocol::{Code, DomainLine, DomainTable, Refusal};
+use crate::protocol::{Code, DomainLine, DomainTable, ParkLine, Refusal};
 use inotify::WatchDescriptor;
 use tracing::{error, warn};
 
@@ -464,6 +464,15 @@ fn line(d: &Domain, found: Option<(&DomainPath, &Known)>) -> DomainLine {
         ran_ns: d.ran_ns,
         throttled: d.throttled,
         throttled_ns: d.throttled_ns,
+        parked: d
+            .parks
+            .iter()
+            .map(|(reason, times, ns)| ParkLine {
+                reason: reason.clone(),
+                times: *times,
+                ns: *ns,
+            })
+            .collect(),
         waiting: d.waiting,
         ephemeral: found.is_some_and(|(_, k)| k.marks.ephemeral),
         gone: d.gone,

@@ -90,6 +90,10 @@ impl State {
                 self.domains.look(&domain, &mut *self.kernel)?;
                 Ok(Outcome::Answer(Answer::Done(String::new())))
             }),
+            Ask::Park { tid, for_ns } => root(peer, "park threads through").and_then(|()| {
+                self.kernel.park(tid, for_ns).map_err(failed)?;
+                Ok(Outcome::Answer(Answer::Done(String::new())))
+            }),
             Ask::Reload {} => root(peer, "reload").map(|()| Outcome::Reload),
             Ask::Stop {} => {
                 root(peer, "stop").map(|()| Outcome::Stop(Answer::Done("aplomb stops".into())))

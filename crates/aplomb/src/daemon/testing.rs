@@ -29,6 +29,8 @@ pub struct Seen {
     pub rows: Vec<(Matcher, SpecRow)>,
     pub rematched: usize,
     pub reserved: Vec<(i32, Option<SpecRow>)>,
+    /// Threads that were parked, and for how long, ns.
+    pub parked: Vec<(i32, u64)>,
     pub attached: bool,
     pub events: VecDeque<Event>,
     pub exit: Option<ExitInfo>,
@@ -106,6 +108,11 @@ impl Kernel for Fake {
             cpu: 0,
             load_ppm: 0,
         })
+    }
+
+    fn park(&mut self, tid: i32, for_ns: u64) -> Result<(), KernelError> {
+        self.seen.borrow_mut().parked.push((tid, for_ns));
+        Ok(())
     }
 
     fn servers(&self) -> Result<Vec<Server>, KernelError> {

@@ -151,6 +151,13 @@ pub fn one(row: &Row) -> String {
                 n => format!("{n} times, {} in all", rough(d.throttled_ns)),
             },
         );
+        for park in d.parked.iter().filter(|p| p.times > 0) {
+            let title = format!("parked ({})", park.reason);
+            put(
+                &title,
+                format!("{} times, {} in all", park.times, rough(park.ns)),
+            );
+        }
         put("waiting tasks", d.waiting.to_string());
     }
     put("ephemeral", if d.ephemeral { "yes" } else { "no" }.into());

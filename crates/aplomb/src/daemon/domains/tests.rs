@@ -31,6 +31,7 @@ fn domain(root: &Path, name: &str) -> Domain {
         ran_ns: 7,
         throttled_ns: 0,
         throttled: 0,
+        parks: Vec::new(),
         is_throttled: false,
         waiting: 0,
         gone: false,

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * park/park.bpf.h - what keeps a task off the CPU: reasons, how long, and the account of it.
+ *
+ * Theory: policy/park.h. One mechanism for all resources:
+ *
+ *     park(p, reason, until)     p lands (park/landing.bpf.h), then is held (park/holding.bpf.h)
+ *     unpark(p, reason)          one reason less; p goes on with the last one
+ *
+ *        runnable --- park() ---> landing ---> held --- last reason over ---> runnable
+ *
+ * cpu.max is a reason too, but it stops a domain and not a task: its tasks wait in the domain's
+ * queue, and nothing has to be done for each of them when the next period begins
+ * (tree/limit.bpf.h). It uses landing and the account.
+ */
+#ifndef APLOMB_PARK_PARK_BPF_H
+#define APLOMB_PARK_PARK_BPF_H
+
+#include "park/account.bpf.h"
+#include "park/landing.bpf.h"
+
+/*
+ * Longest park, ns, for all timed reasons together. Long enough that a task that uses too much of a
+ * resource is slowed down to a hundredth (1 ms of work for each 100 ms), short enough that a
+ * program which a user looks at still answers. cpu.max is not bound by it: its period is the
+ * kernel's interface, and tree/rescue.bpf.h ends it after 10 s.
+ */
+SETTING u64 park_bound_ns = 100 * NSEC_PER_MSEC;
+
+/* A park that ends within this, ns, is not worth two switches. */
+#define LEAST_PARK_NS (50 * NSEC_PER_USEC)
+
+u32 parks_on; /* 0: no task was ever asked to park but by cpu.max */
+
+/*
+ * Keeps @p off the CPU from its next return to user mode until @until, at most park_bound_ns after
+ * the first request. Returns -EINVAL for tasks that never return there, -EOPNOTSUPP if this kernel
+ * cannot (before 7.0), -ENOMEM.
+ */
+static __always_inline s32 park(struct task_struct *p, u32 reason, u64 now, u64 until)
+{
+	struct task_ctx *t;
+
+	if (p->flags & (PF_KTHREAD | PF_EXITING))
+		return -EINVAL;
+	if (!task_work_exists())
+		return -EOPNOTSUPP;
+	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t)
+		return -ENOMEM;
+	if (!park_ask(&t->park, reason, now, until, park_bound_ns))
+		__sync_fetch_and_add(&park_account(t->domain)->cut, 1);
+	parks_on = 1;
+	if (t->landing != LANDING_LANDED)
+		land(p, t);
+	return 0;
+}
+
+/* Is @p, of context @t, to be kept off the CPU by a timed reason? Returns until when, or 0. */
+static __always_inline u64 park_due(struct task_struct *p, struct task_ctx *t, u64 now)
+{
+	u64 until;
+
+	if (!t->park.reasons || (p->flags & PF_EXITING) || is_recalled(p))
+		return 0;
+	until = park_until(&t->park, now);
+	return time_before(now + LEAST_PARK_NS, until) ? until : 0;
+}
+
+#endif /* APLOMB_PARK_PARK_BPF_H */

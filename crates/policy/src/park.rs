@@ -1,0 +1,56 @@
+//! `park.h`: for how long a task is kept off the CPU, when several resources ask for it.
+
+/// Reasons for which a task is parked (`NR_PARK_REASONS`).
+pub const REASONS: usize = 2;
+
+/// What keeps one task off the CPU (`struct park`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Park {
+    /// A bit for each timed reason that was asked for.
+    pub reasons: u32,
+    /// Time of the first request, ns, while there is a reason.
+    pub began: u64,
+    /// End of each reason, ns.
+    pub until: [u64; REASONS],
+}
+
+extern "C" {
+    fn policy_park_ask(p: *mut Park, reason: u32, now: u64, until: u64, bound: u64) -> bool;
+    fn policy_park_end(p: *mut Park, reason: u32);
+    fn policy_park_until(p: *const Park, now: u64) -> u64;
+    fn policy_park_time(p: *const Park, reason: u32, since: u64, now: u64) -> u64;
+    fn policy_park_settle(p: *mut Park, now: u64);
+}
+
+// SAFETY, for all: the C functions touch nothing but `*p`, whose layout the tests compare.
+impl Park {
+    /// `reason` asks for a park until `until`, ns. Returns false if the request was cut to `bound`
+    /// ns from the first one.
+    pub fn ask(&mut self, reason: u32, now: u64, until: u64, bound: u64) -> bool {
+        unsafe { policy_park_ask(self, reason, now, until, bound) }
+    }
+
+    /// `reason` is over, before its end.
+    pub fn end(&mut self, reason: u32) {
+        unsafe { policy_park_end(self, reason) }
+    }
+
+    /// Until when the task is kept off the CPU, ns; `now`: it is not.
+    pub fn until(&self, now: u64) -> u64 {
+        unsafe { policy_park_until(self, now) }
+    }
+
+    /// How much of the time from `since` to `now` was for `reason`, ns.
+    pub fn time(&self, reason: u32, since: u64, now: u64) -> u64 {
+        unsafe { policy_park_time(self, reason, since, now) }
+    }
+
+    /// The task runs at `now`: reasons that are over are forgotten.
+    pub fn settle(&mut self, now: u64) {
+        unsafe { policy_park_settle(self, now) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
