@@ -26,7 +26,7 @@
 #define DSQ_HELD(cpu) (0x60000ULL + (cpu))
 
 /* Tasks of one queue that one firing of its timer releases. The rest follows at once. */
-#define MAX_RELEASED 4096
+#define MAX_RELEASED_AT_ONCE 4096
 /*
  * The timer fires at least this often, ns, while tasks are held. A task that is inserted while the
  * timer's callback looks through the queue could be missed otherwise.
@@ -137,7 +137,7 @@ VERIFIED_ONCE u64 held_release(u32 cpu, u64 now)
 
 	bpf_rcu_read_lock();
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_HELD(cpu), 0)) {
-		bpf_for(i, 0, MAX_RELEASED) {
+		bpf_for(i, 0, MAX_RELEASED_AT_ONCE) {
 			p = bpf_iter_scx_dsq_next(&it);
 			if (!p)
 				break;
@@ -147,7 +147,7 @@ VERIFIED_ONCE u64 held_release(u32 cpu, u64 now)
 			}
 			scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(held_target(p)), 0);
 		}
-		if (i == MAX_RELEASED)
+		if (i == MAX_RELEASED_AT_ONCE)
 			next = now;
 	}
 	bpf_iter_scx_dsq_destroy(&it);

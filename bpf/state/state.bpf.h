@@ -92,7 +92,7 @@ struct task_ctx {
 	/* tree/ */
 	u32 domain;     /* slot of the domain it belongs to; 0: the root */
 	u32 queued;     /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
-	u32 refused;    /* told to give up the CPU for cpu.max, and not enqueued since */
+	u32 refused;    /* told that its domain has no time: if it runs it has a turn (claim_late()) */
 	u32 weight;     /* by its nice value, when it was enqueued last */
 	u32 lane;       /* in which it waited last, if it is pinned */
 	u64 charged_to; /* its total CPU time when it went to sleep: see tail() */

@@ -80,8 +80,8 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 		enqueue_without_context(p, enq_flags);
 		return true;
 	}
-	t->refused = 0; /* the kernel has not put it back by itself */
 	leaf = leaf_for(p, t);
+	t->refused = leaf == SLOT_PASSING; /* it was asked to land: it runs until then */
 	if (leaf == SLOT_PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
 		if (pinned(p) || last || (wake && goes_straight(p, c, leaf))) {
 			if (t->queued)

@@ -73,24 +73,26 @@ static __always_inline void member_run(struct cpu_ctx *c, struct task_ctx *t, u3
 }
 
 /*
- * Length of a turn, ns, of a task that has no time by cpu.max and was told once, in vain, to give
- * up the CPU. Enough to finish what keeps it there.
+ * A task of domain @slot, which has a cpu.max, begins to run without a claim: it claims now. If no
+ * time is left, a task that was not told so yet gives up the CPU at once, and ops.enqueue decides.
+ * Otherwise it has a turn, at its domain's expense:
+ *  - A pinned task that was asked to land waits in a lane, and no claim is made for it. Without a
+ *    turn it would never leave the kernel, where it may hold a lock or be an RCU reader.
+ *  - The kernel puts a task that exits back into the CPU's local queue without ops.enqueue. Told
+ *    again, the task would come back again, and the CPU would do nothing else.
  */
-#define REFUSED_TURN_NS (200 * NSEC_PER_USEC)
-
-/* A task of domain @slot, which has a cpu.max, begins to run without a claim: it claims now. */
 static __always_inline void claim_late(u32 cpu, struct task_ctx *t, u32 slot, struct pick *got)
 {
 	got->granted = tree_resume(slot);
-	/*
-	 * Not twice in a row: the kernel puts a task that exits back into the CPU's local queue
-	 * without ops.enqueue, and the CPU would do nothing else.
-	 */
-	t->refused = !got->granted && !t->refused;
-	if (t->refused)
+	if (got->granted) {
+		t->refused = 0;
+	} else if (t->refused) {
+		t->refused = 0;
+		got->turn_ns = PASSING_TURN_NS;
+	} else {
+		t->refused = 1;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-	else if (!got->granted)
-		got->turn_ns = REFUSED_TURN_NS;
+	}
 }
 
 /* @p begins to run on @cpu. */
