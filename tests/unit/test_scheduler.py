@@ -118,6 +118,13 @@ class Counts(unittest.TestCase):
         )
         self.assertEqual(stage.unittest_checks("Ran 4 tests in 1.2s\nRan 1 test in 0s\n"), 5)
         self.assertEqual(stage.lab_checks("lab checks: 30\nRan 2 tests in 60s\n"), 32)
+        verbose = (
+            "test_checks (tests.lab.test_park.Park.test_checks) ... lab checks: 30\n"
+            "ok\n"
+            "test_kernel_does_not_complain (tests.lab.test_park.Park) ... ok\n\n"
+            "Ran 2 tests in 60.123s\n"
+        )
+        self.assertEqual(stage.lab_checks(verbose), 32)
 
 
 class Stages(unittest.TestCase):
