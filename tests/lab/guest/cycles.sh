@@ -30,6 +30,6 @@ for i in $(seq $CYCLES); do
 done
 check all-cycles "$i of $CYCLES; failed:$failed" none "$failed"
 check no-bpf-leaks "programs and maps before: $before after: $(nr_bpf)" until_true 15 bpf_is "$before"
-check load-lives "" [ -d /proc/$plain ]
+check load-still-runs "" [ -d /proc/$plain ]
 end_all
 finish

@@ -17,7 +17,7 @@ check random-leaves-it-attached "$(state)" attached
 storm_ended() { [ ! -d /proc/$storm ]; }
 check random-storm-ends "" until_true 20 storm_ended
 unset "pids[-1]"
-check random-loses-nobody "$(procs_of r/home | wc -l) processes" alive
+check random-loses-no-process "$(procs_of r/home | wc -l) processes" alive
 stuck=$(stuck r/home 2)
 check random-all-run "$stuck" none "$stuck"
 check random-daemon-goes-on "$(tail -n 1 $daemon_log)" daemon_goes_on

@@ -70,7 +70,7 @@ check delegate-weighs-inside "$ppm, 750000 due" within 700000 "$ppm" 800000
 as_user /job/aplomb domain move mine/other $own > $out/user.log 2>&1
 check delegate-moves-inside "$(cat $out/user.log)" grep -qx "$own" $cg/mine/other/cgroup.procs
 /job/guest-programs/mark $cg/mine trusted.aplomb.policy mtr
-check roots-policy-counts "$(shown mine policy)" until_true 3 field_is mine policy mtr
+check policy-set-by-root-precedes "$(shown mine policy)" until_true 3 field_is mine policy mtr
 kill -KILL $other_root
 end_all
 gone mine/sub mine/other mine theirs

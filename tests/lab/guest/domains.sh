@@ -33,7 +33,7 @@ for i in 1 2 3 4 5; do
 	[ "$us" -le $worst ] || worst=$us
 	sleep 0.3
 done
-check lands-there-under-load "after $worst us at most, of 5, beside 50 loops where the daemon is" within 1 "$worst" 100000
+check process-reaches-its-domain-under-load "after $worst us at most, of 5, beside 50 loops where the daemon is" within 1 "$worst" 100000
 end_all
 rm $specs/landed.toml
 gone chosen
@@ -49,7 +49,7 @@ weigh a 900
 ppm=$(share a before 4)
 check weights-change "$ppm, 750000 due" within 745000 "$ppm" 755000
 a domain ls > $out/ls.txt 2>&1
-check ls-tells-weights "$(tr '\n' '|' < $out/ls.txt | head -c 300)" grep -Eq 'before.* 300' $out/ls.txt
+check ls-shows-weights "$(tr '\n' '|' < $out/ls.txt | head -c 300)" grep -Eq 'before.* 300' $out/ls.txt
 end_all
 gone a before
 
@@ -68,7 +68,7 @@ in_domain newcomer $hog 1
 ran_before=$(cut -d' ' -f1 "/proc/$filming/schedstat")
 sleep 0.3
 ms=$((($(cut -d' ' -f1 "/proc/$filming/schedstat") - ran_before) / 1000000))
-check who-ran-alone-owes-nothing "$ms of 300 ms beside a newcomer of the same weight" within 130 "$ms" 200
+check time-alone-by-right-is-no-debt "$ms of 300 ms beside a newcomer of the same weight" within 130 "$ms" 200
 end_all
 rm $specs/filming.toml
 gone alone newcomer
@@ -130,9 +130,9 @@ mount -t tmpfs locks /mnt
 for i in 1 2 3; do in_domain top/inner /job/guest-programs/lock hold /mnt/file 256; done
 sleep 0.5
 r=$(fg /job/guest-programs/lock ask /mnt/file 4000)
-check a-lock-is-not-held-for-a-period "$r" within 1 "$(value worst_us "$r")" 20000
+check no-lock-is-held-while-throttled "$r" within 1 "$(value worst_us "$r")" 20000
 ppm=$(had top 4)
-check quota-of-who-holds-locks "$ppm, 20000 due" within 17000 "$ppm" 23000
+check quota-of-lock-holders "$ppm, 20000 due" within 17000 "$ppm" 23000
 end_all
 umount /mnt
 gone top/inner top other
@@ -216,9 +216,9 @@ check a-program-is-promised "" until_true 5 is_admitted $promised
 /job/guest-programs/mark $cg/heavy trusted.aplomb.cpu 60ms/100ms
 not_in_force() { a domain show heavy --over 100ms | grep -q "^not in force"; }
 in_force() { local shown; shown=$(a domain show heavy --over 100ms) && ! grep -q "^not in force" <<< "$shown"; }
-check full-of-promises "" until_true 5 not_in_force
+check not-in-force-while-cpu-is-promised "" until_true 5 not_in_force
 end_all
-check tried-again-when-a-promise-ends "" until_true 5 in_force
+check in-force-when-a-promise-ends "" until_true 5 in_force
 a domain set /heavy cpu=none
 gone film heavy
 

@@ -42,7 +42,7 @@ plain=$!
 until_true 3 is_task $plain
 refused second-daemon 1 "already running.*$daemon" $daemon_words
 refused another-scheduler 5 'another sched_ext scheduler is attached: aplomb' $daemon_words --socket /tmp/open/socket2
-check first-is-unharmed "" attached
+check first-daemon-stays-attached "" attached
 check first-keeps-tasks "" is_admitted $plain
 end_all
 
@@ -50,9 +50,9 @@ say "what users may ask"
 check user-may-query "" as_user /job/aplomb status
 bg "${as_nobody[@]}" /job/aplomb run --cpu 1ms/20ms -- $bin/plain
 mine=$!
-check user-within-the-limit "" until_true 5 is_admitted $mine
+check user-reservation-within-the-limit "" until_true 5 is_admitted $mine
 has_asked_for() { [ "$(task_of $mine runtime_ns)" = 1000000 ] && [ "$(task_of $mine period_ns)" = 20000000 ]; }
-check user-gets-what-he-asked "not the program's own spec" has_asked_for
+check user-reservation-is-as-requested "not the program's own spec" has_asked_for
 user() { # NAME STATUS WORD…
 	local name=$1 expected=$2 status
 	shift 2
@@ -134,7 +134,7 @@ sleep 1
 shown=$(frames)
 sleep 4
 shown=$(($(frames) - shown))
-check movie-as-before "$shown frames in 4 s" within 96 $shown 104
+check movie-plays-as-before "$shown frames in 4 s" within 96 $shown 104
 end_all
 stop_daemon
 check stock-at-the-end "" stock

@@ -47,13 +47,13 @@ check player-is-reserved "by the shipped spec" until_true 5 is_admitted $movie
 say "an administrator's wishes"
 check remove-a-shipped-spec "" aplomb spec remove mplayer
 no_more() { ! is_task $movie; }
-check removed-is-removed "$(aplomb spec show mplayer 2>&1 | head -n 2)" until_true 5 no_more
+check removed-spec-is-not-used "$(aplomb spec show mplayer 2>&1 | head -n 2)" until_true 5 no_more
 kill -INT $daemon
 wait $daemon
 as_before installed
 check installed-starts-again "" begin /usr/bin/aplomb daemon
 sleep 1
-check removed-stays-removed "over a restart" no_more
+check removed-spec-stays-removed "over a restart" no_more
 end_all
 kill -INT $daemon
 wait $daemon

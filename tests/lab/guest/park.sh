@@ -62,7 +62,7 @@ before=$(used quota)
 sleep 3
 us=$(($(used quota) - before))
 # What the tasks ran to take effect is a debt of cpu.max: the quota of some periods repays it.
-check quota-holds-after-all-that "$us us in 3 s of 2000 each" within 0 $us 9000
+check quota-holds-after-the-changes "$us us in 3 s of 2000 each" within 0 $us 9000
 check tasks-live "" alive
 
 say "kill of throttled tasks"

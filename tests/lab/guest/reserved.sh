@@ -90,7 +90,7 @@ one=$!
 sleep 1
 fg $bin/late 5000 30000 120 brief > $out/late
 wait $one
-check over-runner-harms-no-deadline "$(cat $out/late)" [ "$(value missed "$(cat $out/late)")" = 0 ]
+check overrunning-task-harms-no-deadline "$(cat $out/late)" [ "$(value missed "$(cat $out/late)")" = 0 ]
 end_all
 sleep 6
 

@@ -22,7 +22,7 @@ one=$!
 bg $bin/two
 two=$!
 until_true 3 is_task $two
-check two-of-60-are-apart "CPUs $(task_of $one cpu) and $(task_of $two cpu)" [ "$(task_of $one cpu)" != "$(task_of $two cpu)" ]
+check two-of-60-percent-on-different-cpus "CPUs $(task_of $one cpu) and $(task_of $two cpu)" [ "$(task_of $one cpu)" != "$(task_of $two cpu)" ]
 check both-are-admitted "" is_admitted $two
 end_all
 
@@ -57,7 +57,7 @@ for i in 1 2 3 4; do # of its own will: there the kernel calls us in its name
 	moves=$((moves + 1))
 done
 check affinity-is-followed "$moves changes, wrong:$wrong" none "$wrong"
-check moves-are-told "$(counter moved)" within 5 "$(counter moved)" 15
+check moves-are-counted "$(counter moved)" within 5 "$(counter moved)" 15
 # where there is no room on the CPU that is left, it says so
 taskset -p 1 $walker > /dev/null
 sleep 0.5
@@ -68,7 +68,7 @@ bg taskset 2 $bin/two
 two=$!
 sleep 0.3
 state=$(task_of $one state)
-check no-room-is-told "10 % at work and 60 % asked on CPU 0: $state" [ -n "$state" ]
+check no-room-is-in-status "10 % at work and 60 % asked on CPU 0: $state" [ -n "$state" ]
 r=$(chrt -o 0 taskset 2 $bin/pinned 4000)
 check pinned-best-effort-runs "$r" within 1 "$(value gap_ms "$r")" 500
 end_all
@@ -81,7 +81,7 @@ movie=$!
 bg /job/aplomb run --cpu 2ms/40ms -- $periodic 1000 40000 100000
 asked=$!
 check reserved-before "" until_true 5 is_admitted $movie
-check asked-before "" until_true 5 is_admitted $asked
+check requested-before "" until_true 5 is_admitted $asked
 seq=$(cat $scx/enable_seq)
 for online in 0 1; do
 	echo $online > /sys/devices/system/cpu/cpu1/online
@@ -128,11 +128,11 @@ for i in 1 2 3 4 5; do
 	watch
 	[ $served -lt 900 ] || [ $moved -lt 24 ] || break
 done
-check one-moves-twice-a-period "$moved times a second, of 48 (real time)" within 24 $moved 50
+check one-of-three-moves-twice-a-period "$moved times a second, of 48 (real time)" within 24 $moved 50
 check promises-are-kept "by right: $served thousandths of a CPU; 3 x 488 wanted (real time)" within 900 $served 1620
 echo 0 > /sys/devices/system/cpu/cpu1/online
 only_one() { [ "$(nr_admitted)" = 1 ]; }
-check a-cpu-fewer-one-promise "$(nr_admitted) of 3" until_true 5 only_one
+check one-cpu-keeps-one-promise "$(nr_admitted) of 3" until_true 5 only_one
 echo 1 > /sys/devices/system/cpu/cpu1/online
 check promised-again "" until_true 30 all_promised
 end_all
@@ -185,7 +185,7 @@ for round in 1 2 3 4 5 6 7 8 9 10; do
 	wait "${pids[@]}" 2> /dev/null
 	pids=()
 done
-check nobody-is-left-behind "10 rounds, left:$left" none "$left"
+check no-task-is-left-in-a-queue "10 rounds, left:$left" none "$left"
 
 say "shares hold for the machine, where ticks come together and two CPUs choose at once"
 one_heavy() { # THREADS: domain one, of weight 900, has so many, domain two, of 100, has two; ppm that the first gets
@@ -212,11 +212,11 @@ in_domain free $hog 2
 for cpu in 0 1; do in_domain tied taskset -c $cpu $hog 10; done
 sleep 1
 ppm=$(share tied free 4)
-check who-is-tied-has-no-more-than-his-domain "$ppm, 9901 due" within 1 "$ppm" 30000
+check pinned-tasks-stay-within-their-domains-share "$ppm, 9901 due" within 1 "$ppm" 30000
 weigh tied 100
 sleep 2 # what was run at the old weight is paid for at that
 ppm=$(share tied free 5)
-check who-is-tied-has-his-domains-share "$ppm, 500000 due" within 480000 "$ppm" 520000
+check pinned-tasks-get-their-domains-share "$ppm, 500000 due" within 480000 "$ppm" 520000
 end_all
 gone free tied
 

@@ -66,7 +66,7 @@ ppm=$(share media.slice other.slice 3)
 check reservation-counts "$ppm, at least 725000 due" within 715000 "$ppm" 950000
 not_ok too-much 77 domain set other cpu=60%
 ok sets-limit domain set other max=10%
-check limit-is-systemds "$(property other.slice CPUQuotaPerSecUSec)" [ "$(property other.slice CPUQuotaPerSecUSec)" = 100ms ]
+check limit-is-set-by-systemd "$(property other.slice CPUQuotaPerSecUSec)" [ "$(property other.slice CPUQuotaPerSecUSec)" = 100ms ]
 ppm=$(had other.slice 3)
 check limit-holds "$ppm, 100000 due" within 85000 "$ppm" 115000
 ok lifts-limit domain set other max=none
@@ -111,7 +111,7 @@ systemctl stop film.service
 systemctl stop film.slice media-video.slice
 is_gone() { [ ! -e $cg/film.slice ] && ! a domain show film --over 100ms; }
 check stopped-unit-is-gone "" until_true 5 is_gone
-ok its-room-is-back domain set other cpu=35%
+ok room-of-a-removed-domain-is-back domain set other cpu=35%
 kill -KILL $working $playing
 systemctl stop other.slice
 ok other-again domain create other cpu=10% # as no time has passed: the daemon sees one go and one come
