@@ -1,9 +1,10 @@
-# Part of domain_faults.sh: as many domains as there are places, and one more.
-most=$((4096 + 1 - alone)) # "alone" counts those before, with the root, which needs no place
+# Part of domain_faults.sh: takes all places for domains (4,096) and one more. A domain without a
+# place belongs to its parent; removed domains give their places back.
+most=$((4096 + 1 - alone)) # $alone counts the domains before, with the root, which needs no place
 least=$most
 
 groups=64
-fill() { # makes domains until one finds no place: count of those that did, below the root
+fill() { # makes domains until no place is left; prints how many have one, and the one that has none
 	local i n=$groups before
 	before=$(counter limit)
 	for ((i = 0; i < groups; i++)); do mkdir $cg/m$i; echo +cpu > $cg/m$i/cgroup.subtree_control; done
@@ -19,7 +20,7 @@ fill() { # makes domains until one finds no place: count of those that did, belo
 }
 clear_all() { find $cg -mindepth 1 -depth -path "$cg/m*" -type d | chrt -o 0 xargs -n 64 rmdir; }
 
-say "as many as there are, and one more"
+say "all places for domains taken, and one more domain"
 from=$(now_ms)
 read -r count more <<< "$(fill)"
 check domains-up-to-the-limit "$count, in $(($(now_ms) - from)) ms; one more: $more" within "$least" "$count" $most

@@ -1,11 +1,12 @@
-# Part of domain_faults.sh: cgroups that vanish.
+# Part of domain_faults.sh: cgroups vanish while the daemon sets them up. Reservations of removed
+# domains must be given back.
 say "cgroups that vanish"
 check reserve-then-vanish "$(domain_of v; a domain set /v cpu=60% 2>&1)" reserves v 60
 gone v
 domain_of w
 check room-of-a-removed-domain-is-back "$(a domain set /w cpu=60% 2>&1)" reserves w 60
 gone w
-# while the daemon stands still: removed, and made again with other attributes
+# While the daemon is stopped, domains are removed and made again with other attributes.
 domain_of v
 a domain set /v cpu=30% policy=mtr
 kill -STOP $daemon
@@ -29,7 +30,7 @@ check domain-made-again-while-daemon-is-stopped "$(a domain show v)" until_true 
 domain_of w
 check no-reserved-room-is-lost "$(a domain set /w cpu=75% 2>&1)" reserves w 75
 gone w v
-# commands and the daemon race with rmdir
+# Commands and the daemon race with rmdir.
 : > $out/races
 racing=$out/races
 chrt -o 0 bash -c "while [ -e $racing ]; do /job/aplomb domain set /v cpu=1% policy=mtr; echo \$?; done" \

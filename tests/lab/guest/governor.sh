@@ -1,4 +1,4 @@
-# Issue 2, section 3: load, admission, revocation, reactivation. One CPU.
+# Tests the governor: measured loads, admission, revocation in an overload, reactivation. One CPU.
 # Thresholds are the defaults: R_lo 60 %, R_hi 80 %, R_max 90 %.
 . /job/guest/lib.sh
 
@@ -28,7 +28,7 @@ check refusal-is-logged "$(/job/aplomb log --json --pid $d | grep rejected)" \
 check refused-is-admitted-when-load-has-gone "they sleep" until_true 15 is_admitted $d
 end_all
 until_true 3 no_tasks
-# Once more: places in the table that had a budget, and the one that is refused works.
+# The same again, in places of the table that had a budget before; this time the refused task runs.
 for name in a b c; do bg $bin/$name; done
 sleep 0.5
 bg $bin/d 500
@@ -54,7 +54,7 @@ end_all
 until_true 3 no_tasks
 sleep 5
 
-overload() { # all start asleep, so all are admitted; then they use what they have
+overload() { # all tasks sleep at their start, so all are admitted; then four of them run without end
 	local name
 	for name in a b r1 r2 quiet; do
 		bg $bin/$name
@@ -74,7 +74,8 @@ any_revoked() { [ "$(counter revoked)" -gt "$revoked_before" ]; }
 revocation() { # NAME
 	revoked_before=$(counter revoked)
 	check overload-begins$1 "" overload
-	# not asked in a loop: what we take at real-time priority is missing from R_load
+	# One sleep, no polling: this job runs at real-time priority, and the time it takes lowers
+	# R_load.
 	sleep 8
 	check overload-is-relieved$1 "within two windows" any_revoked
 	sleep 2
@@ -89,13 +90,13 @@ revocation() { # NAME
 	check keeps-the-moderate-task$1 "uses 20 of 24 %: $state" [ "$state" = admitted ]
 	check load-is-bearable$1 "$(load_of 0 r_load_ppm) ppm" within 500000 "$(load_of 0 r_load_ppm)" 900000
 }
-say "revocation without other load"
+say "revocation without best-effort load"
 revocation ""
 say "reactivation"
 since=$(date +%s)
 kill -KILL $a $b
-nobody_revoked() { ! /job/aplomb status --json | grep -q '"state": "re'; }
-check revoked-come-back "when the load has gone" until_true 40 nobody_revoked
+none_revoked() { ! /job/aplomb status --json | grep -q '"state": "re'; }
+check revoked-come-back "when the load has gone" until_true 40 none_revoked
 /job/aplomb log --json > $out/log
 gap=$(sed -n 's/.*"event":"reactivated".*"time_ns":\([0-9]*\).*/\1/p' $out/log | awk 'NR > 1 { gap = ($1 - last) / 1e6
 	if (least == "" || gap < least) least = gap } { last = $1 } END { if (least != "") printf "%d", least }')

@@ -1,4 +1,5 @@
-# Parked tasks obey: affinity, cpuset, freeze and kill take effect at once. Two CPUs, exact time.
+# Tests that affinity, cpuset, freeze and kill of parked tasks take effect within 10 ms, and parks
+# by request. Two CPUs in virtual time.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 
@@ -6,8 +7,8 @@ effect=/job/guest-programs/effect
 start_daemon || { finish; exit; }
 echo +cpuset > $cg/cgroup.subtree_control
 
-# A domain that has 2 ms each second: it is throttled for nearly all of it.
-throttled_domain() { # NAME TASKS
+# NAME TASKS: makes a domain that may use 2 ms each second, so it is throttled for the rest of it.
+throttled_domain() {
 	local i
 	domain_of "$1"
 	echo 0-1 > "$cg/$1/cpuset.cpus"
@@ -18,7 +19,7 @@ throttled_domain() { # NAME TASKS
 }
 cpu_of() { local f; read -ra f < "/proc/$1/stat"; echo "${f[38]}"; } # PID
 worst=0
-record() { # the time that `effect` prints; fails if it did nothing
+record() { # WORD…: notes the time that `effect` prints; if it prints none, the check will fail
 	local us
 	us=$(value effect_us "$("$@")")
 	[ -n "$us" ] || { worst=999999999; return; }
@@ -61,7 +62,8 @@ takes_effect freeze-takes-effect
 before=$(used quota)
 sleep 3
 us=$(($(used quota) - before))
-# What the tasks ran to take effect is a debt of cpu.max: the quota of some periods repays it.
+# The tasks had to run for the changes to take effect. That time is charged to the domain beyond its
+# quota, and the quota of later periods repays it.
 check quota-holds-after-the-changes "$us us in 3 s of 2000 each" within 0 $us 9000
 check tasks-live "" alive
 
@@ -76,7 +78,7 @@ end_all
 gone quota
 
 say "parks by request"
-gap_with() { # TIME: longest time, ms, that a loop does not run while it is parked for so long
+gap_with() { # TIME: parks a loop for that long; prints the longest time, ms, in which it did not run
 	bg_to /tmp/spun /job/guest-programs/spin 2000
 	sleep 0.7
 	a park $! --for "$1" > /dev/null
