@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+from tests.lab.harness import COMPLAINT
 from tests.suite import scheduler, stage, stages
 from tests.suite.scheduler import Machine, choose
 from tests.suite.stage import Stage
@@ -125,6 +126,17 @@ class Counts(unittest.TestCase):
             "Ran 2 tests in 60.123s\n"
         )
         self.assertEqual(stage.lab_checks(verbose), 32)
+
+
+class Complaints(unittest.TestCase):
+    def test_stalls_are_complaints_in_either_case(self) -> None:
+        for line in (
+            "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+            "rcu: INFO: rcu_sched self-detected stall on CPU",
+            "INFO: RCU detected expedited stalls",
+        ):
+            self.assertRegex(line, COMPLAINT)
+        self.assertNotRegex("rcu: Preemptible hierarchical RCU implementation.", COMPLAINT)
 
 
 class Stages(unittest.TestCase):

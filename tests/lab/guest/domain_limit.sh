@@ -27,7 +27,7 @@ check domains-up-to-the-limit "$count, in $(($(now_ms) - from)) ms; one more: $m
 check all-domains-are-listed "$(domains) with those before, $alone" until_true 20 are_domains $((alone + count))
 check settled "$(($(now_ms) - from)) ms after the first" true
 a log --since 60s > $out/log.txt 2>&1
-check limit-is-told "$(grep 'all places' $out/log.txt | tail -n 1)" grep -q 'all places are taken' $out/log.txt
+check limit-is-logged "$(grep 'all places' $out/log.txt | tail -n 1)" grep -q 'all places are taken' $out/log.txt
 a domain show "$more" > $out/show.txt 2>&1
 check domain-beyond-the-limit-has-no-place "$(cat $out/show.txt)" grep -q 'beyond a limit' $out/show.txt
 above=${more%/*}

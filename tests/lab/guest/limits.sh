@@ -15,7 +15,7 @@ check all-could-start "" until_true 240 grep -q started=4200 $out/started
 all_counted() { [ "$(counter limit)" -ge 105 ]; }
 until_true 5 all_counted
 check table-is-full "$(nr_tasks) tasks" [ "$(nr_tasks)" = 4095 ]
-check limit-is-told "$(counter limit) times" [ "$(counter limit)" = 105 ]
+check limit-is-counted "$(counter limit) times" [ "$(counter limit)" = 105 ]
 check limit-is-logged "" grep -q '"event":"limit",.*"limit":4096' <(/job/aplomb log --json)
 check daemon-warns "$(grep -c 'stays best-effort' $daemon_log)" grep -q '4096 places' $daemon_log
 bg $bin/after 5
