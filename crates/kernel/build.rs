@@ -37,6 +37,7 @@ fn main() -> Result<()> {
                 include(&bpf),
                 format!("-D__TARGET_ARCH_{arch}"),
                 "-Wall".into(),
+                "-Werror=macro-redefined".into(), // all headers of bpf/ meet in one file
                 "-Wno-compare-distinct-pointer-types".into(),
                 "-mcpu=v3".into(),
             ])

@@ -31,6 +31,7 @@ fn main() {
         .std("gnu11")
         .warnings(true)
         .flag("-Wno-unused-parameter") // callbacks have the kernel's signatures
+        .flag("-Werror=macro-redefined") // all headers of bpf/ meet in one file
         .opt_level(2)
         .compile("aplomb_scheduler_host");
 }

@@ -1,14 +1,16 @@
-# domains.sh - domains (cgroups) in the guest: making them, running programs in them, sampling what
-# they get.
+# domains.sh - domains (cgroups) in the guest: makes them, runs programs in them, samples the CPU
+# time that they use. harness.sh sources this.
 #
-# The same under every scheduler: weights and limits are the kernel's own files (cpu.weight,
-# cpu.max). What only aplomb has, policies and reservations, goes through domain_set, the one place
-# that knows aplomb's command; elsewhere it does nothing, and an experiment gives weights instead.
-# harness.sh sources this.
-tick_ms=4  # of the lab's kernels: earlier than that, what runs on another CPU is not charged (sampler.c)
+# It works the same way under every scheduler: weights and limits are the kernel's own files
+# (cpu.weight, cpu.max). Only aplomb has policies and reservations. They go through domain_set, the
+# one place that knows aplomb's command; under other schedulers domain_set does nothing, and an
+# experiment sets weights instead.
+
+# A tick of the lab's kernels. A task on another CPU is charged at its tick only (sampler.c).
+tick_ms=4
 made=()    # folders, in the order in which they were made
 started=() # processes in them that the harness started
-reserved=() # those that have a reservation
+reserved=() # domains that have a reservation
 
 # domain_set PATH KEY=VALUE…: policy= and cpu= (a reservation) of a domain; PATH as in cgroup files,
 # from the root (/media)
@@ -17,9 +19,9 @@ domain_set() {
 	timeout 10 /job/aplomb domain set "$@" > "$out/domain-set" 2>&1 || fail "$name: aplomb domain set $*: $(tail -n 2 "$out/domain-set")"
 }
 
-# domain PATH[,KEY=VALUE…]: make it, with what is above it. Keys: weight, max (as cpu.max:
-# quota/period, with a slash), idle; policy and cpu, for aplomb only. Others are not for here. PATH
-# without a slash in front.
+# domain PATH[,KEY=VALUE…]: makes the domain, and those above it. Keys: weight, max (as cpu.max:
+# quota/period, with a slash), idle; policy and cpu, for aplomb only. Other keys are ignored here
+# (see `domains`). PATH has no slash in front.
 domain() {
 	local path=${1%%,*} rest=${1#"${1%%,*}"} above=$cgroups step key
 	local IFS=/
@@ -45,13 +47,13 @@ domain() {
 	done
 }
 
-end_domains() { # end what runs in them and remove them, the last one first
+end_domains() { # ends all processes in the domains and removes the domains, the last one first
 	local i tries
 	for ((i = 0; i < ${#made[@]}; i++)); do
 		[ "${made[i]%/*}" = "$cgroups" ] && echo 1 > "${made[i]}/cgroup.kill"
 	done
-	# given back by hand: the daemon hears of a folder's end later than the next step may ask
-	# for its own
+	# The reservations are given back by command. The daemon notices a removed folder later, and
+	# the next step may request its reservations before that.
 	for ((i = ${#reserved[@]} - 1; i >= 0; i--)); do domain_set "${reserved[i]}" cpu=none; done
 	reserved=()
 	for ((i = ${#made[@]} - 1; i >= 0; i--)); do
@@ -59,21 +61,24 @@ end_domains() { # end what runs in them and remove them, the last one first
 		[ -d "${made[i]}" ] && fail "$name: ${made[i]} cannot be removed"
 	done
 	made=()
-	[ ${#started[@]} = 0 ] || wait "${started[@]}" 2> /dev/null # not for all: the scheduler's daemon is a child, too
+	[ ${#started[@]} = 0 ] || wait "${started[@]}" 2> /dev/null # not for all children: the scheduler's daemon is one
 	started=()
 }
 
-# domains SETTLE INTERVAL_MS COUNT EVENTS -- DOMAIN[,KEY=VALUE…] [WORD…] -- …: domains with a
-# program each; after SETTLE seconds sample what they use of the CPU (sampler.c) into samples.json.
-# All domains are made before the first program starts. Keys beside those of `domain`: progress=FILE
-# (inf's counters), wait=1 (end when this program has ended, whatever it prints is in PATH.out, / as
-# -), late=1 (starts when the others have run for SETTLE), fine=1 (sampled each tick, too, into
-# fine.json; not for all of many domains, whose clocks take long to read). EVENTS: - or
-# SECONDS:SIGNAL:PATH,… from the first sample on: the signal goes to all processes of the domain.
+# domains SETTLE INTERVAL_MS COUNT EVENTS -- DOMAIN[,KEY=VALUE…] [WORD…] -- …: makes all domains,
+# then starts a program in each; after SETTLE seconds samples the CPU time that they use (sampler.c)
+# into samples.json. Keys beside those of `domain`:
+#  - progress=FILE: inf's counters;
+#  - wait=1: the step ends when this program has ended; its output is in PATH.out (with - for /);
+#  - late=1: the program starts when the others have run for SETTLE;
+#  - fine=1: the domain is sampled at each tick as well, into fine.json. Not for many domains at
+#    once: their clocks take long to read.
+# EVENTS: - or SECONDS:SIGNAL:PATH,… with SECONDS from the first sample on: the signal goes to all
+# processes of the domain.
 domains() {
 	local settle=$1 interval=$2 count=$3 events=$4 group words=() all=() late=() waits=() samplers=() fine=() sampling=() n=0 i one
 	shift 4
-	while [ $# -gt 0 ]; do # groups, as "FIRST LAST" in the words
+	while [ $# -gt 0 ]; do # $all: where in $words each group begins
 		shift
 		all+=(${#words[@]})
 		while [ $# -gt 0 ] && [ "$1" != -- ]; do words+=("$1"); shift; done
@@ -91,7 +96,7 @@ domains() {
 	done
 	sleep "$settle"
 	for i in "${late[@]}"; do start_group $i; done
-	[ ${#late[@]} = 0 ] || sleep 0.1 # until they are where they belong
+	[ ${#late[@]} = 0 ] || sleep 0.1 # until the programs are in their domains
 	if [ "$count" != 0 ]; then
 		for one in "${samplers[@]}"; do [[ $one != *=* ]] || begun "${one#*=}"; done
 		if [ ${#fine[@]} != 0 ]; then
@@ -110,13 +115,15 @@ domains() {
 	done
 	end_domains
 }
-begun() { # FILE: inf's counters are there. On an emulated machine with two CPUs a hundred programs may take long to start.
+# FILE: waits until inf's counters exist. On an emulated machine with two CPUs a hundred programs
+# may take long to start.
+begun() {
 	local tries
 	[ -s "$1" ] && return
 	for tries in $(seq 600); do [ -s "$1" ] && { sleep 1; return; }; sleep 0.05; done
 	fail "$name: $1 is not there after 30 s"
 }
-start_group() { # INDEX: the program of a group, from the variables of `domains`
+start_group() { # INDEX: starts the program of a group; uses the variables of `domains`
 	local group=${words[all[$1]]} file
 	file=${group%%,*}
 	file=$out/${file//\//-}
@@ -135,9 +142,9 @@ signal_domains() { # EVENTS
 	done
 }
 
-# disk LATENCY_US: /dev/nullb0, a disk of the kernel's own (null_blk: blocks of zeros) that serves
-# one request at a time, each in LATENCY_US by a timer of the guest. A disk of the emulator would
-# take the host's time, which passes differently.
+# disk LATENCY_US: makes /dev/nullb0, a disk inside the kernel (null_blk: blocks of zeros) that
+# serves one request at a time, each in LATENCY_US by a timer of the guest. An emulated disk would
+# take the host's time, which is not the guest's virtual time.
 disk() {
 	[ -b /dev/nullb0 ] && { [ "$disk_now" = "$1" ] && return; modprobe -r null_blk; }
 	modprobe null_blk nr_devices=1 queue_mode=2 submit_queues=1 hw_queue_depth=1 irqmode=2 completion_nsec=$(($1 * 1000)) \
@@ -154,9 +161,9 @@ on_disk() {
 }
 
 # web SETTLE INTERVAL_MS COUNT SECONDS CLIENTS WEIGHT WEIGHT: two web servers (nginx), each in a
-# domain of that weight, overloaded by so many clients each (ab) from a third domain. Each server is
-# one process and compresses a page for each request, so it is the CPU that it needs. What ab says
-# is in clients-0.out and clients-1.out.
+# domain of the given weight. CLIENTS clients (ab) in a third domain overload each server. A server
+# is one process and compresses a page for each request, so the CPU is its bottleneck. The output of
+# ab is in clients-c0.out and clients-c1.out.
 web() {
 	local settle=$1 interval=$2 count=$3 seconds=$4 clients=$5 number port words=()
 	shift 5
@@ -184,7 +191,7 @@ web() {
 		words+=(-- "web$number,weight=$1" nginx -c "/tmp/web/$number.conf")
 		shift
 	done
-	for number in 0 1; do # the clients need little, and must not be what is short
+	for number in 0 1; do # the clients need little CPU time, and must always get it
 		words+=(-- "clients/c$number,late=1,wait=1" ab -q -r -c "$clients" -t "$seconds" -n 10000000 -H "Accept-Encoding: gzip" \
 			"http://127.0.0.1:$((8001 + number))/page.txt")
 	done

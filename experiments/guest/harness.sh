@@ -2,12 +2,13 @@
 # plan.
 #
 # The plan is shell: lines of `step NAME PROFILE FUNCTION ARGUMENT…`. Each step runs under the
-# scheduler that $SCHEDULER names, which is read back from the kernel before and after it; whatever
-# a step leaves in $out goes to the host. The harness runs at real-time priority, so that no load
-# can starve it, and sleeps nearly always; loads and players run as ordinary tasks.
+# scheduler that $SCHEDULER names; the harness reads the kernel's scheduler before and after the
+# step and compares. All files that a step writes into $out go to the host. The harness runs at
+# real-time priority, so that no load can starve it, and sleeps nearly always; loads and players run
+# as ordinary tasks.
 #
-# From the host: SCHEDULER (its name), OPS (what /sys/kernel/sched_ext/root/ops begins with; empty:
-# stock).
+# The host sets SCHEDULER (its name) and OPS (the beginning of /sys/kernel/sched_ext/root/ops; empty
+# for the stock scheduler).
 # shellcheck source=lab/guest/lib.sh
 . /run/lab/lib.sh
 results=/job/out
@@ -15,13 +16,13 @@ profile_now=
 scheduler_pid=
 
 say() { progress "[$SCHEDULER] $*"; }
-fail() { # the whole run ends: a half-measured comparison is worthless
+fail() { # ends the whole run: a comparison with a missing part is worthless
 	echo "$*" > $results/failure
 	say "failed: $*"
 	exit 1
 }
 number_in() { cat "$1" 2> /dev/null || echo 0; } # FILE: 0 if it is not there
-read_back() { # FILE: what runs now, for the host to judge
+read_back() { # FILE: writes which scheduler runs now, for the host to judge
 	echo "$(scheduler_state) $(scheduler_name) $(number_in $scx/enable_seq) $(number_in $scx/nr_rejected)" > "$1"
 }
 is_attached() {
@@ -50,7 +51,7 @@ start_aplomb() { # PROFILE: the daemon with the specifications in /job/profiles/
 	daemon_launch "$log" --specs "/job/profiles/$1/vendor"
 	scheduler_pid=$daemon
 	daemon_await "$log" 60 || fail "aplomb did not become ready: $(tail -n 3 "$log")"
-	# A specification that is not understood is a warning, and would go unseen.
+	# The daemon only warns about a wrong specification; here it must not go unnoticed.
 	timeout 10 /job/aplomb spec check /etc/aplomb/spec.tab > "$log.check" 2>&1 || fail "spec.tab: $(head -n 3 "$log.check")"
 }
 stop_scheduler() {
@@ -67,7 +68,7 @@ use_profile() { # PROFILE
 	[ "$1" = off ] || start_aplomb "$1"
 }
 
-# --- steps --------------------------------------------------------------------------------------------------
+# --- steps --------------------------------------------------------------------------------------
 step() { # NAME PROFILE FUNCTION ARGUMENT…
 	local name=$1 profile=$2
 	shift 2
@@ -86,27 +87,29 @@ step() { # NAME PROFILE FUNCTION ARGUMENT…
 	fi
 }
 
-in_form() { # FORM WORD…: run as an ordinary task, in the harness's session or (sessions) in one of its own
+# FORM WORD…: becomes an ordinary task, in the harness's session or (FORM sessions) in one of its
+# own.
+in_form() {
 	local form=$1
 	shift
 	if [ "$form" = sessions ]; then exec setsid chrt -o 0 "$@"; else exec chrt -o 0 "$@"; fi
 }
-with_load() { # FORM: start the load whose words are in $load, if any; its process is $load_pid
+with_load() { # FORM: starts the command in $load, if any; its process is $load_pid
 	load_pid=
 	[ "${#load[@]}" = 0 ] && return
-	# A process group of its own (sessions: that comes with the session), so that one kill ends
-	# it.
+	# The load gets a process group of its own, so that one kill ends it. (A session has one.)
 	[ "$1" = sessions ] || set -m
 	( in_form "$1" "${load[@]}" > "$out/load" 2>&1 ) &
 	load_pid=$!
 	set +m
 }
-# End the load while a movie still plays: one system call, since what the harness does at real-time
-# priority counts as a gap in the movie. Children in sessions of their own end with their parent.
+# Ends the load while a movie still plays. It takes one system call only: the harness runs at
+# real-time priority, so its time is a gap in the movie. Children in sessions of their own end with
+# their parent.
 stop_load() { kill -KILL -- -$load_pid 2> /dev/null || kill -KILL $load_pid; }
 end_load() {
 	[ -n "$load_pid" ] || return 0
-	# Be sure that nothing of it is left, whatever it was.
+	# No process of any load may be left.
 	stop_load 2> /dev/null
 	wait $load_pid 2> /dev/null
 	local pid
@@ -115,10 +118,10 @@ end_load() {
 	load_pid=
 }
 
-# movie CLIP FORM STARTUP BEFORE DURING AFTER PREFIX… -- LOAD… The player's status line goes to
-# trace_marker, so the kernel stamps every frame, and no reader can starve. It starts on a machine
-# that was quiet for longer than admission looks back (R_load: 4 s): what the step before left would
-# have it rejected.
+# movie CLIP FORM STARTUP BEFORE DURING AFTER PREFIX… -- LOAD…: plays a movie before, during and
+# after a load. The player's status line goes to trace_marker, so the kernel stamps every frame, and
+# there is no reader that could starve. The player starts after 6 s without load, longer than
+# admission looks back (R_load: 4 s): the load of the step before could cause its rejection.
 movie() {
 	local clip=$1 form=$2 startup=$3 before=$4 during=$5 after=$6 prefix=() player i
 	shift 6
@@ -153,14 +156,13 @@ movie() {
 	kill -KILL $player 2> /dev/null
 	wait $player 2> /dev/null
 	end_load
-	# One line a frame or phase: seconds (monotonic clock), then "frame" or the name of the
-	# phase.
+	# One line for each frame or phase: seconds (monotonic clock), then "frame" or the phase.
 	tr '\r' '\n' < $trace/trace | sed -n \
 		-e 's/.* \([0-9.]*\): tracing_mark_write: PHASE \([a-z]*\).*/\1 \2/p' \
 		-e 's/.* \([0-9.]*\): tracing_mark_write: .*V: *[0-9.]*.*/\1 frame/p' > "$out/frames"
 }
 
-# loaded FORM SETTLE PREFIX… -- PROGRAM… -- LOAD…: run a program to its end while a load runs
+# loaded FORM SETTLE PREFIX… -- PROGRAM… -- LOAD…: runs a program to its end while a load runs.
 loaded() {
 	local form=$1 settle=$2 prefix=() program=() status
 	shift 2
@@ -177,11 +179,11 @@ loaded() {
 	[ $status = 0 ] || fail "$name: ${program[*]} ended with status $status: $(head -c 300 "$out/stderr")"
 }
 
-# alone WORD…: run a program to its end with nothing beside it
+# alone WORD…: runs a program to its end without load.
 alone() { loaded one 0 -- "$@" --; }
 
-# timed WORD…: how long a program takes that runs alone, started by a shell of its own session,
-# output away
+# timed WORD…: measures how long a program takes that runs alone, in a session of its own. Its
+# output goes to a file.
 timed() {
 	local from to # seconds
 	from=$(date +%s.%N)
@@ -190,9 +192,9 @@ timed() {
 	awk "BEGIN { printf \"%.6f\\n\", $to - $from }" > "$out/seconds"
 }
 
-# players FORM SECONDS TRACE SCALE PERIOD_US FIRST,FIRST… PREFIX… -- LOAD…: a player of a recorded
-# trace for each FIRST, the frame that it begins with, together for so long. As in movie, the
-# machine was quiet before.
+# players FORM SECONDS TRACE SCALE PERIOD_US FIRST,FIRST… PREFIX… -- LOAD…: runs several players of
+# a recorded trace together for SECONDS; each begins with its frame FIRST. As in movie, 6 s without
+# load come before.
 players() {
 	local form=$1 seconds=$2 trace=$3 scale=$4 period=$5 firsts=$6 prefix=() first pid pids=() n=0
 	shift 6
@@ -211,9 +213,9 @@ players() {
 	end_load
 }
 
-# overhead COUNT SETTLE SECONDS MAKE PREFIX… -- PROGRAM…: what so many of a program together take of
-# the CPU in SECONDS, programs and kernel, by what they leave to `soak`. MAKE as for recorded.
-# Frames are carriage returns on standard output.
+# overhead COUNT SETTLE SECONDS MAKE PREFIX… -- PROGRAM…: measures the CPU time that COUNT copies of
+# a program and the kernel use together in SECONDS, by the time that is left for `soak`. MAKE is as
+# for recorded. The frames shown are the carriage returns on a program's standard output.
 overhead() {
 	local copies=$1 settle=$2 seconds=$3 make=$4 prefix=() i pids=() soak
 	shift 4
@@ -227,7 +229,7 @@ overhead() {
 	for i in $(seq "$copies"); do
 		( cd /tmp && in_form sessions "${prefix[@]}" "$@" > "/tmp/shown-$i" 2> "$out/stderr-$i" < /dev/null ) &
 		pids+=($!)
-		sleep 0.71 # not in step
+		sleep 0.71 # so that the copies are not in step
 	done
 	sleep "$settle"
 	account "$out/from" "${pids[@]}"
@@ -242,7 +244,9 @@ overhead() {
 	mv /tmp/soaked "$out/soaked"
 	rm -f /tmp/movie.* /tmp/shown-*
 }
-account() { # FILE PID…: the clock in us; each process's CPU time, wait and turns; what each has shown
+# FILE PID…: writes the clock in us; schedstat of each process (CPU time, wait, turns); how many
+# bytes each has printed.
+account() {
 	local file=$1 pid line
 	shift
 	{
@@ -252,8 +256,8 @@ account() { # FILE PID…: the clock in us; each process's CPU time, wait and tu
 	} > "$file"
 }
 
-# recorded MAKE PLAYER…: the CPU time of each frame that a player shows, alone; the shell command
-# MAKE makes its movie
+# recorded MAKE PLAYER…: records the CPU time of each frame that a player shows, without load. The
+# shell command MAKE makes the movie.
 recorded() {
 	local make=$1
 	shift
@@ -264,12 +268,12 @@ recorded() {
 	rm -f /tmp/movie.*
 }
 
-# idle SECONDS: count what happens when nothing does
+# idle SECONDS: counts timers and context switches of a machine without load.
 idle() {
 	local daemon_before=0 daemon_after=0 timer=/sys/kernel/tracing/events/timer/hrtimer_expire_entry
 	echo 0 > $trace/tracing_on
 	echo 8192 > $trace/buffer_size_kb
-	sleep 3 # what the start of the daemon set off has ended
+	sleep 3 # until the work that the daemon's start caused has ended
 	echo > $trace/trace
 	echo 1 > $timer/enable
 	daemon_before=$(daemon_switches)

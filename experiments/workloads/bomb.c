@@ -4,8 +4,8 @@
  * of child tasks, each of which executes an infinite loop, and then kills them after 30 seconds".
  *
  * The children never exec, so a specification of this program with flag I makes all of them
- * interactive (10:100 in the paper). The parent must get the CPU to end it, which stock schedulers
- * may deny for long; when it ended, it says how long forking and killing took.
+ * interactive (10:100 in the paper). To end the children the parent must get the CPU, for which it
+ * may wait long under a stock scheduler. At its end it prints how long forking and killing took.
  */
 #include "lib.h"
 #include <sys/wait.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * busyloops N LOOPS - a fixed amount of work, LOOPS turns of an empty loop, split over N processes
- * that are all ready at any moment (Redline section 8.1, Fig. 4b). All start together when the last
- * one is forked. Prints the time from there until the last one is gone.
+ * that are always runnable (Redline section 8.1, Fig. 4b). All start together when the last one is
+ * forked. Prints the time from there until the last one has ended.
  */
 #include "lib.h"
 #include <sys/wait.h>
@@ -36,7 +36,7 @@ int main(int count, char **words)
 			_exit(0);
 		}
 	}
-	sleep(1); /* everybody reached the gate */
+	sleep(1); /* all children have reached the gate */
 	int64_t start = now_ns();
 
 	close(gate[1]);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * card DEVICE THREADS FRAMES_PER_S WORK_US BUFFER SECONDS - a player with an MPEG decoder card
- * (Eclipse section 7.1): THREADS read-ahead threads each read 8 KiB of DEVICE past the page cache,
- * use WORK_US of CPU time (they unpack it and send it to the card), and so on, as long as there is
- * room for BUFFER frames on the card.
+ * (Eclipse section 7.1): each of THREADS read-ahead threads reads 8 KiB of DEVICE past the page
+ * cache, uses WORK_US of CPU time (to unpack them and send them to the card), and repeats this
+ * while the card has room; its buffer holds BUFFER frames.
  *
- * The card is a thread at real-time priority, since hardware needs no scheduler: from the first
- * full buffer on it takes FRAMES_PER_S frames a second, and looks 200 times a second whether it has
- * what it needs by now (section 7.2: "sampled at a 200Hz rate"). If not, that is an underflow, and
- * a frame is shown longer: the movie does not catch up.
+ * The card is a thread at real-time priority, since hardware needs no scheduler. From the first
+ * full buffer on it takes FRAMES_PER_S frames a second. It checks 200 times a second whether the
+ * buffer holds what it needs (section 7.2: "sampled at a 200Hz rate"). If not, that is an
+ * underflow, and a frame is shown longer: the movie does not catch up.
  *
  * Prints one line of JSON: samples, underflows (0: no missed deadline), underflows a second, CPU
  * time of the player.
@@ -21,10 +21,10 @@
 #include "lib.h"
 
 #define CHUNK 8192
-#define RATE 200 /* looks a second */
+#define RATE 200 /* checks a second */
 #define MOST_THREADS 64
-#define UNIT RATE     /* parts of a frame, so that one look takes a whole number of them */
-#define PATIENCE_S 10 /* a player that cannot fill the buffer once by then is started as it is */
+#define UNIT RATE     /* parts of a frame, so that a check takes a whole number of them */
+#define PATIENCE_S 10 /* the card starts then at the latest, with the buffer as it is */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t room = PTHREAD_COND_INITIALIZER;
@@ -111,5 +111,5 @@ int main(int count, char **words)
 	       (long long)samples, (long long)underflows, (double)underflows * RATE / samples,
 	       clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1e9);
 	fflush(stdout);
-	_exit(0); /* the readers go with us */
+	_exit(0); /* ends the readers as well */
 }

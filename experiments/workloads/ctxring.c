@@ -82,7 +82,7 @@ int main(int count, char **words)
 		if (pid == 0) {
 			be_child(parent, 0);
 			for (size_t k = 0; k < words_in_set; k++)
-				set[k] = k; /* pages of one's own */
+				set[k] = k; /* pages of its own */
 			for (int64_t r = 0; r < rounds + 2; r++)
 				hop(pipes[i][0], pipes[(i + 1) % n][1]);
 			_exit(0);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * inf N [FILE] - N processes that compute for ever and count how far they came: QLinux's Inf
+ * inf N [FILE] - N processes that compute for ever and count their turns: QLinux's Inf
  * (section 3.1), and its Dhrystone: a turn copies and compares a string and does some whole-number
  * arithmetic, as that benchmark does.
  *
- * FILE holds N counters of 8 bytes, a cache line each, in turns; it is mapped, so counting costs no
- * system call and whoever reads it (sampler) disturbs nobody. The processes end with their parent,
- * which only waits.
+ * FILE holds N counters of 8 bytes, in turns, each in its own cache line. The processes map it: so
+ * counting costs no system call, and sampler reads the counters without a delay for the processes.
+ * The processes end with their parent, which only waits.
  */
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ static void compute(volatile int64_t *turns)
 	for (;;) {
 		for (int i = 0; i < 50; i++) {
 			memcpy(to, from, sizeof(to));
-			__asm__ volatile("" : : "r"(to) : "memory"); /* the copy is not left out */
+			__asm__ volatile("" : : "r"(to) : "memory"); /* keeps the copy in */
 			value = value * 3 + (uint32_t)memcmp(to, from, sizeof(to)) + (value >> 7);
 			__asm__ volatile("" : "+r"(value));
 		}

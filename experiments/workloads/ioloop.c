@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ioloop DEVICE WORK_US SECONDS - one thread that reads blocks of 4 KiB at random places of DEVICE,
- * past the page cache, each as soon as the one before has come, and computes WORK_US with each: an
- * I/O-bound program (Eclipse section 7.4; QLinux's IO_inf).
+ * ioloop DEVICE WORK_US SECONDS - an I/O-bound program (Eclipse section 7.4; QLinux's IO_inf): one
+ * thread reads blocks of 4 KiB at random places of DEVICE, past the page cache, one after the
+ * other, and uses WORK_US of CPU time after each.
  *
- * Its first second is left out: a domain that is new begins at the end of MTR-LS's list, once
- * (mtr.h).
+ * The first second does not count: a new domain begins at the end of MTR-LS's list, once (mtr.h).
  *
  * Prints one line of JSON: requests, how long it took, requests a second, CPU time used.
  */

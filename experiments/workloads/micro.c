@@ -4,17 +4,17 @@
  * 4, measured as lmbench measures them. lmbench itself is in no free archive, so this stands in for
  * it.
  *
- *   syscall N            getppid, which asks the kernel and does nothing else (lat_syscall null)
- *   fork N               fork of a child that ends at once, and wait for it (lat_proc fork) exec N
- *   PROGRAM       the same with exec of PROGRAM (lat_proc exec) context N P KB       a token goes
- *   round P processes by pipes, each reading KB of memory of its own (lat_ctx); the
- *                        same in one process is taken off, so what is left is the switch, caches
- *                        included
+ *   syscall N            getppid, a system call that does nothing else (lat_syscall null)
+ *   fork N               fork of a child that ends at once, and wait for it (lat_proc fork)
+ *   exec N PROGRAM       the same with exec of PROGRAM (lat_proc exec)
+ *   context N P KB       a token goes round P processes by pipes, each reads KB of its own memory
+ *                        (lat_ctx); the time of the same in one process is subtracted, so that
+ *                        the cost of the switch remains, caches included
  *   udp N                a byte to another process and back by UDP on the loopback (lat_udp)
  *   files N FOLDER       create N empty files in FOLDER, then delete them (lat_fs)
  *
- * Each does a tenth of N unmeasured first. Prints one line of JSON: {"ns": mean of one operation}
- * (files: two numbers).
+ * Each test first does a tenth of N unmeasured. Prints one line of JSON: {"ns": mean of one
+ * operation} (files: two numbers).
  */
 #include <arpa/inet.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 /*
  * pingpong N - two processes pass a byte through two pipes; N switches between them in all. Prints
  * the time per switch, pipe read and write included. Redline section 8.1 measures switches
- * likewise: exactly one task is ready at any moment.
+ * likewise: exactly one of the two tasks is runnable at any moment.
  */
 #include "lib.h"
 #include <sys/wait.h>

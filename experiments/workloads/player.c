@@ -3,14 +3,14 @@
  * player FILE SCALE_PERCENT PERIOD_US FIRST SECONDS - plays a recorded trace: a movie without the
  * picture.
  *
- * FILE has a line for each frame with the CPU time in ns that it needs (crates/sim/traces; "#"
- * begins a comment). As mplayer does, it decodes a frame (uses its CPU time, by its own CPU clock:
- * the same work whatever else runs), sleeps until the frame is due, shows it, and begins with the
- * next. So frame k can begin k periods after the start and is due a period later; one that is late
- * is shown when it is ready. A frame that it could begin only more than 100 ms late is dropped at
- * no cost, as with mplayer's -hardframedrop, so that the movie keeps to its clock. FIRST is the
- * trace's frame to begin with, so that several players do not play in step; the trace is played
- * round.
+ * FILE has a line for each frame with the CPU time in ns that the frame needs (crates/sim/traces;
+ * "#" begins a comment). As mplayer does, the player decodes a frame (uses its CPU time, measured
+ * by the player's own CPU clock, so the work does not depend on other load), sleeps until the frame
+ * is due, shows it, and begins with the next. So frame k can begin k periods after the start and is
+ * due a period later; a late frame is shown when it is ready. If a frame could begin only more than
+ * 100 ms late, the player drops it at no cost, as with mplayer's -hardframedrop, so that the movie
+ * keeps to its clock. The player begins with frame FIRST of the trace, so that several players are
+ * not in step; after the trace's last frame comes its first.
  *
  * Prints one line of JSON when SECONDS have passed: frames due, shown, lost (dropped) and late
  * (ready after they were due), frames shown in each second, the longest time without a new frame,

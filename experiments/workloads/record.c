@@ -2,16 +2,16 @@
 /*
  * record FILE PROGRAM WORD... - the CPU time that a movie player uses for each frame.
  *
- * The player writes a status line ("V: ...", ended by a carriage return or a newline) for every
- * frame it shows, into a pipe whose reader is this program. The reader runs at real-time priority
- * on the player's CPU: it preempts the player while that still is in write(), reads the kernel's
- * own count of the CPU time of all its threads (schedstat's first number, sum_exec_runtime:
- * nanoseconds, brought up to date by that very preemption), and sleeps again. Its own time counts
- * for itself. So a frame's time is exact, from one status line to the next, and holds all that the
- * player does: reading, demuxing, decoding, filters, output, the sleep until the frame is due. On a
- * machine with several CPUs pin both to one.
+ * For every frame the player writes a status line ("V: ...", ended by a carriage return or a
+ * newline) into a pipe, which this program reads at real-time priority on the player's CPU. So the
+ * reader preempts the player while the player is still in write(). It reads the kernel's count of
+ * the CPU time of all the player's threads (schedstat's first number, sum_exec_runtime, in ns; the
+ * preemption has just brought it up to date), and sleeps again. The reader's own time is not in
+ * that count. So a frame's time is exact, from one status line to the next, and contains all that
+ * the player does: reading, demuxing, decoding, filters, output, the sleep until the frame is due.
+ * On a machine with several CPUs pin both to one.
  *
- * Writes to FILE, when the player has ended, a line for each status line: monotonic clock and CPU
+ * When the player has ended, writes to FILE a line for each status line: monotonic clock and CPU
  * time so far, ns.
  */
 #include <dirent.h>
@@ -27,7 +27,7 @@ struct stamp {
 	int64_t time, used;
 };
 
-/* The first number of a file, 0 if there is none any more (a thread that has just ended). */
+/* The first number of a file, 0 if the file is gone (its thread has just ended). */
 static int64_t first_number(const char *path)
 {
 	char text[64] = "";

@@ -3,17 +3,16 @@
  * sampler INTERVAL_MS COUNT DOMAIN[=FILE]… - how much CPU time each domain (a folder of the cgroup
  * file system) has used: COUNT + 1 samples, one each INTERVAL_MS, as JSON.
  *
- * It adds up the clocks of the processes that are in the domain when it starts (and not below it).
- * So programs that fork later are not counted: use it for loads that are complete. FILE: counters
- * of inf, which are added up too.
+ * A sample is the sum of the CPU clocks of the processes that are in the domain (not in those below
+ * it) when the sampler starts. Processes that are forked later are not counted, so all processes of
+ * the load must exist by then. FILE: counters of inf; a sample also has their sum.
  *
- * What runs on another CPU is charged at its next tick or switch, and reading its clock does not do
- * it earlier (thread_group_cputime(), kernel/sched/cputime.c): 4 ms at 250 Hz, a tenth of what a
- * small limit allows in a second. So samples are taken just after a tick: they come at multiples of
- * the tick on all CPUs (tick_setup_sched_timer()).
+ * The time of a task that runs on another CPU is charged at that CPU's next tick or switch, not
+ * when its clock is read (thread_group_cputime(), kernel/sched/cputime.c). That is up to 4 ms at
+ * 250 Hz, a tenth of what a small limit allows in a second. So samples are taken just after a tick;
+ * ticks come at multiples of the tick's length on all CPUs (tick_setup_sched_timer()).
  *
- * To be run at real-time priority, so that it wakes in time; `late_us` is the most by which it did
- * not.
+ * Run it at real-time priority, so that it wakes in time; `late_us` is the longest delay.
  */
 #include <fcntl.h>
 #include <limits.h>
@@ -27,8 +26,8 @@
 #define MOST_SAMPLES 100000
 #define LINE 64 /* bytes between inf's counters */
 /*
- * Enough for all CPUs' ticks to be done (on timing-smp they take turns), little beside what is
- * measured.
+ * By then the ticks of all CPUs are done (on timing-smp the CPUs take turns), and it is short
+ * compared with what is measured.
  */
 #define AFTER_TICK_NS (100 * NS_PER_US)
 
@@ -75,8 +74,8 @@ static void map_counters(struct domain *d, const char *name)
 }
 
 /*
- * A process that ended has no clock any more: what it had used stays unknown, so the sample keeps
- * the last sum.
+ * A process that has ended has no clock, so its CPU time is unknown; the sample then repeats the
+ * last sum.
  */
 static void sample(struct domain *d, int64_t at)
 {
@@ -96,7 +95,7 @@ static void sample(struct domain *d, int64_t at)
 	d->done[at] = turns;
 }
 
-/* How long the kernel's tick is: that clock is set at each tick. */
+/* The length of the kernel's tick: the resolution of the clock that is set at each tick. */
 static int64_t tick_ns(void)
 {
 	struct timespec t;

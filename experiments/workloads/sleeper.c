@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * sleeper ON_US OFF_US SECONDS - uses ON_US of CPU time, then sleeps OFF_US, repeatedly, and tells
- * how much later than it asked for it woke up (Eclipse section 7.3: 11 ms, 100 ms; "reports the
+ * sleeper ON_US OFF_US SECONDS - uses ON_US of CPU time, then sleeps OFF_US, repeatedly, and prints
+ * how much later than requested it woke up (Eclipse section 7.3: 11 ms, 100 ms; "reports the
  * average delay").
  *
- * Its first second is left out: a domain that is new begins at the end of MTR-LS's list, once
- * (mtr.h).
+ * The first second does not count: a new domain begins at the end of MTR-LS's list, once (mtr.h).
  *
  * Prints one line of JSON: how often it slept; the mean, the 99th percentile and the most of the
  * delays, in us; CPU time.

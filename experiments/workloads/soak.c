@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * soak FILE - takes all CPU time that nobody else wants (policy SCHED_IDLE) and counts it, until it
+ * soak FILE - uses all CPU time that no other task uses (policy SCHED_IDLE) and counts it, until it
  * is killed.
  *
- * Counts turns of a loop. On the machine whose time is instructions a turn always takes the same
- * time, so what passes and is not counted here went to everything else: programs, system calls,
- * interrupts, timers, the scheduler. Unlike the kernel's own accounts, which sample at ticks or
- * leave out interrupts, this leaves nothing out.
+ * It counts turns of a loop. In virtual time (`timing`) a turn always takes the same time. So the
+ * time that is not counted here was used by everything else: programs, system calls, interrupts,
+ * timers, the scheduler. The kernel's own accounts sample at ticks or leave out interrupts; this
+ * count leaves nothing out.
  *
- * It keeps its own record, since a program that came to read the count would be counted: FILE holds
- * numbers of 8 bytes, what 1,000,000 turns take in ns, undisturbed; how many stamps follow; and for
- * each second a stamp: the real-time clock in ns, and the turns so far.
+ * It writes its own record, since a program that read the count would be counted as well. FILE
+ * holds numbers of 8 bytes: the ns that 1,000,000 undisturbed turns take; the number of stamps; and
+ * for each second a stamp: the real-time clock in ns, and the turns so far.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "lib.h"
 
 #define CHUNK 1000          /* turns between two updates of the count */
-#define PROBE (100 * CHUNK) /* 1 ms: shorter than what is between two ticks */
+#define PROBE (100 * CHUNK) /* 1 ms: shorter than the time between two ticks */
 #define PROBES 200
 
 #define MOST_STAMPS 3600

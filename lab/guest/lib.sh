@@ -1,7 +1,7 @@
 # lib.sh - what jobs in a guest share: waiting, the scheduler that runs, aplomb's daemon, its JSON,
 # domains. The lab puts it into every guest: `. /run/lab/lib.sh`, from bash. The daemon's program is
 # /job/aplomb.
-# shellcheck disable=SC2034 # some names are for the jobs only
+# shellcheck disable=SC2034 # the jobs use these names
 scx=/sys/kernel/sched_ext
 trace=/sys/kernel/tracing
 cgroups=/sys/fs/cgroup
@@ -19,7 +19,7 @@ until_true() { # SECONDS COMMAND…: false if the command did not succeed in tim
 	done
 }
 has_ended() { [ ! -d "/proc/$1" ]; } # PID of a child: the shell reaps it
-end_process() { # PID SECONDS: ends a child by SIGINT; by then by SIGKILL, and returns false
+end_process() { # PID SECONDS: ends a child by SIGINT; after SECONDS by SIGKILL, and returns false
 	local status=0
 	kill -INT "$1" 2> /dev/null
 	until_true "$2" has_ended "$1" || { status=1; kill -KILL "$1" 2> /dev/null; }
@@ -48,7 +48,7 @@ daemon_launch() { # LOG ARGUMENT…: as an ordinary task in a session of its own
 }
 daemon_is_ready() { grep -q ready: "$1"; } # LOG
 daemon_has_settled() { daemon_is_ready "$1" || has_ended $daemon; }
-daemon_await() { # LOG SECONDS: waits until it is attached; false if it ended or time is over
+daemon_await() { # LOG SECONDS: waits until the daemon is attached; false if it ended or was too slow
 	until_true "$2" daemon_has_settled "$1"
 	daemon_is_ready "$1"
 }
@@ -68,7 +68,7 @@ json() { # JQ-ARGUMENT…: a value of the status
 	fi
 }
 counter() { json --arg name "$1" '.counters[$name]'; } # NAME
-# PID FIELD [STATUS-FILE]: of an interactive task; nothing if it is none
+# PID FIELD [STATUS-FILE]: a field of an interactive task; prints nothing if the task is not one
 task_of() {
 	local status_file=$3
 	json --arg pid "$1" --arg field "$2" '.tasks[] | select((.pid | tostring) == $pid) | .[$field]'
@@ -81,8 +81,8 @@ nr_tasks() { json '.tasks | length'; }
 
 # --- domains ------------------------------------------------------------------------------------
 # enter_domain PATH WORD…: becomes a program in that domain, an ordinary task: ( enter_domain … ) &
-# The process enters before it gives up real-time priority: an ordinary task might wait long for its
-# turn to enter.
+# The process enters before it gives up real-time priority: an ordinary task might wait long before
+# it runs and can enter.
 enter_domain() {
 	echo $BASHPID > "$cgroups/$1/cgroup.procs" || exit 125
 	shift

@@ -1,6 +1,6 @@
 # selftests.sh TEST…: runs the kernel's selftests of cgroups (lab/selftests) under $SCHEDULER,
-# "stock" or "aplomb". What each test says is in /job/out/TEST; /job/out/failure says why the run is
-# worth nothing.
+# "stock" or "aplomb". The output of each test is in /job/out/TEST. If the run is invalid,
+# /job/out/failure says why.
 # shellcheck source=lab/guest/lib.sh
 . /run/lab/lib.sh
 out=/job/out

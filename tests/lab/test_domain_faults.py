@@ -1,4 +1,4 @@
-"""Domains that come, go, vanish, are full, and are changed by users without the right.
+"""Domains: random changes, moves, cgroups that vanish, users without the right, all places taken.
 
 By hand: APLOMB_LAB_RANDOM: seconds of random changes; APLOMB_LAB_SEED: their seed;
 APLOMB_LAB_PARTS: which parts (random, moves, vanish, users, limit).
@@ -12,7 +12,7 @@ SEED = os.environ.get("APLOMB_LAB_SEED", "4711")
 
 
 class DomainFaults(harness.JobTest):
-    """domains: random changes, moves, vanishing, users' rights, 4,096 of them"""
+    """domains: random changes, moves, vanishing, users' rights, the limit of 4,096"""
 
     job = "domain_faults"
     seconds = 150

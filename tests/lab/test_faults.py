@@ -4,7 +4,7 @@ from . import harness
 
 
 class Faults(harness.JobTest):
-    """the daemon killed, started twice, refused; what users may ask"""
+    """the daemon killed, started twice, refused; requests of unprivileged users"""
 
     job = "faults"
     seconds = 90

@@ -1,4 +1,4 @@
-"""Admission by measured load, and what the best-effort layer keeps."""
+"""Admission by measured load, and the CPU time that best-effort tasks keep."""
 
 from . import harness
 

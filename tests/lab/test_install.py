@@ -1,4 +1,4 @@
-"""`make run` on a machine with sched_ext, and what `make install` leaves, as a user meets them."""
+"""`make run` and `make install` on a machine with sched_ext, as a user runs them."""
 
 from . import harness
 

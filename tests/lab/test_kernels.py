@@ -1,4 +1,4 @@
-"""The kernels that aplomb supports, and one that it must refuse."""
+"""Kernels that aplomb supports, and one that it must refuse."""
 
 from . import harness
 

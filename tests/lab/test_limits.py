@@ -1,4 +1,4 @@
-"""More interactive tasks, and more specs, than there is room for."""
+"""More interactive tasks and more specs than the tables have places."""
 
 from . import harness
 

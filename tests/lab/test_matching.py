@@ -1,4 +1,4 @@
-"""Which tasks become interactive, and by whose right."""
+"""Which tasks become interactive, and by which spec."""
 
 from . import harness
 

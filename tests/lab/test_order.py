@@ -41,7 +41,7 @@ def reduced(switches: list[Piece], names: set[str]) -> list[Piece]:
 
 
 def differences(kernel: list[Piece], simulated: list[Piece]) -> list[str]:
-    """Where the two disagree, in words."""
+    """A line of text for each difference between the two."""
 
     def apart(k: Piece, s: Piece, allowed: float) -> bool:
         return k[1] != s[1] or abs(k[0] - s[0]) > allowed

@@ -1,7 +1,7 @@
 """Two CPUs in real time: CPUs that come and go, affinity, storms, starts and stops in a row.
 
 By hand: APLOMB_LAB_RANDOM, APLOMB_LAB_SEED as in test_domain_faults (the same changes; on two CPUs
-they meet the tasks at other moments); APLOMB_LAB_CYCLES: starts and stops.
+they hit the tasks in other states); APLOMB_LAB_CYCLES: starts and stops.
 """
 
 import os
@@ -9,7 +9,7 @@ import os
 from . import harness
 
 SEED = os.environ.get("APLOMB_LAB_SEED", "4711")
-# What the kernel calls a CPU that came or went.
+# The reason that the kernel gives when it ends a scheduler because a CPU went or came back.
 HOTPLUG = "^unregistered from the main kernel$"
 
 

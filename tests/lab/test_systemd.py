@@ -1,5 +1,5 @@
 """Domains where systemd is process 1: slices and scopes through its D-Bus interface, the daemon as
-its unit says. A boot of systemd and two starts of the daemon."""
+a service. The job boots systemd once and starts the daemon twice."""
 
 from . import harness
 

@@ -57,5 +57,6 @@ def lint_checks(log: str) -> int:
 
 def lab_checks(log: str) -> int:
     """Checks in guests, as the jobs' harness counts them, and the tests around them."""
-    counts = re.findall(r"^lab checks: (\d+)$", log, re.MULTILINE)
+    # With -v unittest has begun the line: "test_checks (…) ... lab checks: 30".
+    counts = re.findall(r"\blab checks: (\d+)$", log, re.MULTILINE)
     return sum(map(int, counts)) + unittest_checks(log)

@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+from tests.lab.harness import COMPLAINT
 from tests.suite import scheduler, stage, stages
 from tests.suite.scheduler import Machine, choose
 from tests.suite.stage import Stage
@@ -118,6 +119,24 @@ class Counts(unittest.TestCase):
         )
         self.assertEqual(stage.unittest_checks("Ran 4 tests in 1.2s\nRan 1 test in 0s\n"), 5)
         self.assertEqual(stage.lab_checks("lab checks: 30\nRan 2 tests in 60s\n"), 32)
+        verbose = (
+            "test_checks (tests.lab.test_park.Park.test_checks) ... lab checks: 30\n"
+            "ok\n"
+            "test_kernel_does_not_complain (tests.lab.test_park.Park) ... ok\n\n"
+            "Ran 2 tests in 60.123s\n"
+        )
+        self.assertEqual(stage.lab_checks(verbose), 32)
+
+
+class Complaints(unittest.TestCase):
+    def test_stalls_are_complaints_in_either_case(self) -> None:
+        for line in (
+            "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+            "rcu: INFO: rcu_sched self-detected stall on CPU",
+            "INFO: RCU detected expedited stalls",
+        ):
+            self.assertRegex(line, COMPLAINT)
+        self.assertNotRegex("rcu: Preemptible hierarchical RCU implementation.", COMPLAINT)
 
 
 class Stages(unittest.TestCase):

@@ -1,8 +1,9 @@
-// wakebench [-m MESSENGERS] [-t WORKERS-EACH] [-c WORK-US] [-s SLEEP-US] [-r SECONDS] Wake-up
-// latency and throughput in the manner of schbench, which Debian does not package: messenger
-// threads wake their workers by futex; a worker notes how long it took from the wake-up call until
-// it ran, works a while, and sleeps again. One line at the end: requests a second and percentiles
-// of the latency in microseconds.
+// wakebench [-m MESSENGERS] [-t WORKERS-EACH] [-c WORK-US] [-s SLEEP-US] [-r SECONDS]
+//
+// Measures wake-up latency and throughput in the manner of schbench, which Debian does not package.
+// Messenger threads wake their workers by futex. A worker notes the time from the wake-up call
+// until it ran, works for WORK-US, and sleeps again. Prints one line at the end: requests a second
+// and percentiles of the latency in microseconds.
 #define _GNU_SOURCE
 #include <linux/futex.h>
 #include <pthread.h>
@@ -65,7 +66,7 @@ static void *send(void *argument)
 	struct worker *mine = argument;
 	while (!ending) {
 		for (int i = 0; i < workers_each; i++) {
-			if (mine[i].woken) // still at work: it is not woken, so not measured
+			if (mine[i].woken) // the worker still works: it is not woken, so not measured
 				continue;
 			mine[i].woken_at_ns = now_ns();
 			mine[i].woken = 1;

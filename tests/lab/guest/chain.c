@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * chain exec|fork LINK_US TOTAL_MS - tries to get more than its reservation by being somebody new
- * all the time: uses LINK_US of CPU time, then execs itself, or forks a child that goes on in its
- * place and ends. Prints the chain's ppm of the CPU.
+ * chain exec|fork LINK_US TOTAL_MS - tries to use more than its reservation by becoming a new
+ * program or a new process again and again: uses LINK_US of CPU time, then executes itself, or
+ * forks a child that continues in its place, and ends. Prints the CPU time of the whole chain as
+ * ppm of one CPU.
  */
 #include "lib.h"
 #include <sys/mman.h>
@@ -23,7 +24,7 @@ static int exec_chain(char **words, int64_t link, int64_t total, int64_t end)
 {
 	char until[32];
 
-	if (end && now_ns() >= end) { /* process_ran() goes on over exec */
+	if (end && now_ns() >= end) { /* exec does not reset process_ran() */
 		print(process_ran(), total + (now_ns() - end));
 		return 0;
 	}

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * churn DIRECTORY MS SEED [PAUSE_US] - for that long, changes the domains in a directory of the
- * cgroup tree at random: makes and removes them, up to four levels of three; gives and takes the
- * CPU controller; sets weights, limits, policies and reservations; moves the processes of one into
- * another; where there are several CPUs, ties processes to one of them, and unties them. They begin
- * in DIRECTORY/home, and are brought back there at the end, as they are tied, when all other
- * domains are removed. Prints how often what was done.
+ * churn DIRECTORY MS SEED [PAUSE_US] - changes the domains in a directory of the cgroup tree at
+ * random for MS: makes and removes them, up to four levels of three; enables and disables the CPU
+ * controller; sets weights, limits, policies and reservations; moves the processes of one domain
+ * into another. If there are several CPUs, it pins processes to one of them or allows them all CPUs
+ * again. All processes begin in DIRECTORY/home. At the end churn moves them back there and removes
+ * all other domains; pinned processes stay pinned. Prints how often each action succeeded.
  */
 #define _GNU_SOURCE
 #include "lib.h"
@@ -39,7 +39,7 @@ static int say_to(const char *dir, const char *file, const char *text)
 	return done;
 }
 
-/* A domain that may be there, at least one level below the top. */
+/* The path of a random domain, at least one level below the top. It may exist or not. */
 static const char *somewhere(void)
 {
 	static char place[2][PATH_MAX];
@@ -48,12 +48,12 @@ static const char *somewhere(void)
 	int n = snprintf(at, PATH_MAX, "%s", top);
 
 	for (int level = 0; level < DEPTH && (!level || rand() % 2);
-	     level++) /* most are not deep: those are there */
+	     level++) /* most paths are short: those domains are likely to exist */
 		n += snprintf(at + n, PATH_MAX - n, "/%c", 'a' + rand() % WIDTH);
 	return rand() % 6 ? at : home;
 }
 
-/* All processes of @from, or one, go to @to. */
+/* Moves all processes of @from to @to, or a third of them; returns how many it moved. */
 static int move(const char *from, const char *to, int all)
 {
 	char path[PATH_MAX], pid[32];
@@ -70,11 +70,11 @@ static int move(const char *from, const char *to, int all)
 	return moved;
 }
 
-/* Some processes of @from may run on one CPU only, or on all again. */
-static int tie(const char *from)
+/* Pins half of the processes of @from to one CPU, or allows them all CPUs; returns how many. */
+static int pin(const char *from)
 {
 	char path[PATH_MAX], pid[32];
-	int tied = 0;
+	int pinned = 0;
 	FILE *procs;
 
 	snprintf(path, sizeof(path), "%s/cgroup.procs", from);
@@ -89,11 +89,11 @@ static int tie(const char *from)
 		for (int cpu = 0; cpu < cpus; cpu++)
 			if (one < 0 || cpu == one)
 				CPU_SET(cpu, &set);
-		tied += !sched_setaffinity(atoi(pid), sizeof(set), &set);
+		pinned += !sched_setaffinity(atoi(pid), sizeof(set), &set);
 	}
 	if (procs)
 		fclose(procs);
-	return tied;
+	return pinned;
 }
 
 static int attribute(const char *at)
@@ -117,7 +117,7 @@ static int attribute(const char *at)
 
 static const char *const actions[] = { "make", "remove",    "controller", "weight",
 				       "max",  "unlimited", "idle",       "some",
-				       "all",  "attribute", "empty",      "tie" };
+				       "all",  "attribute", "empty",      "pin" };
 enum {
 	NR_ACTIONS = sizeof(actions) / sizeof(*actions)
 };
@@ -138,7 +138,7 @@ static int act(int action)
 		snprintf(text, sizeof(text), "%d",
 			 rand() % 4 ? 1 + rand() % 300 : 1 + rand() % 10000);
 		return say_to(at, "cpu.weight", text);
-	case 4: /* at least 1 %, or nobody would be seen to go on */
+	case 4: /* at least 1 %: with less the job would take the processes for stuck */
 		snprintf(text, sizeof(text), "%d000 %d000", 2 + rand() % 50, 10 + rand() % 190);
 		return say_to(at, "cpu.max", text);
 	case 5:
@@ -151,10 +151,10 @@ static int act(int action)
 		return move(at, somewhere(), 1);
 	case 9:
 		return attribute(at);
-	case 10: /* empty it, and remove it at once */
+	case 10: /* empty the domain and remove it at once */
 		return at != home && move(at, home, 1) && !rmdir(at);
 	case 11:
-		return tie(at);
+		return pin(at);
 	}
 	return 0;
 }

@@ -1,5 +1,6 @@
-# CYCLES starts and stops under load, in all four ways to stop. Two CPUs. Leaks of programs and maps
-# are looked for at the end, and after 25 cycles if there are more.
+# Starts and stops the daemon $CYCLES times under load, in four ways in turn: `aplomb stop`, SIGINT,
+# SIGTERM, SIGKILL. Counts the kernel's BPF programs and maps at the end, and after 25 cycles if
+# there are more: none may be left. Two CPUs.
 . /job/guest/lib.sh
 
 program stay plain
@@ -30,6 +31,6 @@ for i in $(seq $CYCLES); do
 done
 check all-cycles "$i of $CYCLES; failed:$failed" none "$failed"
 check no-bpf-leaks "programs and maps before: $before after: $(nr_bpf)" until_true 15 bpf_is "$before"
-check load-lives "" [ -d /proc/$plain ]
+check load-still-runs "" [ -d /proc/$plain ]
 end_all
 finish

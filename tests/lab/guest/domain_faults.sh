@@ -1,6 +1,6 @@
-# Issue 4, section 4: what may happen to domains, and must do no harm: thousands of them, changes at
-# random, processes that move in any state, cgroups that vanish, users who want more than they may
-# have. One CPU, exact time.
+# Tests that the scheduler survives all changes of domains: random changes, processes that move in
+# any state, cgroups that vanish, users without the right, more domains than places. $PARTS selects
+# some of these; each is a file domain_PART.sh. One CPU in virtual time.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 

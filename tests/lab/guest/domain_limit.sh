@@ -1,9 +1,10 @@
-# Part of domain_faults.sh: as many domains as there are places, and one more.
-most=$((4096 + 1 - alone)) # "alone" counts those before, with the root, which needs no place
+# Part of domain_faults.sh: takes all places for domains (4,096) and one more. A domain without a
+# place belongs to its parent; removed domains give their places back.
+most=$((4096 + 1 - alone)) # $alone counts the domains before, with the root, which needs no place
 least=$most
 
 groups=64
-fill() { # makes domains until one finds no place: count of those that did, below the root
+fill() { # makes domains until no place is left; prints how many have one, and the one that has none
 	local i n=$groups before
 	before=$(counter limit)
 	for ((i = 0; i < groups; i++)); do mkdir $cg/m$i; echo +cpu > $cg/m$i/cgroup.subtree_control; done
@@ -19,16 +20,16 @@ fill() { # makes domains until one finds no place: count of those that did, belo
 }
 clear_all() { find $cg -mindepth 1 -depth -path "$cg/m*" -type d | chrt -o 0 xargs -n 64 rmdir; }
 
-say "as many as there are, and one more"
+say "all places for domains taken, and one more domain"
 from=$(now_ms)
 read -r count more <<< "$(fill)"
-check as-many-as-told "$count, in $(($(now_ms) - from)) ms; one more: $more" within "$least" "$count" $most
-check all-are-seen "$(domains) with those before, $alone" until_true 20 are_domains $((alone + count))
+check domains-up-to-the-limit "$count, in $(($(now_ms) - from)) ms; one more: $more" within "$least" "$count" $most
+check all-domains-are-listed "$(domains) with those before, $alone" until_true 20 are_domains $((alone + count))
 check settled "$(($(now_ms) - from)) ms after the first" true
 a log --since 60s > $out/log.txt 2>&1
-check limit-is-told "$(grep 'all places' $out/log.txt | tail -n 1)" grep -q 'all places are taken' $out/log.txt
+check limit-is-logged "$(grep 'all places' $out/log.txt | tail -n 1)" grep -q 'all places are taken' $out/log.txt
 a domain show "$more" > $out/show.txt 2>&1
-check one-more-is-none "$(cat $out/show.txt)" grep -q 'beyond a limit' $out/show.txt
+check domain-beyond-the-limit-has-no-place "$(cat $out/show.txt)" grep -q 'beyond a limit' $out/show.txt
 above=${more%/*}
 first=$(find $cg/$above -mindepth 1 -maxdepth 1 -name '[0-9]*' | head -n 1)
 first=${first#"$cg/"}
@@ -37,20 +38,20 @@ in_domain "$more" $hog 1
 in_domain "$first" $hog 1
 in_domain m1/1 $hog 1
 ppm=$(share m1 "$above" 2)
-check full-shares "$ppm of m1 beside $above, 750000 due" within 735000 "$ppm" 765000
+check shares-at-the-limit "$ppm of m1 beside $above, 750000 due" within 735000 "$ppm" 765000
 ppm=$(share "$more" "$first" 2)
-check one-more-is-its-ancestors "$ppm of $more beside $first, 500000 due" within 480000 "$ppm" 520000
+check domain-beyond-the-limit-counts-as-its-parents "$ppm of $more beside $first, 500000 due" within 480000 "$ppm" 520000
 a domain set /m7 cpu=20% > $out/set.txt 2>&1
-check full-reserves "$(cat $out/set.txt)" reserves m7 20
+check reservation-at-the-limit "$(cat $out/set.txt)" reserves m7 20
 end_all
 until_true 5 empty "$more"
 from=$(now_ms)
 clear_all
-check all-are-free "$(domains); removed in $(($(now_ms) - from)) ms" until_true 20 are_domains "$alone"
+check all-places-are-free "$(domains); removed in $(($(now_ms) - from)) ms" until_true 20 are_domains "$alone"
 from=$(now_ms)
 read -r again more <<< "$(fill)"
-check all-again "$again, were $count; in $(($(now_ms) - from)) ms" [ "$again" = "$count" ]
-check full-attached "$(state)" attached
-check full-daemon-goes-on "$(tail -n 1 $daemon_log)" daemon_goes_on
+check limit-is-reached-again "$again, were $count; in $(($(now_ms) - from)) ms" [ "$again" = "$count" ]
+check attached-at-the-limit "$(state)" attached
+check daemon-goes-on-at-the-limit "$(tail -n 1 $daemon_log)" daemon_goes_on
 clear_all
 check free-again "$(domains)" until_true 20 are_domains "$alone"

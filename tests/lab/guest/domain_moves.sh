@@ -1,5 +1,8 @@
-# Part of domain_faults.sh: processes that move in any state. LIMIT PROCESSES LOAD…: two of it, that
-# many at least, are moved from a domain to the next, which is removed at once
+# Part of domain_faults.sh: processes move between domains in any state: runnable, throttled,
+# ending.
+
+# LIMIT PROCESSES LOAD…: starts LOAD twice, at least PROCESSES processes in all, in a domain with
+# cpu.max LIMIT. Moves them 30 times to a new domain; removes the old one at once.
 moved() {
 	local limit=$1 processes=$2 from=a to=b i stuck
 	shift 2
@@ -28,21 +31,21 @@ moved() {
 	check "moved-$name-and-ended" "$(state)" attached
 	gone mv/last mv
 }
-say "moved while it can run, is throttled, ends"
+say "tasks move while runnable, throttled, ending"
 name=runnable moved max 10 $hog 4
 name=throttled moved "3000 100000" 10 $hog 4
 name=ending moved max 4 $hog 0 --forks
 name=ending-throttled moved "3000 100000" 4 $hog 0 --forks
 check moved-leaves-no-domain "$(domains), were $alone" until_true 3 are_domains "$alone"
 
-say "out of a limit, and into one"
+say "tasks move out of a throttled domain and into one"
 domain_of t; domain_of t/inner; domain_of f; domain_of o
 in_domain o $hog 1
 in_domain t/inner $hog 2
 until_true 5 has t/inner 3
 for limited in t/inner t; do
 	echo "10000 1000000" > $cg/$limited/cpu.max
-	sleep 0.4 # it has had its 10 ms, and waits for the next second
+	sleep 0.4 # the domain has used its 10 ms and is throttled until the next second
 	throttled=$(had t 0.1)
 	move_all t/inner f
 	ppm=$(had f 0.3)
@@ -57,7 +60,7 @@ for limited in t/inner t; do
 	ppm=$(had t 0.3)
 	check "limit-lifted-${limited/\//-}" "$ppm, 500000 due" within 400000 "$ppm" 600000
 done
-say "a throttled domain is ended"
+say "a throttled domain is killed and removed"
 echo "10000 1000000" > $cg/t/cpu.max
 sleep 0.4
 from=$(now_ms)

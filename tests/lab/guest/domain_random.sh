@@ -1,9 +1,9 @@
-# Part of domain_faults.sh, and of smp.sh: changes at random under load. $alone: the domains that
-# were there before.
+# Part of domain_faults.sh and of smp.sh: random changes of domains under load (churn.c). The caller
+# sets $alone to the number of domains before.
 seconds=${RANDOM_S:-6}
 seed=${SEED:-1}
 
-say "changes at random for $seconds s, seed $seed"
+say "random changes for $seconds s, seed $seed"
 domain_of r; domain_of r/home
 in_domain r/home $hog 4
 in_domain r/home $hog 2 --forks
@@ -17,7 +17,7 @@ check random-leaves-it-attached "$(state)" attached
 storm_ended() { [ ! -d /proc/$storm ]; }
 check random-storm-ends "" until_true 20 storm_ended
 unset "pids[-1]"
-check random-loses-nobody "$(procs_of r/home | wc -l) processes" alive
+check random-loses-no-process "$(procs_of r/home | wc -l) processes" alive
 stuck=$(stuck r/home 2)
 check random-all-run "$stuck" none "$stuck"
 check random-daemon-goes-on "$(tail -n 1 $daemon_log)" daemon_goes_on

@@ -1,5 +1,6 @@
-# Part of domain_faults.sh: what users may do with domains, and may not.
-say "users"
+# Part of domain_faults.sh: which changes of domains an unprivileged user may make, by files, by
+# attributes and by commands, without and with a delegated domain.
+say "users without a delegated domain"
 domain_of mine; domain_of theirs
 in_domain theirs $hog 1
 root_process=$!
@@ -12,20 +13,20 @@ settings() {
 		/job/guest-programs/mark $cg/$dir trusted.aplomb.policy
 	done 2>&1
 }
-told() { a domain ls --over 100ms --json | grep -E '"(path|weight|idle|reservation|fraction|refused|max|share_ppm)":'; }
-denied() { # NAME STATUS WORD…: as a user; nothing is changed
+listed() { a domain ls --over 100ms --json | grep -E '"(path|weight|idle|reservation|fraction|refused|max|share_ppm)":'; }
+denied() { # NAME STATUS WORD…: a command of a user fails with STATUS, says why, and changes nothing
 	local name=$1 expected=$2 status changed
 	shift 2
 	as_user timeout 20 "$@" > $out/user.log 2>&1
 	status=$?
 	check "user-$name" "status $status, expected $expected: $(head -n 2 $out/user.log)" [ $status = "$expected" ]
-	check "user-$name-told" "$(head -n 2 $out/user.log)" grep -Eiq 'permi|permitted|may not' $out/user.log
+	check "user-$name-says-why" "$(head -n 2 $out/user.log)" grep -Eiq 'permi|permitted|may not' $out/user.log
 	changed=$(settings | diff - $out/settings)
 	check "user-$name-changes-nothing" "$changed" none "$changed"
 }
-refused_all() { # PREFIX
+refused_all() { # PREFIX of the checks' names
 	local eperm=1 eacces=13 before
-	before=$(told)
+	before=$(listed)
 	denied "$1-weight-file" 2 sh -c "echo 10000 > $cg/mine/cpu.weight"
 	denied "$1-max-file" 2 sh -c "echo max > $cg/mine/cpu.max"
 	denied "$1-weight" 4 /job/aplomb domain set mine weight=10000
@@ -35,7 +36,7 @@ refused_all() { # PREFIX
 	denied "$1-attribute" $eperm /job/guest-programs/mark $cg/mine trusted.aplomb.cpu 50%
 	denied "$1-others-policy" $eacces /job/guest-programs/mark $cg/theirs user.aplomb.policy fifo
 	denied "$1-others-limit" 4 /job/aplomb domain set theirs max=10%
-	check "user-$1-nothing-told" "" [ "$(told)" = "$before" ]
+	check "user-$1-list-is-unchanged" "" [ "$(listed)" = "$before" ]
 }
 settings > $out/settings
 refused_all plain
@@ -70,7 +71,7 @@ check delegate-weighs-inside "$ppm, 750000 due" within 700000 "$ppm" 800000
 as_user /job/aplomb domain move mine/other $own > $out/user.log 2>&1
 check delegate-moves-inside "$(cat $out/user.log)" grep -qx "$own" $cg/mine/other/cgroup.procs
 /job/guest-programs/mark $cg/mine trusted.aplomb.policy mtr
-check roots-policy-counts "$(shown mine policy)" until_true 3 field_is mine policy mtr
+check policy-set-by-root-precedes "$(shown mine policy)" until_true 3 field_is mine policy mtr
 kill -KILL $other_root
 end_all
 gone mine/sub mine/other mine theirs

@@ -1,11 +1,12 @@
-# Part of domain_faults.sh: cgroups that vanish.
+# Part of domain_faults.sh: cgroups vanish while the daemon sets them up. Reservations of removed
+# domains must be given back.
 say "cgroups that vanish"
 check reserve-then-vanish "$(domain_of v; a domain set /v cpu=60% 2>&1)" reserves v 60
 gone v
 domain_of w
-check its-room-is-back "$(a domain set /w cpu=60% 2>&1)" reserves w 60
+check room-of-a-removed-domain-is-back "$(a domain set /w cpu=60% 2>&1)" reserves w 60
 gone w
-# while the daemon stands still: removed, and made again with other attributes
+# While the daemon is stopped, domains are removed and made again with other attributes.
 domain_of v
 a domain set /v cpu=30% policy=mtr
 kill -STOP $daemon
@@ -25,11 +26,11 @@ domain_of v; domain_of x
 rmdir $cg/x
 kill -CONT $daemon
 in_force() { reserves v 20 && field_is v policy default; }
-check made-anew-behind-its-back "$(a domain show v)" until_true 5 in_force
+check domain-made-again-while-daemon-is-stopped "$(a domain show v)" until_true 5 in_force
 domain_of w
-check no-room-is-lost "$(a domain set /w cpu=75% 2>&1)" reserves w 75
+check no-reserved-room-is-lost "$(a domain set /w cpu=75% 2>&1)" reserves w 75
 gone w v
-# commands and the daemon race with rmdir
+# Commands and the daemon race with rmdir.
 : > $out/races
 racing=$out/races
 chrt -o 0 bash -c "while [ -e $racing ]; do /job/aplomb domain set /v cpu=1% policy=mtr; echo \$?; done" \
@@ -46,6 +47,6 @@ rm $racing
 wait $racer $racer2
 [ ! -d $cg/v ] || gone v
 statuses=$(sort $out/race1 $out/race2 | uniq -c | tr '\n' ';')
-check races-are-told "$statuses" none "$(grep -Ev '^(0|1|77)$' $out/race1 $out/race2)$(grep -i panic $out/race.log)"
+check races-end-with-a-known-status "$statuses" none "$(grep -Ev '^(0|1|77)$' $out/race1 $out/race2)$(grep -i panic $out/race.log)"
 check daemon-goes-on "$(tail -n 1 $daemon_log)" daemon_goes_on
 check vanishing-leaves-no-domain "$(domains), were $alone" until_true 3 are_domains "$alone"

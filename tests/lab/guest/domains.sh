@@ -1,9 +1,9 @@
-# Issue 4, sections 1, 2 and 4: shares, cpu.max, cpu.idle, policies, reservations, the CLI. One CPU,
-# exact time.
+# Tests domains: shares by weight, depth, cpu.max with burst, cpu.idle, policies, reservations, and
+# the commands that set them. One CPU in virtual time.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 
-say "domains that were there before"
+say "domains made before the daemon starts"
 domain_of before
 weigh before 300
 domain_of idle-before
@@ -16,7 +16,7 @@ a domain show idle-before --json > $out/idle.json
 check idle-before-start "$(tr -d '\n' < $out/idle.json | head -c 200)" grep -q '"idle": *true' $out/idle.json
 gone idle-before
 
-say "a program goes where its spec says"
+say "a program is moved to the domain that its spec names"
 bg $bin/filmed 1000 100000 100
 filmed=$!
 is_in_chosen() { grep -q '^0::/chosen$' "/proc/$filmed/cgroup"; }
@@ -24,8 +24,8 @@ check spec-names-a-domain "$(cat /proc/$filmed/cgroup)" until_true 5 is_in_chose
 end_all
 program landed landed
 spec landed 5ms/100ms 'domain = "chosen"'
-sleep 1 # the daemon reads it
-bg $hog 50 # in the root, as the daemon is
+sleep 1 # the daemon reads the spec
+bg $hog 50 # in the root domain, beside the daemon
 sleep 2
 worst=0
 for i in 1 2 3 4 5; do
@@ -33,7 +33,7 @@ for i in 1 2 3 4 5; do
 	[ "$us" -le $worst ] || worst=$us
 	sleep 0.3
 done
-check lands-there-under-load "after $worst us at most, of 5, beside 50 loops where the daemon is" within 1 "$worst" 100000
+check process-reaches-its-domain-under-load "after $worst us at most, of 5 starts, beside 50 loops in the daemon's domain" within 1 "$worst" 100000
 end_all
 rm $specs/landed.toml
 gone chosen
@@ -49,16 +49,16 @@ weigh a 900
 ppm=$(share a before 4)
 check weights-change "$ppm, 750000 due" within 745000 "$ppm" 755000
 a domain ls > $out/ls.txt 2>&1
-check ls-tells-weights "$(tr '\n' '|' < $out/ls.txt | head -c 300)" grep -Eq 'before.* 300' $out/ls.txt
+check ls-shows-weights "$(tr '\n' '|' < $out/ls.txt | head -c 300)" grep -Eq 'before.* 300' $out/ls.txt
 end_all
 gone a before
 
-say "who ran alone by right"
-# It goes on without a choice of the tree then, and owes nothing for that to who comes: it had its
-# reservation only, 50 ms.
+say "a task that ran alone by right"
+# A reserved task that runs alone continues without a decision by the tree. The tree must not charge
+# that time to its domain: a domain that becomes busy later shares with it from then on.
 program spin filming
 spec filming 5ms/30ms
-sleep 1 # the daemon reads it
+sleep 1 # the daemon reads the spec
 domain_of alone; domain_of newcomer
 in_domain alone $bin/filming 60000
 filming=${pids[-1]}
@@ -68,7 +68,7 @@ in_domain newcomer $hog 1
 ran_before=$(cut -d' ' -f1 "/proc/$filming/schedstat")
 sleep 0.3
 ms=$((($(cut -d' ' -f1 "/proc/$filming/schedstat") - ran_before) / 1000000))
-check who-ran-alone-owes-nothing "$ms of 300 ms beside a newcomer of the same weight" within 130 "$ms" 200
+check time-alone-by-right-is-no-debt "$ms of 300 ms beside a newcomer of the same weight" within 130 "$ms" 200
 end_all
 rm $specs/filming.toml
 gone alone newcomer
@@ -95,7 +95,8 @@ echo "20000 100000" > $cg/top/cpu.max
 in_domain top/inner $hog 3
 in_domain other $hog 1
 sleep 1
-ppm=$(had top 10) # a window that begins anywhere sees a burst more or less: 2 % of 10 s
+# Where in a period the 10 s begin decides whether they hold one quota of 20 ms more or less: 2 %.
+ppm=$(had top 10)
 check quota "$ppm, 200000 due" within 196000 "$ppm" 204000
 echo "max 100000" > $cg/top/cpu.max
 ppm=$(share top other 3)
@@ -103,7 +104,9 @@ check quota-is-lifted "$ppm, 500000 due" within 490000 "$ppm" 510000
 end_all
 say "cpu.max.burst"
 echo "20000 100000" > $cg/top/cpu.max
-took() { # us that 38 ms of work took at most, once in 300 ms: within the quota, but not within that of one period
+# The longest response time, us, of a job that uses 38 ms every 300 ms: less than the quota of these
+# three periods (60 ms), more than that of one (20 ms).
+took() {
 	( enter_domain top/inner $periodic 38000 300000 8 brief ) |
 		sed -n 's/.*response_us=\([0-9]*\).*/\1/p'
 }
@@ -112,7 +115,7 @@ check no-burst "$us us" within 80000 "$us" 200000
 echo 20000 > $cg/top/cpu.max.burst
 us=$(took)
 check burst "$us us" within 38000 "$us" 60000
-echo 0 > $cg/top/cpu.max.burst # the kernel takes no quota below it
+echo 0 > $cg/top/cpu.max.burst # the kernel refuses a quota below the burst
 say "system calls under a quota"
 echo "10000 100000" > $cg/top/cpu.max
 in_domain top/inner dd if=/dev/zero of=/dev/null bs=64k
@@ -123,16 +126,16 @@ ppm=$(had top 10)
 check quota-of-system-calls "$ppm, 100000 due" within 97000 "$ppm" 103000
 end_all
 say "a lock under a quota"
-# Who is stopped for cpu.max in the middle of a write would keep the file's lock for periods
-# (bpf/tree/limit.bpf.h 3): 250 ms.
+# A task that is throttled during write() would hold the file's lock for several periods, 250 ms
+# here. So it must be throttled at its return to user mode (bpf/tree/limit.bpf.h 3).
 echo "2000 100000" > $cg/top/cpu.max
 mount -t tmpfs locks /mnt
 for i in 1 2 3; do in_domain top/inner /job/guest-programs/lock hold /mnt/file 256; done
 sleep 0.5
 r=$(fg /job/guest-programs/lock ask /mnt/file 4000)
-check a-lock-is-not-held-for-a-period "$r" within 1 "$(value worst_us "$r")" 20000
+check no-lock-is-held-while-throttled "$r" within 1 "$(value worst_us "$r")" 20000
 ppm=$(had top 4)
-check quota-of-who-holds-locks "$ppm, 20000 due" within 17000 "$ppm" 23000
+check quota-of-lock-holders "$ppm, 20000 due" within 17000 "$ppm" 23000
 end_all
 umount /mnt
 gone top/inner top other
@@ -147,7 +150,7 @@ check idle-gets-little "$ppm" within 500 "$ppm" 10000
 end_all
 gone idle busy
 
-say "a bomb in one domain"
+say "a fork bomb in one domain"
 domain_of calm; domain_of bomb
 in_domain calm $hog 1
 in_domain bomb $hog 100 --forks
@@ -156,9 +159,8 @@ ppm=$(share calm bomb 4)
 check bomb-stays-inside "$ppm, 500000 due" within 490000 "$ppm" 510000
 end_all
 
-say "policies and reservations, by the CLI"
-nobody_left() { ! grep -q . $cg/bomb/cgroup.procs; }
-until_true 5 nobody_left
+say "policies and reservations set by command"
+until_true 5 empty bomb
 a domain set /calm cpu=60% > $out/set.txt 2>&1
 status=$?
 check set-fraction "$(cat $out/set.txt)" [ $status = 0 ]
@@ -172,7 +174,7 @@ check too-much-is-refused "$(cat $out/set.txt)" [ $status != 0 ]
 for policy in mtr wrr sfq; do
 	a domain set / policy=$policy > $out/set.txt 2>&1
 	ppm=$(share calm bomb 4)
-	# round-robin's quantum of 20 ms ends at a tick of 4
+	# wrr: its quantum of 20 ms ends at a tick, and ticks are 4 ms apart
 	low=780000
 	[ $policy = wrr ] && low=650000
 	check "reserved-under-$policy" "$ppm, 800000 due; $(cat $out/set.txt)" within $low "$ppm" 820000
@@ -180,7 +182,7 @@ done
 end_all
 gone calm bomb
 
-say "C every T"
+say "reservations of C every T"
 domain_of film; domain_of heavy
 weigh film 1
 weigh heavy 10000
@@ -216,17 +218,17 @@ check a-program-is-promised "" until_true 5 is_admitted $promised
 /job/guest-programs/mark $cg/heavy trusted.aplomb.cpu 60ms/100ms
 not_in_force() { a domain show heavy --over 100ms | grep -q "^not in force"; }
 in_force() { local shown; shown=$(a domain show heavy --over 100ms) && ! grep -q "^not in force" <<< "$shown"; }
-check full-of-promises "" until_true 5 not_in_force
+check not-in-force-while-cpu-is-promised "" until_true 5 not_in_force
 end_all
-check tried-again-when-a-promise-ends "" until_true 5 in_force
+check in-force-when-a-promise-ends "" until_true 5 in_force
 a domain set /heavy cpu=none
 gone film heavy
 
-say "threads under a policy"
+say "a domain's own tasks under a policy"
 domain_of leaf
 a domain set /leaf policy=mtr > $out/set.txt 2>&1
 in_domain leaf $hog 4
-late_of() { # of 300 jobs that need 0.6 ms in each 4, the number that was not done in time
+late_of() { # of 300 jobs that use 0.6 ms every 4 ms: how many missed their deadline
 	( enter_domain leaf $periodic 600 4000 300 brief ) |
 		sed -n 's/^missed=\([0-9]*\) .*/\1/p'
 }
@@ -249,7 +251,7 @@ done
 end_all
 gone leaf
 
-say "ephemeral"
+say "an ephemeral domain"
 a domain create /short --ephemeral > $out/create.txt 2>&1
 a domain run /short -- true > $out/run.txt 2>&1
 short_gone() { [ ! -d $cg/short ]; }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * effect - carries out a change of a task or a cgroup and prints how long it took to take effect:
- * effect_us.
+ * effect - carries out a change of a task or a cgroup and prints how long the change took to take
+ * effect: effect_us.
  *
  *   effect affinity TID CPU   sched_setaffinity(): returns when the task is on an allowed CPU
  *   effect cpus CGROUP LIST   writes cpuset.cpus: returns when all tasks are on allowed CPUs

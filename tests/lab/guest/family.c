@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * family MODE ... - a parent and what it starts; it stays until it is killed, and so do they.
- *   late MS          forks a child that uses that much CPU time and execs nothing
- *   exec PROGRAM...  forks a child that execs PROGRAM at once
- *   zombie MS        forks a child that uses that much and ends; nobody waits for it
- *   threads N        N threads that sleep
- *   reexec PROGRAM.. execs PROGRAM itself, from a second thread
+ * family MODE ... - a parent process with children or threads. It stays until it is killed; its
+ * children end with it.
+ *   late MS          forks a child that uses MS of CPU time and executes nothing
+ *   exec PROGRAM...  forks a child that executes PROGRAM at once
+ *   zombie MS        forks a child that uses MS and ends; the parent does not wait for it
+ *   threads N        starts N threads that sleep
+ *   reexec PROGRAM.. executes PROGRAM itself, from a second thread
  */
 #include "lib.h"
 #include <pthread.h>

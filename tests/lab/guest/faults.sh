@@ -1,5 +1,5 @@
-# Issue 2, section 6: the daemon killed in the middle of a bomb, starts that must be refused, what
-# users may ask.
+# Tests starts of the daemon that must be refused, requests of unprivileged users, and the daemon
+# killed during a fork bomb while a movie plays. One CPU.
 . /job/guest/lib.sh
 
 program stay plain
@@ -21,13 +21,13 @@ say "starts that are refused"
 : > /tmp/empty
 refused no-btf 3 'no BTF' unshare -m sh -c "mount -t tmpfs tmpfs /sys/kernel/btf; exec $daemon_words"
 refused empty-btf 3 'BTF' unshare -m sh -c "mount --bind /tmp/empty /sys/kernel/btf/vmlinux; exec $daemon_words"
-refused nobody 4 'permission|root' as_user $daemon_words
+refused unprivileged-user 4 'permission|root' as_user $daemon_words
 mkdir -m 777 /tmp/open
-refused nobody-elsewhere 4 'CAP_|root' as_user $daemon_words --socket /tmp/open/socket
+refused unprivileged-user-elsewhere 4 'CAP_|root' as_user $daemon_words --socket /tmp/open/socket
 refused no-capabilities 4 'CAP_' setpriv --bounding-set -all --inh-caps -all $daemon_words
 printf 'r-hi = "70%%"\nr-lo = "75%%"\n' > /tmp/bad.toml
 refused bad-configuration 2 'bad.toml:[0-9]' $daemon_words --config /tmp/bad.toml
-printf '[[spec]]\nname = "x"\npath = "/bin/x"\ncpu = "30ms/5ms"\n' > $specs/bad.toml # skipped: see below
+printf '[[spec]]\nname = "x"\npath = "/bin/x"\ncpu = "30ms/5ms"\n' > $specs/bad.toml # the daemon skips this file and starts; checks below
 check all-refused "" stock
 
 start_daemon || { finish; exit; }
@@ -42,17 +42,17 @@ plain=$!
 until_true 3 is_task $plain
 refused second-daemon 1 "already running.*$daemon" $daemon_words
 refused another-scheduler 5 'another sched_ext scheduler is attached: aplomb' $daemon_words --socket /tmp/open/socket2
-check first-is-unharmed "" attached
+check first-daemon-stays-attached "" attached
 check first-keeps-tasks "" is_admitted $plain
 end_all
 
-say "what users may ask"
+say "requests of unprivileged users"
 check user-may-query "" as_user /job/aplomb status
 bg "${as_nobody[@]}" /job/aplomb run --cpu 1ms/20ms -- $bin/plain
 mine=$!
-check user-within-the-limit "" until_true 5 is_admitted $mine
+check user-reservation-within-the-limit "" until_true 5 is_admitted $mine
 has_asked_for() { [ "$(task_of $mine runtime_ns)" = 1000000 ] && [ "$(task_of $mine period_ns)" = 20000000 ]; }
-check user-gets-what-he-asked "not the program's own spec" has_asked_for
+check user-reservation-is-as-requested "not the program's own spec" has_asked_for
 user() { # NAME STATUS WORD…
 	local name=$1 expected=$2 status
 	shift 2
@@ -93,7 +93,7 @@ wait $daemon
 check stock-after-stop "" stock
 check no-bpf-after-stop "was $clean, is $(nr_bpf)" until_true 10 bpf_is "$clean"
 
-say "killed in the middle of a bomb"
+say "the daemon is killed during a fork bomb"
 frames() { grep -c 'tracing_mark_write.*V:' $trace/trace; }
 echo 16384 > $trace/buffer_size_kb
 start_daemon || { finish; exit; }
@@ -134,7 +134,7 @@ sleep 1
 shown=$(frames)
 sleep 4
 shown=$(($(frames) - shown))
-check movie-as-before "$shown frames in 4 s" within 96 $shown 104
+check movie-plays-as-before "$shown frames in 4 s" within 96 $shown 104
 end_all
 stop_daemon
 check stock-at-the-end "" stock

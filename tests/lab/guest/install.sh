@@ -1,15 +1,16 @@
-# The commands of the README on a kernel with sched_ext. One CPU.
+# Tests what the README names, on a kernel with sched_ext: `make run`, `make install`, a shipped
+# spec that the administrator removes, and uninstalling. One CPU.
 . /job/guest/lib.sh
 
 clean=$(nr_bpf)
 cp -r /job/tree /tmp/tree
 mkdir /tmp/tree/target
 cp /job/aplomb /job/aplomb-sim /tmp/tree/target/
-as_before() { # NAME: the machine is as it was
+as_before() { # NAME: stock scheduler, and no BPF program or map of ours
 	check "$1-stock" "" until_true 5 stock
 	check "$1-no-bpf" "was $clean" until_true 10 bpf_is "$clean"
 }
-begin() { # WORD…: as start_daemon, for a daemon that is started some other way
+begin() { # WORD…: starts the daemon by this command and waits until it is ready
 	: > $daemon_log
 	chrt -o 0 setsid "$@" > $daemon_log 2>&1 &
 	daemon=$!
@@ -44,16 +45,16 @@ chrt -o 0 mplayer -noconfig all -nolirc -noconsolecontrols -nosound -vo null -lo
 pids+=("$movie")
 check player-is-reserved "by the shipped spec" until_true 5 is_admitted $movie
 
-say "an administrator's wishes"
+say "the administrator removes a shipped spec"
 check remove-a-shipped-spec "" aplomb spec remove mplayer
 no_more() { ! is_task $movie; }
-check removed-is-removed "$(aplomb spec show mplayer 2>&1 | head -n 2)" until_true 5 no_more
+check removed-spec-is-not-used "$(aplomb spec show mplayer 2>&1 | head -n 2)" until_true 5 no_more
 kill -INT $daemon
 wait $daemon
 as_before installed
 check installed-starts-again "" begin /usr/bin/aplomb daemon
 sleep 1
-check removed-stays-removed "over a restart" no_more
+check removed-spec-stays-removed "over a restart" no_more
 end_all
 kill -INT $daemon
 wait $daemon

@@ -1,7 +1,7 @@
 #!/bin/bash
-# What the scheduler takes from the kernel: its numbers, functions that set a task's slice and
-# virtual time, memory for a new task. EXPECT: "old" before 6.19, "new" since. LACKS: words that
-# `doctor` must say of what the kernel lacks. Two CPUs.
+# Tests what the scheduler uses of the kernel: its numbers, the functions that set a task's slice
+# and virtual time, memory for a new task. $EXPECT is "old" before Linux 6.19, "new" since. $LACKS:
+# what `aplomb doctor` must list as missing, with commas between. Two CPUs.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 
@@ -9,13 +9,14 @@ program periodic wakes
 program forks forks
 k=$trace/events/kern
 
-# Counts the calls of a kernel function from here on: the kernel's own count of a probe's hits.
+# FUNCTION: sets a kprobe on it; hits() then reads the kernel's count of its calls.
 probe() { echo "p:kern/$1 $1" >> $trace/kprobe_events && echo 1 > "$k/$1/enable"; }
 hits() { awk -v name="$1" '$1 == name { print $2 }' $trace/kprobe_profile; }
 bpftool btf dump file /sys/kernel/btf/vmlinux | grep "FUNC '" > /tmp/functions
 forks() { chrt -o 0 sh -c 'echo $$ > "$0"; exec "$@"' $cg/a/cgroup.procs $bin/forks "$1"; } # N
 
-# The daemon in a cgroup of its own: what its maps need is charged there, for as long as they live.
+# The daemon starts in a cgroup of its own, to which the kernel charges the memory of its maps as
+# long as they exist. Its memory.max limits them below.
 mkdir $cg/home
 echo $$ > $cg/home/cgroup.procs
 start_daemon || { finish; exit; }
@@ -23,7 +24,7 @@ echo $$ > $cg/cgroup.procs
 domain_of a
 check attached "" attached
 
-# --- what the kernel has
+# --- what the kernel offers
 /job/aplomb doctor > $out/doctor 2>&1
 check doctor-agrees "" [ $? = 0 ]
 said=$(grep interface $out/doctor)
@@ -37,7 +38,7 @@ for name in scx_bpf_task_set_slice scx_bpf_task_set_dsq_vtime; do
 	check "$name" "$found, expected $EXPECT" [ $found = "$EXPECT" ]
 done
 
-# --- a wake-up looks for an idle CPU once: in ops.select_cpu, and not again in ops.enqueue
+# --- a wake-up searches an idle CPU once: in ops.select_cpu, and not again in ops.enqueue
 for cpu in 0 1; do bg taskset -c $cpu /job/guest-programs/spin 60000; done
 sleep 0.5
 probe scx_bpf_select_cpu_dfl
@@ -59,7 +60,7 @@ end_all
 for name in "$k"/*/enable; do echo 0 > "$name"; done
 : > $trace/kprobe_events
 
-# --- no memory for a new task of a domain: the fork fails, and nothing else
+# --- no memory for a new task of a domain: its fork fails with ENOMEM; the scheduler stays
 r=$(forks 300)
 check forks-succeed "$r" [ "$(value made "$r")" = 300 ]
 echo -1000 > /proc/$daemon/oom_score_adj

@@ -1,5 +1,5 @@
-# Issue 2, section 2: other kernels. EXPECT is "works", or "refused" where sched_ext is missing.
-# LIMITS is "told" where the kernel tells schedulers cpu.max. One CPU.
+# Tests the main functions on another kernel. $EXPECT is "works", or "refused" if the kernel has no
+# sched_ext. $LIMITS is "told" if the kernel reports cpu.max to schedulers (since 6.17). One CPU.
 . /job/guest/lib.sh
 
 program periodic movie
@@ -31,7 +31,7 @@ if [ "$EXPECT" = refused ]; then
 fi
 
 . /job/guest/tree.sh
-domain_of idle # before the start: 6.16 and 6.18 tell cpu.idle only then
+domain_of idle # before the start: 6.16 and 6.18 report no change of cpu.idle, only its value then
 echo 1 > $cg/idle/cpu.idle
 start_daemon || { finish; exit; }
 check attached "" attached
@@ -69,7 +69,7 @@ sleep 1
 ppm=$(had b 4)
 case $LIMITS in
 told) check quota "$ppm, 200000 due" within 190000 "$ppm" 210000 ;;
-# what docs/domains.md says of kernels before 6.17
+# kernels before 6.17: docs/domains.md
 *) check no-quota-but-shares "$ppm, 750000 due" within 730000 "$ppm" 760000 ;;
 esac
 check attached-with-domains "$(state)" attached

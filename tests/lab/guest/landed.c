@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * landed PART - waits until the path of its cgroup ends in PART, looking each 0.2 ms, and prints
- * how long after its start that was: landed_us. After 5 s it gives up.
+ * landed PART - waits until the path of its cgroup ends in PART, checks it every 0.2 ms, and prints
+ * how long after its start that was: landed_us. Gives up after 5 s.
  */
 #include "lib.h"
 

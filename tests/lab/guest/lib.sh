@@ -2,11 +2,11 @@
 # bash.
 #
 # The job itself runs at real-time priority, so that no load can starve it, and sleeps nearly
-# always; everything that is tested starts through `bg` or `as_user`, as ordinary tasks. A check is
-# one line of /job/out/checks: CHECK name ok|FAIL details. The last one is `finish`: without it a
-# job did not run to its end.
+# always. Everything under test starts through `bg`, `fg` or `as_user`, as an ordinary task. A check
+# is one line of /job/out/checks: CHECK name ok|FAIL details. The last one is `finish`: if it is
+# missing, the job did not run to its end.
 
-# shellcheck disable=SC2034 # some names are for the jobs only
+# shellcheck disable=SC2034 # the jobs use these names
 out=/job/out
 programs=/job/guest-programs
 hog=$programs/hog
@@ -32,10 +32,10 @@ within() { [ -n "$2" ] && [ "$1" -le "$2" ] && [ "$2" -le "$3" ]; } # LOW VALUE 
 none() { [ -z "$*" ]; }
 finish() { check finish "$(wc -l < $out/checks) checks" true; }
 
-# --- the daemon ---------------------------------------------------------------------------------------------
+# --- the daemon ----------------------------------------------------------------------------------
 daemon_log=$out/daemon.log
-launch_daemon() { daemon_launch $daemon_log --specs $specs "$@"; } # ARGUMENT…: does not wait
-start_daemon() { # ARGUMENT…: waits until the scheduler is attached; false if it ended
+launch_daemon() { daemon_launch $daemon_log --specs $specs "$@"; } # ARGUMENT…: does not wait for it
+start_daemon() { # ARGUMENT…: waits until the scheduler is attached; false if the daemon ended
 	launch_daemon "$@"
 	daemon_await $daemon_log 120 || check daemon-starts "$(tail -n 3 $daemon_log)" false
 }
@@ -45,7 +45,9 @@ state() { scheduler_state; }
 stock() { [ "$(scheduler_state)" = disabled ]; }
 a() { chrt -o 0 /job/aplomb "$@"; }
 
-refused() { # NAME STATUS PATTERN COMMAND…: a daemon must not start: exit status, message, nothing changed
+# NAME STATUS PATTERN COMMAND…: a daemon that must not start: checks its exit status, its message,
+# and that the kernel's BPF programs and maps are as before.
+refused() {
 	local name=$1 expected=$2 pattern=$3 status before
 	shift 3
 	before=$(nr_bpf)
@@ -56,7 +58,7 @@ refused() { # NAME STATUS PATTERN COMMAND…: a daemon must not start: exit stat
 	check "$name-changes-nothing" "" until_true 5 bpf_is "$before"
 }
 
-# --- its status ---------------------------------------------------------------------------------------------
+# --- the daemon's status --------------------------------------------------------------------------
 is_task() { [ -n "$(task_of "$1" pid)" ]; }
 is_admitted() { [ "$(task_of "$1" state)" = admitted ]; }
 is_rejected() { [ "$(task_of "$1" state)" = rejected ]; }
@@ -64,18 +66,19 @@ is_revoked() { [ "$(task_of "$1" state)" = revoked ]; }
 no_tasks() { [ "$(nr_tasks)" = 0 ]; }
 has_spec() { [ "$(task_of "$1" spec)" = "$2" ]; }
 
-# --- programs and loads -------------------------------------------------------------------------------------
-program() { # SOURCE NAME: a program of its own inode
+# --- programs and loads ---------------------------------------------------------------------------
+program() { # SOURCE NAME: copies a program to /opt/t/NAME, so that it has an inode of its own
 	cp "$programs/$1" "$bin/$2"
 }
-spec() { # NAME C/T [LINE…]: of /opt/t/NAME, in a file of its own
+spec() { # NAME C/T [LINE…]: writes the spec of /opt/t/NAME, in a file of its own
 	local name=$1 cpu=$2
 	shift 2
 	{ printf '[[spec]]\nname = "%s"\npath = "%s/%s"\ncpu = "%s"\n' "$name" "$bin" "$name" "$cpu"
 		printf '%s\n' "$@"; } > "$specs/$name.toml"
 }
-# In the background: $! is the program's own process, also in $pids. (Not so for `function &`.)
-bg_to() { # FILE WORD…: an ordinary task
+# FILE WORD…: starts an ordinary task in the background. $! is the program's own process, which is
+# also added to $pids. (With `function &` it would be a shell's.)
+bg_to() {
 	local file=$1
 	shift
 	chrt -o 0 "$@" > "$file" 2>&1 < /dev/null &
@@ -83,9 +86,9 @@ bg_to() { # FILE WORD…: an ordinary task
 }
 bg() { bg_to /dev/null "$@"; }
 as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
-fg() { chrt -o 0 "$@"; } # prints what it prints
-value() { sed -n "s/.*\b$1=\([0-9]*\).*/\1/p" <<< "$2"; } # NAME TEXT: of name=number
-end_all() { # everything that bg started
+fg() { chrt -o 0 "$@"; } # WORD…: runs an ordinary task to its end
+value() { sed -n "s/.*\b$1=\([0-9]*\).*/\1/p" <<< "$2"; } # NAME TEXT: the number after NAME=
+end_all() { # kills everything that bg started
 	[ ${#pids[@]} = 0 ] || kill -KILL "${pids[@]}" 2> /dev/null
 	wait "${pids[@]}" 2> /dev/null
 	pids=()

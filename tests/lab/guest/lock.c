@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * lock hold FILE KB: writes so much at once to the beginning of FILE, for ever: each call holds the
- * file's lock for all of it, and is preempted there as often as not. lock ask FILE MS: needs the
- * same lock for a byte every 5 ms, for that long. Prints how often, the sum, and the worst wait.
+ * lock hold FILE KB - writes KB at once to the beginning of FILE, for ever. Each call holds the
+ * file's lock until all is written, and is often preempted during that.
+ *
+ * lock ask FILE MS - writes one byte to FILE every 5 ms, for MS, and needs the same lock. Prints
+ * the number of writes, and the sum and the longest of their times.
  */
 #include "lib.h"
 #include <fcntl.h>

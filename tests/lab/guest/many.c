@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * many N PROGRAM - starts PROGRAM N times, prints how many it could start, and stays; they end with
- * it.
+ * many N PROGRAM - starts PROGRAM N times, prints how many starts succeeded, and stays until it is
+ * killed; the programs end with it.
  */
 #include "lib.h"
 

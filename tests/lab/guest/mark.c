@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * mark DIRECTORY NAME [VALUE] - sets an extended attribute, or prints it; the exit status is that
- * of the system call.
+ * mark DIRECTORY NAME [VALUE] - sets an extended attribute, or prints it without VALUE. The exit
+ * status is 0 or the system call's errno.
  */
 #include "lib.h"
 #include <sys/xattr.h>

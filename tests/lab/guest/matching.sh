@@ -1,4 +1,5 @@
-# Issue 2, section 3: which tasks are interactive, and by whose right. One CPU.
+# Tests which tasks become interactive: by path, command, argument, application and kernel thread,
+# and by inheritance (I), launch (P), threads and exec. One CPU.
 . /job/guest/lib.sh
 
 for name in early plain heir soft tool late; do program stay $name; done
@@ -84,7 +85,7 @@ sleep 0.5
 check script-matched "" has_spec $script script
 check other-script-not-matched "" none "$(task_of $other spec)"
 check command-matched "" has_spec $famous famous
-check command-is-revocable "anybody may take a name" [ "$(task_of $famous revocable)" = true ]
+check command-is-revocable "any program may have that name" [ "$(task_of $famous revocable)" = true ]
 check application-matched "by its cgroup" has_spec $app app
 check kernel-thread-matched "" has_spec "$(pgrep -x kswapd0)" kswapd
 end_all
@@ -111,7 +112,8 @@ end_all
 say "flag P"
 bg $bin/launcher exec $bin/tool; launcher=$!
 bg $bin/tool; tool=$!
-# as a shell starts make, and make a shell: launcher -> family without a spec -> tool
+# As in a build, where a shell starts make and make starts a shell: launcher (interactive) starts
+# family (no spec), which starts tool.
 bg $bin/launcher exec /job/guest-programs/family exec $bin/tool; build=$!
 sleep 0.5
 check P-from-interactive "" has_spec "$(child_of $launcher)" tool
@@ -119,7 +121,7 @@ check P-from-best-effort "" none "$(task_of $tool spec)"
 check P-two-steps-away "not for what a build starts" none "$(task_of "$(child_of "$(child_of $build)")" spec)"
 end_all
 
-say "threads, zombies"
+say "threads and zombies"
 bg $bin/threads threads 30; threads=$!
 sleep 0.5
 check threads-share-one-server "threads $(task_of $threads threads)" [ "$(task_of $threads threads)" = 31 ]

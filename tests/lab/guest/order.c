@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * order FIRST_NS C_US T_US END_NS - a job of C every T, the first at FIRST, until END; without C
- * one that never stops. FIRST and END are of CLOCK_MONOTONIC, so that all that run start at times
- * that are known.
+ * order FIRST_NS C_US T_US END_NS - a periodic task: a job of C every T, the first at FIRST, until
+ * END. If C is 0, the first job runs until the program is killed. FIRST and END are times of
+ * CLOCK_MONOTONIC, so that several programs start at known times.
  */
 #include "lib.h"
 

@@ -1,9 +1,9 @@
-# The order in which tasks are dispatched, traced; test_order.py compares it with the simulator's.
-# The scenario is order.toml, of which this reads the fields; its time 0 is a whole second of the
+# Traces the order in which the kernel dispatches the tasks of a scenario (order.toml);
+# test_order.py compares it with the simulator's. The scenario's time 0 is a whole second of the
 # monotonic clock.
 . /job/guest/lib.sh
 
-fields() { # name start work period reserve of each task, "-" for none
+fields() { # prints name, start, work, period and reserve of each task; "-" stands for none
 	awk -F' *= *' '
 		function flush() { if (n) print n, s, w, p, r }
 		{ sub(/ *#.*/, ""); gsub(/"/, "", $2) }
@@ -12,7 +12,7 @@ fields() { # name start work period reserve of each task, "-" for none
 		$1 == "period" { p = $2 } $1 == "reserve" { r = $2 }
 		END { flush() }' /job/order.toml
 }
-us() { # of a time of the scenario
+us() { # TIME: a time of the scenario in us
 	case $1 in
 	-) echo 0 ;;
 	*ms) echo "${1%ms}000" ;;
@@ -38,7 +38,7 @@ check in-time "$(now_ms) ms, zero at $zero" [ "$(now_ms)" -lt "$zero" ]
 grep -h '^CONFIG_HZ=' /boot/config-* > $out/hz
 echo 65536 > $trace/buffer_size_kb
 echo 1 > $trace/events/sched/sched_switch/enable
-sleep $(((end - $(now_ms)) / 1000 + 1)) # once: this shell runs at real-time priority
+sleep $(((end - $(now_ms)) / 1000 + 1)) # one sleep, no polling: this shell runs at real-time priority
 echo 0 > $trace/events/sched/sched_switch/enable
 sed -n 's/.* \([0-9.]*\): sched_switch: .*next_comm=\(.*\) next_pid=\([0-9]*\) .*/\1 \2/p' $trace/trace > $out/switches
 check traced "$(wc -l < $out/switches) switches" [ -s $out/switches ]

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * orphans N PROGRAM - starts PROGRAM (this file again, under a name that has a spec) N times; each
- * forks a child and ends at once, as daemons do, and the child writes a byte after 0.5 ms of CPU
- * time. Prints the worst time until a byte came. The child waits by right of a server that has
- * gone.
+ * orphans N PROGRAM - starts PROGRAM (this file again, under a name that has a spec) N times. Each
+ * PROGRAM forks a child and ends at once, as daemons do; the child writes a byte after 0.5 ms of
+ * CPU time. Prints the longest time from a start to its byte. The child first waits in the queue of
+ * a server that ends with its parent.
  */
 #include "lib.h"
 

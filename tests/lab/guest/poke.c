@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * poke SOCKET N BYTES - a hostile client: N connections that send that many bytes without a newline
- * and stay open. Prints how many connected and how many were answered or closed within 2 s; ends
- * after 4 s.
+ * poke SOCKET N BYTES - a hostile client: opens N connections, sends BYTES without a newline on
+ * each, and keeps them open. Prints how many connected, and how many the daemon answered or closed
+ * within 2 s; ends after 4 s.
  */
 #include "lib.h"
 #include <fcntl.h>

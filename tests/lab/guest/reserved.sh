@@ -1,5 +1,5 @@
-# Issue 2, section 3: budgets, deadlines, what a lone task takes, and how one might take more. One
-# CPU, exact time.
+# Tests reservations: exact budgets, deadlines, a reserved task that runs alone, and attempts to get
+# a new budget by exec or fork. One CPU in virtual time.
 . /job/guest/lib.sh
 
 for name in irr free hard; do program spin $name; done
@@ -17,17 +17,18 @@ spec chain 6ms/30ms
 spec orphan 6ms/30ms
 spec idle 6ms/30ms
 
-# The kernel's own timers of the daemon's start have to be over before anything is counted.
+# Without load the scheduler must start no timer and must not wake the daemon. The count begins 2 s
+# after the daemon's start, when the kernel timers that the start needs have expired.
 start_daemon || { finish; exit; }
 
-say "when nothing happens"
-timers() { # SECONDS: how often one of aplomb's timers is started
+say "no load: timers and wake-ups"
+timers() { # SECONDS: how often a timer of aplomb is started in that time
 	echo > $trace/trace
 	echo 1 > $trace/events/timer/hrtimer_start/enable
 	sleep "$1"
 	echo 0 > $trace/events/timer/hrtimer_start/enable
 	grep 'hrtimer_start:' $trace/trace > $out/timers
-	[ -s $out/timers ] || return # something else always starts timers: the trace works
+	[ -s $out/timers ] || return # other timers always start: an empty trace is a broken one
 	grep -c 'function=bpf_timer_cb' $out/timers
 }
 switches() { sed -n 's/^voluntary_ctxt_switches:\t//p' /proc/$daemon/status; }
@@ -50,14 +51,14 @@ r=$(fg $bin/hard 9990)
 check hard-waits-on-an-idle-cpu "20 % reserved: $r" within 199950 "$(value ppm "$r")" 201000
 bg $hog 20
 sleep 0.5
-# Over a whole number of periods, or what it gets depends on where in a period it began to count;
-# the clocks are read some us apart.
+# The time measured is a whole number of periods; otherwise the result depends on where in a period
+# it begins. The clocks are read some us apart.
 r=$(fg $bin/irr 9990)
 check budget-is-exact "20 % asked, among 20 hogs: $r" within 199950 "$(value ppm "$r")" 201000
-# What it has to wait for is exactly T - C, if the start of its period preempts at once and not at a
-# tick.
+# The longest gap is exactly T - C if the start of a period preempts the running task at once, and
+# not at the next tick.
 check period-starts-on-time "$r" within 23 "$(value gap_ms "$r")" 25
-# A real-time task of 10 % that wakes every 2 ms takes the CPU away in the middle of budgets.
+# A real-time task that uses 10 % and wakes every 2 ms preempts the reserved task within its budget.
 chrt -f 2 $periodic 200 2000 5500 > /dev/null & rt=$!
 sleep 0.5
 r=$(fg $bin/irr 7980)
@@ -83,14 +84,14 @@ for name in p20 p50 p100; do
 	check deadlines-$name "$(cat $out/$name)" [ "$(value missed "$(cat $out/$name)")" = 0 ]
 done
 end_all
-sleep 6 # the loads of before have gone from R_load
+sleep 6 # R_load (the last 4 s) no longer contains the loads above
 bg $hog 20
 bg_to $out/irr $bin/irr 6000
 one=$!
 sleep 1
 fg $bin/late 5000 30000 120 brief > $out/late
 wait $one
-check over-runner-harms-no-deadline "$(cat $out/late)" [ "$(value missed "$(cat $out/late)")" = 0 ]
+check overrunning-task-harms-no-deadline "$(cat $out/late)" [ "$(value missed "$(cat $out/late)")" = 0 ]
 end_all
 sleep 6
 
@@ -100,13 +101,13 @@ one=$!
 sleep 5
 load=$(load_of 0 r_load_ppm)
 check spare-time-is-no-load "R_load $load ppm after 5 s; budget 200000" within 0 "$load" 210000
-# Asked as an ordinary task: at this job's real-time priority the question alone can take more than
-# T - C.
+# `aplomb status` runs as an ordinary task: at this job's real-time priority it could keep the CPU
+# for longer than T - C.
 fg /job/aplomb status --json > $out/status
 missed=$(task_of $one missed $out/status)
 check lone-task-misses-no-deadline "missed $missed" within 0 "$missed" 0
 r=$(fg $bin/late 5000 30000 50 brief)
-# an earlier deadline may come first, for one budget
+# a job may wait for one budget (6 ms) of the other task if that has the earlier deadline
 check lone-task-yields-to-a-deadline "$r" within 0 "$(value wake_us "$r")" 6500
 check lone-task-harms-no-deadline "$r" [ "$(value missed "$r")" = 0 ]
 wait $one

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * spin MS [NICE [SKIP_MS]] - loops for that long by the clock, then prints what the CPU gave it:
- * ppm (of one CPU), worst_second_ppm (the least of its whole seconds) and gap_ms (the longest time
- * in which it did not run at all). The first SKIP_MS do not count.
+ * spin MS [NICE [SKIP_MS]] - loops for MS of wall time, then prints what it got of the CPU: ppm (of
+ * one CPU), worst_second_ppm (the least of its whole seconds) and gap_ms (the longest time in which
+ * it did not run). The first SKIP_MS do not count.
  */
 #include "lib.h"
 #include <sys/resource.h>

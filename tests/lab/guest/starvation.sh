@@ -1,7 +1,9 @@
-# No best-effort task starves. One CPU. LONG=1: looks for longer; the bounds are the same.
+# Tests that no best-effort task starves: beside a full reservation, among many tasks, beside the
+# heaviest weights. One CPU. LONG=1 measures for longer with the same bounds.
 . /job/guest/lib.sh
 
-# ms. The least that shows what is asked: some whole seconds; two rescues, each after 10 s.
+# How long each part measures, ms: the shortest that holds some whole seconds, or two rescues, which
+# come 10 s apart.
 beside_reserved=20000 among_many=24000 beside_heaviest=30000
 [ -z "$LONG" ] || beside_reserved=60000 among_many=30000 beside_heaviest=40000
 
@@ -22,7 +24,7 @@ sleep 3
 r=$(fg /job/guest-programs/spin $beside_reserved)
 check no-task-starves "one best-effort task beside four irrevocable that want 96 %: $r" \
 	within 98000 "$(value ppm "$r")" 1000000
-# its windows are not the clock's seconds: one turn more or less
+# the seconds of `spin` are not the scheduler's windows: one turn more or less
 check no-task-starves-for-a-second "$r" within 90000 "$(value worst_second_ppm "$r")" 1000000
 check gaps-are-bounded "$r" within 0 "$(value gap_ms "$r")" 200
 check irrevocable-have-theirs "$(task_of $a use_ppm) ppm" within 205000 "$(task_of $a use_ppm)" 250000
@@ -34,14 +36,14 @@ r=$(fg /job/guest-programs/spin 10000 5)
 check two-share-by-weight "nice 5 beside nice 0: 335 of 1359, 24.7 %: $r" within 235000 "$(value ppm "$r")" 260000
 end_all
 
-say "a weak task among many"
+say "nice 19 among 400 tasks of nice 0"
 bg $hog 400
 sleep 3
 r=$(fg /job/guest-programs/spin $among_many 19)
 check weakest-task-runs "nice 19 among 400 of nice 0: $r" within 0 "$(value gap_ms "$r")" 20000
 end_all
 
-say "the weakest beside the heaviest"
+say "nice 19 beside nice -20"
 bg $hog 5 --nice -20
 sleep 1
 r=$(fg /job/guest-programs/spin $beside_heaviest 19)

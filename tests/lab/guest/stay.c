@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * stay [BURN_MS] - uses that much CPU time, then sleeps until it is killed; from SIGUSR1 on it
- * loops. At SIGUSR2 it ties itself to CPU 0 or 1, where it is not. The plain interactive program of
- * the tests: copies of it, under different names, get different specs.
+ * stay [BURN_MS] - uses BURN_MS of CPU time, then sleeps until it is killed. From SIGUSR1 on it
+ * loops. At SIGUSR2 it pins itself to the other one of CPUs 0 and 1. It is the plain interactive
+ * program of the tests: copies of it under different names get different specs.
  */
 #define _GNU_SOURCE
 #include "lib.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * storm MS N SEED - N processes that, for that long, use more CPU time than they reserved and
- * meanwhile, at random, do what makes a scheduler forget or lose a task: fork, exec, end, change
- * policy, nice value and affinity, start threads, sleep, yield. All of them have ended when it
- * returns.
+ * storm MS N SEED - N processes that use more CPU time than they reserved, for MS, and that do at
+ * random what could make a scheduler lose a task: fork, exec, end, change policy, nice value and
+ * affinity, start threads, sleep, yield. Returns when all of them have ended.
  */
 #define _GNU_SOURCE
 #include "lib.h"
@@ -59,8 +58,8 @@ static void act(char **words)
 			CPU_SET(0, &cpus);
 			CPU_SET(1, &cpus);
 		}
-		sched_setaffinity(0, sizeof(cpus),
-				  &cpus); /* fails if it leaves no CPU that is there */
+		/* Fails if no CPU of the set exists. */
+		sched_setaffinity(0, sizeof(cpus), &cpus);
 		break;
 	case 5:
 		if (!pthread_create(&thread, NULL, burner,
@@ -75,7 +74,7 @@ static void act(char **words)
 		break;
 	case 8:
 		if (rand() % 4 == 0 && fork_or_die())
-			_exit(0); /* the child goes on */
+			_exit(0); /* the child continues */
 		break;
 	case 9:
 		set_policy(SCHED_IDLE, 0);

@@ -1,4 +1,4 @@
-# Issue 4: domains where systemd is PID 1. Slices and scopes through D-Bus, the daemon as
+# Tests domains under systemd (PID 1): the daemon makes slices and scopes through D-Bus and runs as
 # aplomb.service.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
@@ -61,12 +61,12 @@ ppm=$(share media.slice other.slice 3)
 check weight-changes "$ppm, 500000 due" within 490000 "$ppm" 510000
 ok sets-reservation domain set media cpu=50%
 ppm=$(share media.slice other.slice 3)
-# 75 % if these two were alone; siblings that sleep count for the weights' part, not for the
-# reservation
+# Due are 75 % if these two are the only domains: 50 % by the reservation, half of the rest by
+# weight. Siblings that sleep change the part by weight only.
 check reservation-counts "$ppm, at least 725000 due" within 715000 "$ppm" 950000
 not_ok too-much 77 domain set other cpu=60%
 ok sets-limit domain set other max=10%
-check limit-is-systemds "$(property other.slice CPUQuotaPerSecUSec)" [ "$(property other.slice CPUQuotaPerSecUSec)" = 100ms ]
+check limit-is-set-by-systemd "$(property other.slice CPUQuotaPerSecUSec)" [ "$(property other.slice CPUQuotaPerSecUSec)" = 100ms ]
 ppm=$(had other.slice 3)
 check limit-holds "$ppm, 100000 due" within 85000 "$ppm" 115000
 ok lifts-limit domain set other max=none
@@ -106,15 +106,15 @@ check reexec-keeps-policy "" field_is film policy wrr
 ok sets-after-reexec domain set media weight=200
 check set-after-reexec "$(shown media weight)" until_true 3 field_is media weight 200
 
-say "units stop under us"
+say "systemd stops units that hold domains"
 systemctl stop film.service
 systemctl stop film.slice media-video.slice
 is_gone() { [ ! -e $cg/film.slice ] && ! a domain show film --over 100ms; }
 check stopped-unit-is-gone "" until_true 5 is_gone
-ok its-room-is-back domain set other cpu=35%
+ok room-of-a-removed-domain-is-back domain set other cpu=35%
 kill -KILL $working $playing
 systemctl stop other.slice
-ok other-again domain create other cpu=10% # as no time has passed: the daemon sees one go and one come
+ok other-again domain create other cpu=10% # at once: the daemon sees one slice removed and another made
 check other-is-new "$(a domain show other --over 100ms)" until_true 3 reserves other 10
 check daemon-goes-on "$(journalctl -u aplomb --no-pager -n 3)" attached
 
