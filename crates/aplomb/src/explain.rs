@@ -219,7 +219,7 @@ const WINDOW_NS: u64 = 4_000_000_000;
 
 impl Story {
     /// The sentence for the next event. `at`: its time as text.
-    pub fn tell(&mut self, at: &str, e: &LogEvent) -> String {
+    pub fn sentence(&mut self, at: &str, e: &LogEvent) -> String {
         let [a, b, c] = e.numbers;
         let who = format!("{} (pid {})", e.comm, e.pid);
         if matches!(e.event, EventKind::Matched | EventKind::Inherited) {

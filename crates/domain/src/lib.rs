@@ -12,19 +12,19 @@ mod change;
 mod error;
 mod manager;
 mod mount;
+mod notation;
 mod path;
 mod systemd;
 #[doc(hidden)]
 pub mod testing;
 pub mod tree;
-mod words;
 
 pub use attributes::*;
 pub use change::{fuzz_domain, Change, CHANGES};
 pub use error::DomainError;
 pub use manager::{set_mark, Cgroupfs, Manager};
 pub use mount::find_mount;
+pub use notation::*;
 pub use path::{parse_proc_cgroup, DomainPath};
 pub use systemd::{is_booted, Systemd};
 pub use tree::{Directory, Files, Found, Tree, Walk};
-pub use words::*;

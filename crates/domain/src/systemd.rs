@@ -113,7 +113,7 @@ impl<'a> Systemd<'a> {
     /// Put a process into a scope of its own in the slice of `place`, or into the unit that `place`
     /// is.
     fn adopt(&self, place: &DomainPath, pid: i32) -> Result<DomainPath, DomainError> {
-        systems_own(place)?;
+        check_systemd_manages(place)?;
         let pids = vec![u32::try_from(pid).unwrap_or(0)];
         let unit = place.name();
         if !place.is_root() && !unit.ends_with(".slice") {
@@ -170,7 +170,7 @@ impl Manager for Systemd<'_> {
         if self.tree.open(&place).is_ok() {
             return Ok(false);
         }
-        systems_own(&place)?;
+        check_systemd_manages(&place)?;
         if !place.name().ends_with(".slice") {
             return Err(DomainError::Manager(format!(
                 "{place} is no slice: scopes and services are made by starting something in them"
@@ -200,7 +200,7 @@ impl Manager for Systemd<'_> {
     fn remove(&self, path: &DomainPath) -> Result<(), DomainError> {
         let place = place(path)?;
         let dir = self.tree.open(&place)?;
-        systems_own(&place)?;
+        check_systemd_manages(&place)?;
         // stopping a slice would end all that is in it
         if place.is_root() || self.tree.files(&dir)?.populated || !dir.children()?.is_empty() {
             return Err(DomainError::State {
@@ -220,7 +220,7 @@ impl Manager for Systemd<'_> {
         let dir = self.tree.open(&place)?;
         let properties = properties(changes, self.cpus);
         if !properties.is_empty() {
-            systems_own(&place)?; // before anything is changed
+            check_systemd_manages(&place)?; // before anything is changed
             let unit = if place.is_root() {
                 "-.slice"
             } else {
@@ -321,7 +321,7 @@ fn place(path: &DomainPath) -> Result<DomainPath, DomainError> {
 }
 
 /// An error for what is below a service or a scope, where the system manager has no units.
-fn systems_own(place: &DomainPath) -> Result<(), DomainError> {
+fn check_systemd_manages(place: &DomainPath) -> Result<(), DomainError> {
     let parts: Vec<&str> = place.parts().collect();
     let outer = parts.iter().position(|part| !part.ends_with(".slice"));
     let Some(outer) = outer.filter(|i| i + 1 < parts.len()) else {

@@ -61,7 +61,7 @@ impl Attributes for InFiles {
 ///
 /// # Panics
 /// The folder cannot be written.
-pub fn furnish(dir: &Path) {
+pub fn create_cgroup_files(dir: &Path) {
     for (name, text) in [
         ("cgroup.controllers", "cpuset cpu io memory pids\n"),
         ("cgroup.subtree_control", ""),
@@ -81,7 +81,7 @@ pub fn furnish(dir: &Path) {
 /// # Panics
 /// The folder cannot be written.
 pub fn tree(root: &Path, domains: &[&str], store: InFiles) -> Tree {
-    furnish(root);
+    create_cgroup_files(root);
     for domain in domains {
         let path: DomainPath = domain.parse().expect("a domain's path");
         let mut dir = root.to_path_buf();
@@ -89,7 +89,7 @@ pub fn tree(root: &Path, domains: &[&str], store: InFiles) -> Tree {
             dir.push(part);
             if !dir.exists() {
                 fs::create_dir(&dir).expect("a test's folder can be written");
-                furnish(&dir);
+                create_cgroup_files(&dir);
             }
         }
     }

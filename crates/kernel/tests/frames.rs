@@ -221,7 +221,7 @@ fn on_the_way<'a>(
 }
 
 #[test]
-fn who_loops_in_a_loop_takes_its_stack_at_once() {
+fn functions_that_loop_in_a_loop_take_their_stack_at_once() {
     let all = functions(include_bytes!(concat!(env!("OUT_DIR"), "/main.bpf.o")));
     let mut frames = BTreeMap::new();
     for f in all.values() {

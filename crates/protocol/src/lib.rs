@@ -7,12 +7,12 @@
 use serde::{Deserialize, Serialize};
 
 mod domain;
-mod words;
+mod names;
 
 pub use aplomb_domain::{DomainPath, DomainPolicy, Max, Reservation};
 pub use aplomb_spec::ServerPolicy;
 pub use domain::{DomainLine, DomainTable, ParkLine};
-pub use words::{Cpu, EventKind, Part, ServerState};
+pub use names::{Cpu, EventKind, Part, ServerState};
 
 /// Version of the protocol; a request of another version is refused.
 pub const VERSION: u32 = 1;

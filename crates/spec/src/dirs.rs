@@ -69,7 +69,7 @@ pub enum Trust {
     #[default]
     RootOnly,
     /// Anybody's: for tests, and to check a user's own file.
-    Anybody,
+    AnyOwner,
 }
 
 /// How [`load`] reads.
@@ -215,7 +215,7 @@ impl Loader {
     /// Why a file of this owner and mode is not believed.
     fn refusal(&self, uid: u32, mode: u32) -> Option<&'static str> {
         match self.trust {
-            Trust::Anybody => None,
+            Trust::AnyOwner => None,
             Trust::RootOnly if uid != 0 => Some("it does not belong to root"),
             Trust::RootOnly if mode & 0o022 != 0 => Some("its group or others can write it"),
             Trust::RootOnly => None,

@@ -81,7 +81,7 @@ impl fmt::Display for ServerPolicy {
 /// How to recognise a program. The kernel asks in the order argument, path, app, command.
 ///
 /// Ordered here as a spec prints them. Names (argument, app, command) can be taken by anybody, so
-/// what they match is revocable, and a spec that has one is not a [`Spec::strong`] one.
+/// what they match is revocable, and a spec that has one is not a [`Spec::is_privileged`] one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matcher {
@@ -204,7 +204,7 @@ impl Spec {
     /// place in a domain with a share of its own, or precedence over best-effort work beyond its
     /// budget. No matcher by name goes with it, and rows that anybody's program can match do
     /// without.
-    pub fn strong(&self) -> bool {
+    pub fn is_privileged(&self) -> bool {
         self.guaranteed || self.server == Some(ServerPolicy::CbsSoft) || self.domain.is_some()
     }
 

@@ -32,7 +32,7 @@ pub enum Via {
 pub struct Row {
     pub key: Key,
     /// What the program gets when it is matched by this row.
-    pub gives: Gives,
+    pub grant: Grant,
     pub via: Via,
     /// The file behind it (of a script: its interpreter), all links followed, as seen from the
     /// root; None for names.
@@ -41,7 +41,7 @@ pub struct Row {
 
 /// The part of a spec that depends on the row by which a program is matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gives {
+pub struct Grant {
     /// `flags` of `struct spec`.
     pub flags: u32,
     /// None: the machine's.
@@ -50,10 +50,10 @@ pub struct Gives {
     pub domain: bool,
 }
 
-impl Gives {
+impl Grant {
     /// As the spec says.
-    fn all(spec: &Spec) -> Gives {
-        Gives {
+    fn all(spec: &Spec) -> Grant {
+        Grant {
             flags: spec.flags(),
             server: spec.server,
             domain: spec.domain.is_some(),
@@ -61,9 +61,9 @@ impl Gives {
     }
 
     /// What is left of it where anybody's program can match: revocable, nothing that only root may
-    /// give away ([`Spec::strong`]).
-    fn to_anybody(self) -> Gives {
-        Gives {
+    /// give away ([`Spec::is_privileged`]).
+    fn without_privileges(self) -> Grant {
+        Grant {
             flags: (self.flags | flags::REVOCABLE) & !flags::GUARANTEED,
             server: self.server.filter(|s| *s != ServerPolicy::CbsSoft),
             domain: false,
@@ -111,7 +111,7 @@ pub enum ResolveError {
 pub struct RowOfSet {
     pub spec: usize,
     pub key: Key,
-    pub gives: Gives,
+    pub grant: Grant,
     pub via: Via,
     pub file: Option<PathBuf>,
 }
@@ -164,7 +164,7 @@ impl<D: DeviceOf> Resolver<D> {
     pub fn spec(&self, spec: &Spec) -> Vec<Resolved> {
         spec.matchers
             .iter()
-            .map(|m| self.matcher(m, Gives::all(spec)))
+            .map(|m| self.matcher(m, Grant::all(spec)))
             .collect()
     }
 
@@ -185,7 +185,7 @@ impl<D: DeviceOf> Resolver<D> {
                     let new = RowOfSet {
                         spec: index,
                         key: row.key,
-                        gives: row.gives,
+                        grant: row.grant,
                         via: row.via,
                         file: row.file.clone(),
                     };
@@ -226,7 +226,7 @@ impl<D: DeviceOf> Resolver<D> {
         out
     }
 
-    fn matcher(&self, matcher: &Matcher, gives: Gives) -> Resolved {
+    fn matcher(&self, matcher: &Matcher, grant: Grant) -> Resolved {
         let mut out = Resolved {
             matcher: matcher.clone(),
             rows: Vec::new(),
@@ -236,7 +236,7 @@ impl<D: DeviceOf> Resolver<D> {
         };
         let by_name = |key| Row {
             key,
-            gives: gives.to_anybody(),
+            grant: grant.without_privileges(),
             via: Via::Exact,
             file: None,
         };
@@ -246,20 +246,20 @@ impl<D: DeviceOf> Resolver<D> {
             // Only the kernel makes kernel threads, so this name is as good as a file.
             Matcher::KernelThread(name) => {
                 out.rows.push(Row {
-                    gives,
+                    grant,
                     ..by_name(Key::kernel_thread(name))
                 });
             }
-            Matcher::Path(path) => self.files(path, None, gives, &mut out),
+            Matcher::Path(path) => self.files(path, None, grant, &mut out),
             Matcher::Argument { path, argument } => {
-                self.files(path, Some(argument), gives, &mut out)
+                self.files(path, Some(argument), grant, &mut out)
             }
         }
         out
     }
 
     /// Rows of a path, with or without stars.
-    fn files(&self, path: &str, argument: Option<&str>, gives: Gives, out: &mut Resolved) {
+    fn files(&self, path: &str, argument: Option<&str>, grant: Grant, out: &mut Resolved) {
         let starred = path.contains('*');
         let hits = if starred {
             out.watch.extend(self.root.fixed_directory(path));
@@ -277,7 +277,11 @@ impl<D: DeviceOf> Resolver<D> {
                     .rows
                     .extend(rows.into_iter().map(|(key, weak, file)| Row {
                         key,
-                        gives: if weak { gives.to_anybody() } else { gives },
+                        grant: if weak {
+                            grant.without_privileges()
+                        } else {
+                            grant
+                        },
                         via,
                         file: Some(file),
                     })),
@@ -366,8 +370,8 @@ fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
         );
         out.push(Diagnostic::warning(&spec.origin, what).field("path"));
     }
-    let weak = |row: &&Row| row.gives == Gives::all(spec).to_anybody();
-    if let Some(row) = r.rows.iter().filter(|_| spec.strong()).find(weak) {
+    let weak = |row: &&Row| row.grant == Grant::all(spec).without_privileges();
+    if let Some(row) = r.rows.iter().filter(|_| spec.is_privileged()).find(weak) {
         let file = row.file.as_deref().unwrap_or("".as_ref()).display();
         let how = match row.key.kind {
             MatchKind::Argument => format!("it is an argument of {file}"),

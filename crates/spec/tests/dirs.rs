@@ -32,7 +32,7 @@ impl Tree {
         load(
             &Dirs::under(self.0.path()),
             &LoadOptions {
-                trust: Trust::Anybody,
+                trust: Trust::AnyOwner,
             },
         )
     }

@@ -86,7 +86,7 @@ fn domains_are_for_programs_found_by_their_file() {
     };
     let s = one(&body("path = '/x'", "user.slice/media")).unwrap();
     assert_eq!(s.domain.as_deref(), Some("user.slice/media"));
-    assert!(s.strong());
+    assert!(s.is_privileged());
     for (who, domain, words) in [
         ("command = 'x'", "media", "any program can take a name"),
         (

@@ -32,7 +32,7 @@ pub fn log(socket: &Path, args: &LogArgs) -> Result<Exit> {
                 any = true;
                 let at = time(&e, &zone);
                 if args.why.is_some() {
-                    writeln!(out, "{}", story.tell(&at, &e))?;
+                    writeln!(out, "{}", story.sentence(&at, &e))?;
                 } else if args.json {
                     writeln!(out, "{}", to_json(&e))?;
                 } else {

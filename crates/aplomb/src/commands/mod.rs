@@ -42,7 +42,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),
         Command::Sim { args } => Err(moved(&args).into()),
-        Command::Park { tid, length_ns } => tell(
+        Command::Park { tid, length_ns } => send(
             socket,
             Ask::Park {
                 tid,
@@ -50,7 +50,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
             },
         ),
         Command::Reload => reload(socket),
-        Command::Stop => tell(socket, Ask::Stop {}),
+        Command::Stop => send(socket, Ask::Stop {}),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man { dir } => docs::man(dir.as_deref()),
     }
@@ -61,7 +61,7 @@ fn start_daemon(socket: &std::path::Path, args: &DaemonArgs) -> Result<Exit> {
     let mut options = LoadOptions::default();
     if let Some(specs) = &args.specs {
         dirs.vendor = std::path::absolute(specs)?;
-        options.trust = Trust::Anybody; // whoever starts the daemon says that it is all right
+        options.trust = Trust::AnyOwner; // whoever starts the daemon says that it is all right
     }
     let options = Options {
         config: args.config.clone(),
@@ -88,7 +88,7 @@ fn moved(args: &[String]) -> Failure {
 }
 
 /// Ask the daemon for something that has no answer but a sentence.
-fn tell(socket: &std::path::Path, ask: Ask) -> Result<Exit> {
+fn send(socket: &std::path::Path, ask: Ask) -> Result<Exit> {
     if let Answer::Done(text) = Client::connect(socket)?.call(ask)? {
         line(text)?;
     }

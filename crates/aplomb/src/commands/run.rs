@@ -25,7 +25,7 @@ pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
     match args.cpu {
         Some(cpu) => {
             let reserved = reserve(&mut client, None, cpu, &args.how)?;
-            tell_unless_admitted(&reserved);
+            warn_unless_admitted(&reserved);
         }
         None => require_spec(&mut client, program)?,
     }
@@ -62,7 +62,7 @@ pub fn set(socket: &Path, args: &SetArgs) -> Result<Exit> {
         return Ok(Exit::Ok);
     };
     let reserved = reserve(&mut client, Some(args.pid), cpu, &args.how)?;
-    tell_unless_admitted(&reserved);
+    warn_unless_admitted(&reserved);
     if reserved.state == ServerState::Admitted {
         line(format!(
             "process {} has its reservation on CPU {}",
@@ -89,7 +89,7 @@ fn reserve(client: &mut Client, pid: Option<i32>, cpu: Cpu, how: &How) -> Result
     }
 }
 
-fn tell_unless_admitted(reserved: &ReservedLine) {
+fn warn_unless_admitted(reserved: &ReservedLine) {
     if reserved.state != ServerState::Admitted {
         warn!(
             "the CPUs are taken (load {}): process {} runs as best-effort work until there is room",

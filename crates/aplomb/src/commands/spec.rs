@@ -160,7 +160,7 @@ pub fn remove(socket: &Path, name: &str) -> Result<Exit> {
         }
         fs::remove_file(file).map_err(|e| denied(e, file))?;
         line(format!("removed {}", file.display()))?;
-        return told(socket);
+        return reload_daemon(socket);
     }
     if !file.starts_with(&dirs.vendor) {
         let message = format!("take \"{name}\" out of {} in an editor", spec.origin);
@@ -212,7 +212,7 @@ fn put(socket: &Path, dirs: &Dirs, target: &Path, text: &str) -> Result<Exit> {
         .into());
     }
     line(format!("wrote {}", target.display()))?;
-    told(socket)
+    reload_daemon(socket)
 }
 
 fn write_new(target: &Path, text: &str) -> std::io::Result<()> {
@@ -239,7 +239,7 @@ fn denied(error: std::io::Error, path: &Path) -> anyhow::Error {
 }
 
 /// Have a running daemon take the change over at once, and say what it said.
-fn told(socket: &Path) -> Result<Exit> {
+fn reload_daemon(socket: &Path) -> Result<Exit> {
     match Client::connect(socket) {
         Err(_) => line("no daemon is running: it holds from the next start on")?,
         Ok(mut client) => {

@@ -29,7 +29,7 @@ const CHUNK: usize = 64 * 1024;
 
 /// What a request wants of the daemon beyond an answer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum Effect {
     /// See when this process ends.
     Watch(i32),
     /// Read the specs again and answer this connection.
@@ -151,13 +151,13 @@ impl Clients {
     }
 
     /// A connection can be read or written.
-    pub fn ready(&mut self, id: u32, poll: &Poll, state: &mut State) -> Option<Wish> {
+    pub fn ready(&mut self, id: u32, poll: &Poll, state: &mut State) -> Option<Effect> {
         let client = self.by_id.get_mut(&id)?;
         let step = client.step(id, state);
         self.settle(id, poll, step)
     }
 
-    /// The answer to a request that was a [`Wish`].
+    /// The answer to a request that was a [`Effect`].
     pub fn answer(&mut self, id: u32, answer: &Answer, poll: &Poll, state: &mut State) {
         if let Some(client) = self.by_id.get_mut(&id) {
             client.output = to_line(answer);
@@ -222,7 +222,12 @@ impl Clients {
     }
 
     /// Wait for what the connection needs next, or close it.
-    fn settle(&mut self, id: u32, poll: &Poll, step: Result<Option<Wish>, Gone>) -> Option<Wish> {
+    fn settle(
+        &mut self,
+        id: u32,
+        poll: &Poll,
+        step: Result<Option<Effect>, Disconnected>,
+    ) -> Option<Effect> {
         let client = self.by_id.get_mut(&id)?;
         let interest = client.wants();
         let lost = interest != client.interest
@@ -231,7 +236,7 @@ impl Clients {
                 .is_err();
         client.interest = interest;
         match step {
-            Ok(wish) if !lost => wish,
+            Ok(effect) if !lost => effect,
             _ => {
                 self.by_id.remove(&id);
                 None
@@ -241,7 +246,7 @@ impl Clients {
 }
 
 /// The connection is over.
-struct Gone;
+struct Disconnected;
 
 impl Client {
     fn wants(&self) -> Interest {
@@ -257,9 +262,9 @@ impl Client {
     }
 
     /// Go on: send what is there, or read and answer a request.
-    fn step(&mut self, id: u32, state: &mut State) -> Result<Option<Wish>, Gone> {
+    fn step(&mut self, id: u32, state: &mut State) -> Result<Option<Effect>, Disconnected> {
         if self.interest == Interest::Hangup {
-            return Err(Gone);
+            return Err(Disconnected);
         }
         self.write(state)?;
         if self.sent < self.output.len() || self.log.is_some() {
@@ -283,11 +288,11 @@ impl Client {
             Ok(ask) => ask,
             Err(refusal) => return self.refuse(refusal, state),
         };
-        let (answer, wish) = match state.handle(self.peer, ask) {
+        let (answer, effect) = match state.handle(self.peer, ask) {
             Outcome::Answer(answer) => (answer, None),
-            Outcome::Reserved(answer, pid) => (answer, Some(Wish::Watch(pid))),
-            Outcome::Stop(answer) => (answer, Some(Wish::Stop)),
-            Outcome::Reload => return Ok(Some(Wish::Reload(id))),
+            Outcome::Reserved(answer, pid) => (answer, Some(Effect::Watch(pid))),
+            Outcome::Stop(answer) => (answer, Some(Effect::Stop)),
+            Outcome::Reload => return Ok(Some(Effect::Reload(id))),
             Outcome::Log(query) => {
                 self.log = Some(Log::new(query, state));
                 if query.pid.is_none() {
@@ -300,36 +305,40 @@ impl Client {
         self.output = to_line(&answer);
         // What was done stays done if the client does not wait for the answer.
         match self.write(state) {
-            Err(Gone) if wish.is_none() => Err(Gone),
-            _ => Ok(wish),
+            Err(Disconnected) if effect.is_none() => Err(Disconnected),
+            _ => Ok(effect),
         }
     }
 
     /// Say what is wrong, then close: after a line that makes no sense nothing else will.
-    fn refuse(&mut self, refusal: Refusal, state: &mut State) -> Result<Option<Wish>, Gone> {
+    fn refuse(
+        &mut self,
+        refusal: Refusal,
+        state: &mut State,
+    ) -> Result<Option<Effect>, Disconnected> {
         self.output = to_line(&Answer::Refused(refusal));
         self.last = true;
         self.write(state).map(|()| None)
     }
 
     /// Read what is there, up to one request.
-    fn read(&mut self) -> Result<(), Gone> {
+    fn read(&mut self) -> Result<(), Disconnected> {
         let mut chunk = [0; 16 * 1024];
         while self.input.len() < MAX_REQUEST && !self.input.contains(&b'\n') {
             let room = chunk.len().min(MAX_REQUEST - self.input.len());
             match self.stream.read(&mut chunk[..room]) {
-                Ok(0) => return Err(Gone),
+                Ok(0) => return Err(Disconnected),
                 Ok(n) => self.input.extend_from_slice(&chunk[..n]),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(_) => return Err(Gone),
+                Err(_) => return Err(Disconnected),
             }
         }
         Ok(())
     }
 
     /// Send output and log as far as the socket has room.
-    fn write(&mut self, state: &State) -> Result<(), Gone> {
+    fn write(&mut self, state: &State) -> Result<(), Disconnected> {
         let now = Instant::now();
         if let Some(log) = &self.log {
             if log.is_too_slow(state) && !self.last {
@@ -345,14 +354,14 @@ impl Client {
         loop {
             while self.sent < self.output.len() {
                 match self.stream.write(&self.output[self.sent..]) {
-                    Ok(0) => return Err(Gone),
+                    Ok(0) => return Err(Disconnected),
                     Ok(n) => {
                         self.sent += n;
                         self.deadline = Some(now + PATIENCE);
                     }
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                    Err(_) => return Err(Gone),
+                    Err(_) => return Err(Disconnected),
                 }
             }
             if !self.output.is_empty() {
@@ -361,7 +370,7 @@ impl Client {
                 self.deadline = Some(now + PATIENCE);
             }
             if self.last {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             let Some(log) = &mut self.log else {
                 return Ok(());

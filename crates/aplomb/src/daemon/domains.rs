@@ -20,14 +20,14 @@ use crate::protocol::{Code, DomainLine, DomainTable, ParkLine, Refusal};
 use inotify::WatchDescriptor;
 use tracing::{error, warn};
 
-mod made;
+mod created;
 mod place;
-mod tell;
+mod push;
 mod watch;
 
-use made::Made;
+use created::Created;
 use place::place;
-use tell::{none_of, tell};
+use push::{push_settings, removal_of};
 use watch::{Seen, Watch, MAX_WATCHED};
 
 /// Second looks at a domain that the kernel side does not know yet: its CPU controller may come
@@ -36,7 +36,7 @@ use watch::{Seen, Watch, MAX_WATCHED};
 const LOOKS: u32 = 5;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often the tree is walked while not all of it can be watched.
-const POLL: Duration = Duration::from_secs(30);
+const WALK_INTERVAL: Duration = Duration::from_secs(30);
 /// Walks until a part of the tree is known that changes meanwhile; what comes later is seen by the
 /// watches.
 const ROUNDS: usize = 3;
@@ -47,14 +47,14 @@ pub struct Domains {
     watch: Option<Watch>,
     known: BTreeMap<DomainPath, Known>,
     /// Look again at this time, for the how manieth time.
-    again: Option<(Instant, u32)>,
+    next_look: Option<(Instant, u32)>,
     /// There may be room for those that were refused: try at this time.
-    room: Option<Instant>,
+    retry_refused_at: Option<Instant>,
     /// Not all directories are watched: walk at this time.
-    poll: Option<Instant>,
+    walk_at: Option<Instant>,
     /// That was said.
     warned: bool,
-    made: Made,
+    created: Created,
 }
 
 #[derive(Debug)]
@@ -62,15 +62,15 @@ struct Known {
     cgid: u64,
     marks: Marks,
     /// What the kernel side was told.
-    told: Marks,
-    /// Why it has not all that `marks` says.
-    refused: Option<Why>,
+    pushed: Marks,
+    /// NotInForce it has not all that `marks` says.
+    refused: Option<NotInForce>,
     watched: Option<WatchDescriptor>,
     events: Option<WatchDescriptor>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Why {
+enum NotInForce {
     /// The kernel side does not know the domain.
     Unknown(String),
     Refused {
@@ -96,18 +96,18 @@ impl Domains {
             },
             tree,
             known: BTreeMap::new(),
-            again: None,
-            room: None,
-            poll: None,
+            next_look: None,
+            retry_refused_at: None,
+            walk_at: None,
             warned: false,
-            made: Made::default(),
+            created: Created::default(),
         })
     }
 
     /// Make the domains of the settings; `file`: where those are, for messages.
-    pub fn make(&mut self, tables: &[WantedDomain], file: &str) {
+    pub fn create(&mut self, tables: &[WantedDomain], file: &str) {
         match &self.tree {
-            Some(tree) => self.made = Made::make(tree, tables, file),
+            Some(tree) => self.created = Created::create(tree, tables, file),
             None if tables.is_empty() => {}
             None => error!("{file}: no domains can be made: {}", DomainError::NoTree),
         }
@@ -116,7 +116,7 @@ impl Domains {
     /// The daemon ends: remove what it made, where that is empty.
     pub fn end(&mut self) {
         if let Some(tree) = &self.tree {
-            std::mem::take(&mut self.made).remove(tree);
+            std::mem::take(&mut self.created).remove(tree);
         }
     }
 
@@ -143,48 +143,52 @@ impl Domains {
 
     /// When [`Domains::tick`] has something to do.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.again.map(|(at, _)| at), self.room, self.poll]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.next_look.map(|(at, _)| at),
+            self.retry_refused_at,
+            self.walk_at,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// A program's reservation ended, so there may be room for a domain that was refused: looked at
     /// within [`FIRST_LOOK`], however many end meanwhile.
-    pub fn room_may_be(&mut self, now: Instant) {
-        let waits = |k: &Known| matches!(k.refused, Some(Why::Refused { .. }));
-        if self.room.is_none() && self.known.values().any(waits) {
-            self.room = Some(now + FIRST_LOOK);
+    pub fn retry_refused_soon(&mut self, now: Instant) {
+        let waits = |k: &Known| matches!(k.refused, Some(NotInForce::Refused { .. }));
+        if self.retry_refused_at.is_none() && self.known.values().any(waits) {
+            self.retry_refused_at = Some(now + FIRST_LOOK);
         }
     }
 
     /// Do what is due.
     pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
-        if self.poll.is_some_and(|at| at <= now) {
+        if self.walk_at.is_some_and(|at| at <= now) {
             self.scan(kernel);
         }
-        if self.room.take_if(|at| *at <= now).is_some() {
-            self.tell_all(kernel);
+        if self.retry_refused_at.take_if(|at| *at <= now).is_some() {
+            self.push_all(kernel);
         }
-        if let Some((_, looks)) = self.again.take_if(|(at, _)| *at <= now) {
-            self.tell_all(kernel);
+        if let Some((_, looks)) = self.next_look.take_if(|(at, _)| *at <= now) {
+            self.push_all(kernel);
             if looks < LOOKS && self.any_unknown() {
-                self.again = Some((now + FIRST_LOOK * (1 << looks), looks + 1));
+                self.next_look = Some((now + FIRST_LOOK * (1 << looks), looks + 1));
             }
         }
     }
 
     /// The kernel side was loaded anew and knows nothing of what it was told.
-    pub fn loaded_again(&mut self, kernel: &mut dyn Kernel) {
+    pub fn kernel_reloaded(&mut self, kernel: &mut dyn Kernel) {
         for known in self.known.values_mut() {
-            known.told = Marks::default();
+            known.pushed = Marks::default();
         }
         self.scan(kernel);
     }
 
     /// Walk the whole tree.
     pub fn scan(&mut self, kernel: &mut dyn Kernel) {
-        self.poll = None;
+        self.walk_at = None;
         self.explore(&DomainPath::root(), kernel);
     }
 
@@ -211,7 +215,7 @@ impl Domains {
             }
         }
         if room {
-            self.tell_all(kernel); // what was reserved there is free
+            self.push_all(kernel); // what was reserved there is free
         }
     }
 
@@ -237,8 +241,8 @@ impl Domains {
         }
         match self.known.get(path).and_then(|k| k.refused.clone()) {
             None => Ok(()),
-            Some(Why::Unknown(message)) => Err(Refusal::new(Code::Failed, message)),
-            Some(Why::Refused { code, message }) => Err(Refusal::new(code, message)),
+            Some(NotInForce::Unknown(message)) => Err(Refusal::new(Code::Failed, message)),
+            Some(NotInForce::Refused { code, message }) => Err(Refusal::new(code, message)),
         }
     }
 
@@ -290,7 +294,7 @@ impl Domains {
                     warn!("domain {}: {at}: {what}", f.path);
                 }
                 self.note(&f.path, f.cgid, f.marks);
-                self.tell(&f.path, kernel);
+                self.push_settings(&f.path, kernel);
                 self.end_if_empty(&f.path, kernel);
             }
             if !fresh {
@@ -304,7 +308,7 @@ impl Domains {
         let known = self.known.entry(path.clone()).or_insert(Known {
             cgid,
             marks,
-            told: Marks::default(),
+            pushed: Marks::default(),
             refused: None,
             watched: None,
             events: None,
@@ -325,9 +329,10 @@ impl Domains {
             if e.kind() != io::ErrorKind::NotFound && !self.warned {
                 self.warned = true;
                 warn!("not all cgroups can be watched ({path}: {e}): the tree is looked through every {} s",
-                    POLL.as_secs());
+                    WALK_INTERVAL.as_secs());
             }
-            self.poll.get_or_insert_with(|| Instant::now() + POLL);
+            self.walk_at
+                .get_or_insert_with(|| Instant::now() + WALK_INTERVAL);
         }
     }
 
@@ -345,12 +350,12 @@ impl Domains {
         if self.known.get(path).is_some_and(|k| k.cgid != cgid) {
             self.forget(path, kernel);
         }
-        let before = self.known.get(path).map(|k| k.told);
+        let before = self.known.get(path).map(|k| k.pushed);
         self.note(path, cgid, marks);
-        self.tell(path, kernel);
+        self.push_settings(path, kernel);
         self.end_if_empty(path, kernel);
-        if before != self.known.get(path).map(|k| k.told) {
-            self.tell_all(kernel); // it may have left room for others
+        if before != self.known.get(path).map(|k| k.pushed) {
+            self.push_all(kernel); // it may have left room for others
         }
     }
 
@@ -372,8 +377,8 @@ impl Domains {
             let Some(known) = self.known.remove(path) else {
                 continue;
             };
-            if let Some(reserved) = known.told.reservation {
-                let _ = kernel.set_domain(known.cgid, none_of(reserved)); // it may know already
+            if let Some(reserved) = known.pushed.reservation {
+                let _ = kernel.set_domain(known.cgid, removal_of(reserved)); // it may know already
             }
             if let Some(watch) = &mut self.watch {
                 let numbers = [known.watched, known.events];
@@ -383,43 +388,45 @@ impl Domains {
     }
 
     /// Tell the kernel side of all that it does not have yet.
-    fn tell_all(&mut self, kernel: &mut dyn Kernel) {
+    fn push_all(&mut self, kernel: &mut dyn Kernel) {
         let behind: Vec<_> = self
             .known
             .iter()
             .filter(|(_, k)| k.refused.is_some())
             .map(|(p, _)| p.clone())
             .collect();
-        behind.iter().for_each(|path| self.tell(path, kernel));
+        behind
+            .iter()
+            .for_each(|path| self.push_settings(path, kernel));
     }
 
     fn any_unknown(&self) -> bool {
         self.known
             .values()
-            .any(|k| matches!(k.refused, Some(Why::Unknown(_))))
+            .any(|k| matches!(k.refused, Some(NotInForce::Unknown(_))))
     }
 
     /// Tell the kernel side what a domain's attributes say, as far as that is new.
-    fn tell(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
+    fn push_settings(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
         let Some(known) = self.known.get_mut(path) else {
             return;
         };
-        let result = tell(known, kernel);
+        let result = push_settings(known, kernel);
         let why = result.err().map(|e| match e {
-            KernelError::NoDomain(_) => Why::Unknown(format!(
+            KernelError::NoDomain(_) => NotInForce::Unknown(format!(
                 "{path} is no domain of the kernel side: it has no CPU controller, or is beyond a limit"
             )),
-            e => Why::Refused {
+            e => NotInForce::Refused {
                 code: code_of(&e),
                 message: format!("{path}: {e}"),
             },
         });
         if why != known.refused {
-            if let Some(Why::Refused { message, .. }) = &why {
+            if let Some(NotInForce::Refused { message, .. }) = &why {
                 warn!("not in force: {message}");
             }
-            if matches!(why, Some(Why::Unknown(_))) && self.again.is_none() {
-                self.again = Some((Instant::now() + FIRST_LOOK, 1));
+            if matches!(why, Some(NotInForce::Unknown(_))) && self.next_look.is_none() {
+                self.next_look = Some((Instant::now() + FIRST_LOOK, 1));
             }
             known.refused = why;
         }
@@ -457,7 +464,7 @@ fn line(d: &Domain, found: Option<(&DomainPath, &Known)>) -> DomainLine {
         policy: d.policy,
         reservation: d.reservation,
         refused: refused.map(|why| match why {
-            Why::Unknown(message) | Why::Refused { message, .. } => message,
+            NotInForce::Unknown(message) | NotInForce::Refused { message, .. } => message,
         }),
         max: d.max,
         share_ppm: d.share_ppm,

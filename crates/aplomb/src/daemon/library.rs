@@ -142,10 +142,10 @@ impl Library {
                 runtime_ns: spec.runtime_ns,
                 period_ns: spec.period_ns,
                 id: *self.numbers.get(&spec.name)?,
-                flags: row.gives.flags,
+                flags: row.grant.flags,
                 protect_s: spec.protect_s.unwrap_or(0),
                 io_priority: spec.io.map_or(aplomb_spec::IO_AUTO, u32::from),
-                policy: row.gives.server,
+                policy: row.grant.server,
             };
             Some((Matcher(row.key.words()), kernel))
         });
@@ -167,12 +167,12 @@ impl Library {
         let index = self.specs.iter().position(|s| s.name == name)?;
         let mut rows = self.resolution.rows.iter().filter(|r| r.spec == index);
         let domain = self.specs[index].domain.as_deref();
-        domain.filter(|_| rows.all(|r| r.gives.domain))
+        domain.filter(|_| rows.all(|r| r.grant.domain))
     }
 
     /// Says which specs are guaranteed more than `r_max_ppm`, what each CPU may promise: they never
     /// get it.
-    pub fn warn_of_vain_promises(&self, r_max_ppm: u64) {
+    pub fn warn_of_unreachable_guarantees(&self, r_max_ppm: u64) {
         for spec in &self.specs {
             if spec.guaranteed && spec.bandwidth_ppm() > r_max_ppm {
                 let (share, most) = (percent(spec.bandwidth_ppm()), percent(r_max_ppm));

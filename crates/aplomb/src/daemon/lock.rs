@@ -117,7 +117,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn the_second_daemon_is_refused_and_told_who_the_first_is() {
+    fn the_second_daemon_is_refused_with_the_pid_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("run/socket");
         let lock = take(&socket).unwrap();

@@ -39,7 +39,7 @@ mod watch;
 pub use library::Sources;
 
 use boost::Boost;
-use clients::{Clients, Wish};
+use clients::{Clients, Effect};
 use domains::Domains;
 use library::Library;
 use poll::{Interest, Poll, Source};
@@ -47,7 +47,7 @@ use state::State;
 
 /// Events taken from the kernel in one turn; the rest waits, so that a flood does not shut clients
 /// out.
-const EVENTS_A_TURN: usize = 4096;
+const EVENTS_PER_WAKEUP: usize = 4096;
 /// After a change of files: time until the daemon looks, so that it looks once for a burst of
 /// changes.
 const SETTLE: Duration = Duration::from_millis(300);
@@ -105,8 +105,8 @@ struct Daemon {
 
 /// Whether to go on.
 #[derive(Debug, PartialEq, Eq)]
-enum Turn {
-    On,
+enum Next {
+    Continue,
     Stop,
 }
 
@@ -135,7 +135,7 @@ impl Daemon {
         let file = options.config.as_deref();
         let file = file.unwrap_or(Path::new(crate::config::PATH)).display();
         let tables = &state.config.domains;
-        state.domains.make(tables, &file.to_string());
+        state.domains.create(tables, &file.to_string());
         poll.add(&signals.stop, Source::StopSignal, Interest::Read)?;
         poll.add(&signals.reload, Source::ReloadSignal, Interest::Read)?;
         poll.add(&socket.listener, Source::Listener, Interest::Read)?;
@@ -166,7 +166,7 @@ impl Daemon {
         daemon
             .state
             .library
-            .warn_of_vain_promises(daemon.state.config.kernel.r_max_ppm);
+            .warn_of_unreachable_guarantees(daemon.state.config.kernel.r_max_ppm);
         info!("{}", daemon.state.library.summary());
         info!("ready: scheduler aplomb attached");
         notify(&[NotifyState::Ready]);
@@ -181,7 +181,7 @@ impl Daemon {
         // programs that were running before
         state.kernel.rematch()?;
         state.attached = Some(Instant::now());
-        state.domains.loaded_again(&mut *state.kernel);
+        state.domains.kernel_reloaded(&mut *state.kernel);
         if let Some(fd) = state.kernel.event_fd() {
             self.poll.add(fd, Source::Events, Interest::Read)?;
         }
@@ -197,13 +197,13 @@ impl Daemon {
                 .flatten()
                 .min();
             let ready = self.poll.wait(deadline)?;
-            let mut turn = Turn::On;
+            let mut next = Next::Continue;
             for source in ready {
-                if self.handle(source)? == Turn::Stop {
-                    turn = Turn::Stop;
+                if self.handle(source)? == Next::Stop {
+                    next = Next::Stop;
                 }
             }
-            if turn == Turn::Stop {
+            if next == Next::Stop {
                 break;
             }
             let now = Instant::now();
@@ -225,11 +225,11 @@ impl Daemon {
         Ok(())
     }
 
-    fn handle(&mut self, source: Source) -> Result<Turn> {
+    fn handle(&mut self, source: Source) -> Result<Next> {
         match source {
             Source::StopSignal => {
                 drain(&mut self.signals.stop);
-                return Ok(Turn::Stop);
+                return Ok(Next::Stop);
             }
             Source::ReloadSignal => self.hangup(),
             Source::Listener => self.clients.accept(&self.socket.listener, &self.poll),
@@ -244,17 +244,17 @@ impl Daemon {
                 let state = &mut self.state;
                 state.domains.changed(&mut *state.kernel);
             }
-            Source::Events => return self.events().map(|()| Turn::On),
+            Source::Events => return self.events().map(|()| Next::Continue),
             Source::Client(id) => match self.clients.ready(id, &self.poll, &mut self.state) {
-                Some(Wish::Watch(pid)) => self.watch_process(pid),
-                Some(Wish::Reload(id)) => {
+                Some(Effect::Watch(pid)) => self.watch_process(pid),
+                Some(Effect::Reload(id)) => {
                     let answer = self.reload();
                     self.clients
                         .answer(id, &answer, &self.poll, &mut self.state);
                 }
-                Some(Wish::Stop) => {
+                Some(Effect::Stop) => {
                     info!("told to stop");
-                    return Ok(Turn::Stop);
+                    return Ok(Next::Stop);
                 }
                 None => {}
             },
@@ -265,7 +265,7 @@ impl Daemon {
                 }
             }
         }
-        Ok(Turn::On)
+        Ok(Next::Continue)
     }
 
     fn watch_process(&mut self, pid: i32) {
@@ -295,7 +295,7 @@ impl Daemon {
 
     /// Events of the kernel side, or its end.
     fn events(&mut self) -> Result<()> {
-        let events = self.state.kernel.take_events(EVENTS_A_TURN);
+        let events = self.state.kernel.take_events(EVENTS_PER_WAKEUP);
         for event in &events {
             if event.kind == EventKind::Limit {
                 warn!("{}", limit_reached(event));
@@ -306,7 +306,7 @@ impl Daemon {
                 }
             }
             if event.kind == EventKind::Exited {
-                self.state.domains.room_may_be(Instant::now());
+                self.state.domains.retry_refused_soon(Instant::now());
             }
             self.state.history.push(*event);
         }
@@ -406,7 +406,7 @@ impl Daemon {
         match result {
             Ok(()) => {
                 let r_max_ppm = self.state.config.kernel.r_max_ppm;
-                self.state.library.warn_of_vain_promises(r_max_ppm);
+                self.state.library.warn_of_unreachable_guarantees(r_max_ppm);
                 let (summary, report) = (
                     self.state.library.summary(),
                     self.state.library.error_report(),

@@ -176,7 +176,7 @@ impl State {
                 text(period_ns)
             ));
         }
-        if let Some(why) = strong(wanted).filter(|_| peer.uid != 0) {
+        if let Some(why) = privileged_part(wanted).filter(|_| peer.uid != 0) {
             return Err(Refusal::new(
                 Code::Permission,
                 format!("only root may ask for {why}"),
@@ -349,7 +349,7 @@ struct Target {
 }
 
 /// What of it can crowd out everybody else, and so is root's to ask for.
-fn strong(wanted: &Wanted) -> Option<&'static str> {
+fn privileged_part(wanted: &Wanted) -> Option<&'static str> {
     let soft = wanted.server == Some(ServerPolicy::CbsSoft);
     [
         (

@@ -262,7 +262,7 @@ impl Root {
         Sources {
             dirs: Dirs::under(root),
             options: LoadOptions {
-                trust: Trust::Anybody,
+                trust: Trust::AnyOwner,
             },
             root: root.into(),
         }

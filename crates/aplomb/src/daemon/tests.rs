@@ -18,7 +18,7 @@ use super::history::History;
 use super::poll::{Poll, Source};
 use super::state::{Outcome, Peer, State};
 use super::testing::{event, Fake, Root};
-use super::{Daemon, Loader, Options, Turn};
+use super::{Daemon, Loader, Next, Options};
 use crate::exit::{code_of, Exit};
 use crate::protocol::{to_line, Answer, Ask, Code, Request, Wanted, MAX_REQUEST, VERSION};
 

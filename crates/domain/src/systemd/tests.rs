@@ -1,7 +1,7 @@
 //! What systemd is asked, by a peer that stands for it on the other end of a socket.
 
 use super::*;
-use crate::testing::{furnish, tree, InFiles};
+use crate::testing::{create_cgroup_files, tree, InFiles};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -48,10 +48,10 @@ impl Peer {
         if let Some((above, _)) = name.rsplit_once('-').filter(|_| name.ends_with(".slice")) {
             let dir = self.root.join(format!("{above}.slice")).join(&name);
             std::fs::create_dir_all(&dir).unwrap();
-            furnish(&dir);
+            create_cgroup_files(&dir);
         } else if name.ends_with(".slice") {
             std::fs::create_dir(self.root.join(&name)).unwrap();
-            furnish(&self.root.join(&name));
+            create_cgroup_files(&self.root.join(&name));
         }
         job()
     }

@@ -1,7 +1,7 @@
 //! The tree, in folders that stand for cgroups.
 
 use super::*;
-use crate::testing::{furnish, tree, InFiles};
+use crate::testing::{create_cgroup_files, tree, InFiles};
 use crate::{DomainPolicy, CPU, OWNERS_POLICY};
 use std::fs;
 
@@ -66,7 +66,7 @@ fn without_the_controller_nothing_is_made() {
 fn links_lead_nowhere() {
     let dir = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
-    furnish(outside.path());
+    create_cgroup_files(outside.path());
     let tree = tree(dir.path(), &["a"], InFiles::default());
     std::os::unix::fs::symlink(outside.path(), dir.path().join("link")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", dir.path().join("a/cpu.idle2")).unwrap();

@@ -67,7 +67,7 @@ fn rule_1_slack_goes_to_the_overrunning_job() {
 }
 
 #[test]
-fn rule_1_at_the_deadline_of_who_left_it() {
+fn rule_1_at_the_deadline_of_the_lender() {
     // C has 5:50 and comes at 4 ms: that is before A's deadline, so it goes before B now
     let cpu = run(vec![
         task(5, 100, &[(0, 1)]),
@@ -159,7 +159,7 @@ fn other_policies_neither_lend_nor_draw() {
 }
 
 #[test]
-fn the_loan_is_given_back_to_who_wakes_up_early() {
+fn the_loan_is_given_back_to_a_task_that_wakes_up_early() {
     let (mut bank, mut loan) = lent();
     assert_eq!(
         bank.take_back(&mut loan, 3 * MS),
@@ -181,7 +181,7 @@ fn but_not_what_an_overrunner_used() {
 }
 
 #[test]
-fn it_is_given_back_under_the_one_who_runs_on_it() {
+fn it_is_given_back_while_another_task_runs_on_it() {
     let (mut bank, mut loan) = lent();
     bank.draw(MS);
     assert_eq!(bank.take_back(&mut loan, 3 * MS), 2 * MS);

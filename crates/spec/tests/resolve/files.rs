@@ -14,7 +14,7 @@ fn a_program_is_its_inode_and_device() {
     let r = root.one("/usr/bin/mpv");
     assert_eq!(keys(&r), [Key::file(inode, root.device())]);
     assert_eq!(
-        r.rows[0].gives.flags,
+        r.rows[0].grant.flags,
         flags::INTERACTIVE,
         "a file needs no R"
     );
@@ -156,7 +156,7 @@ fn scripts_are_arguments_of_their_interpreter() {
     assert!(
         r.rows
             .iter()
-            .all(|row| row.gives.flags == flags::INTERACTIVE | flags::REVOCABLE),
+            .all(|row| row.grant.flags == flags::INTERACTIVE | flags::REVOCABLE),
         "anybody can type it"
     );
     assert_eq!(

@@ -18,9 +18,9 @@ use crate::domains::with_manager;
 pub enum Placed {
     Moved,
     /// It is there already, or below.
-    There,
+    AlreadyThere,
     /// It has ended; what has its number now is another process.
-    Gone,
+    Exited,
 }
 
 /// Move the process of an event into `domain`, which is made if it is missing.
@@ -29,37 +29,37 @@ pub enum Placed {
 /// The domain cannot be made or entered.
 pub fn place(tree: &Tree, event: &Event, domain: &DomainPath) -> Result<Placed, DomainError> {
     let Some(id) = (event.pid > 0).then(|| Pid::from_raw(event.pid)).flatten() else {
-        return Ok(Placed::Gone);
+        return Ok(Placed::Exited);
     };
     // the descriptor first: then what /proc says is about its process, if that still lives
     // afterwards
     let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else {
-        return Ok(Placed::Gone);
+        return Ok(Placed::Exited);
     };
     let proc = procfs::process::Process::new(event.pid);
     let Ok((stat, cgroups)) = proc.and_then(|p| Ok((p.stat()?, p.cgroups()?))) else {
-        return Ok(Placed::Gone);
+        return Ok(Placed::Exited);
     };
     let exec_ns = event.time_ns.saturating_add(suspended_ns());
     let same = start_ns(&stat) <= exec_ns + tick_ns();
     if !same || !is_alive(&process) {
-        return Ok(Placed::Gone);
+        return Ok(Placed::Exited);
     }
     let target = with_manager(tree, |m| m.place(domain))?;
     let now = cgroups.into_iter().find(|c| c.hierarchy == 0);
     let now = now.and_then(|c| c.pathname.parse::<DomainPath>().ok());
     if now.is_some_and(|now| target.holds(&now)) {
-        return Ok(Placed::There);
+        return Ok(Placed::AlreadyThere);
     }
     with_manager(tree, |m| m.create(domain, false))?;
     // A process that ends just here gives its number back only when its parent has waited for it;
     // the way to that is long, but there is no call that moves the process of a descriptor.
     if !is_alive(&process) {
-        return Ok(Placed::Gone);
+        return Ok(Placed::Exited);
     }
     match with_manager(tree, |m| m.move_pid(domain, event.pid)) {
         Ok(()) => Ok(Placed::Moved),
-        Err(_) if !is_alive(&process) => Ok(Placed::Gone),
+        Err(_) if !is_alive(&process) => Ok(Placed::Exited),
         Err(e) => Err(e),
     }
 }
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(procs, me.to_string());
         std::fs::write(dir.path().join("media/cgroup.procs"), "").unwrap();
         let long_ago = place(&tree, &event(1, me), &media).unwrap();
-        assert_eq!(long_ago, Placed::Gone, "it started after that exec");
-        assert_eq!(place(&tree, &event(1, -1), &media).unwrap(), Placed::Gone);
+        assert_eq!(long_ago, Placed::Exited, "it started after that exec");
+        assert_eq!(place(&tree, &event(1, -1), &media).unwrap(), Placed::Exited);
         let procs = std::fs::read_to_string(dir.path().join("media/cgroup.procs")).unwrap();
         assert_eq!(procs, "");
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::daemon::testing::Fake;
-use aplomb_domain::testing::{furnish, tree, InFiles};
+use aplomb_domain::testing::{create_cgroup_files, tree, InFiles};
 use aplomb_domain::{DomainPolicy, CPU, EPHEMERAL, POLICY};
 use aplomb_kernel::DomainChange;
 use std::fs;
@@ -88,7 +88,7 @@ fn attributes_reach_the_kernel_side_once() {
     };
     assert_eq!(changes(&fake), [none]);
     // a kernel side that was loaded anew is told again
-    domains.loaded_again(&mut fake);
+    domains.kernel_reloaded(&mut fake);
     assert_eq!(changes(&fake), [DomainChange::Policy(DomainPolicy::Mtr)]);
 }
 
@@ -100,7 +100,7 @@ fn domains_come_and_go() {
     let mut domains = Domains::new(Some(tree)).unwrap();
     domains.scan(&mut fake);
     fs::create_dir_all(root.join("a/b")).unwrap();
-    furnish(&root.join("a/b"));
+    create_cgroup_files(&root.join("a/b"));
     mark(root, "a/b", CPU, "10%");
     known_to(&fake, root, &["a", "a/b"]);
     domains.changed(&mut fake);
@@ -197,15 +197,15 @@ fn a_promise_is_tried_again_when_a_programs_has_ended() {
     let tree = tree(root, &["a"], InFiles::default());
     known_to(&fake, root, &["a"]);
     let mut domains = Domains::new(Some(tree)).unwrap();
-    domains.room_may_be(Instant::now());
+    domains.retry_refused_soon(Instant::now());
     assert_eq!(domains.deadline(), None, "nobody waits for it");
     fake.seen.borrow_mut().no_promise = true;
     mark(root, "a", CPU, "10ms/100ms");
     domains.scan(&mut fake);
     assert_eq!((changes(&fake), domains.deadline()), (vec![], None));
     let now = Instant::now();
-    domains.room_may_be(now);
-    domains.room_may_be(now + FIRST_LOOK / 2);
+    domains.retry_refused_soon(now);
+    domains.retry_refused_soon(now + FIRST_LOOK / 2);
     assert_eq!(
         domains.deadline(),
         Some(now + FIRST_LOOK),
@@ -214,11 +214,11 @@ fn a_promise_is_tried_again_when_a_programs_has_ended() {
     domains.tick(now + FIRST_LOOK, &mut fake);
     assert_eq!((changes(&fake), domains.deadline()), (vec![], None));
     fake.seen.borrow_mut().no_promise = false;
-    domains.room_may_be(now);
+    domains.retry_refused_soon(now);
     domains.tick(now + FIRST_LOOK, &mut fake);
     assert_eq!(changes(&fake).len(), 1);
     assert!(domains.table(&fake).unwrap().domains[0].refused.is_none());
-    domains.room_may_be(now);
+    domains.retry_refused_soon(now);
     assert_eq!(domains.deadline(), None);
 }
 
@@ -235,7 +235,7 @@ fn programs_that_end_take_no_look_from_others() {
     let mut domains = Domains::new(Some(tree)).unwrap();
     domains.scan(&mut fake);
     let now = Instant::now();
-    domains.room_may_be(now);
+    domains.retry_refused_soon(now);
     mark(root, "b", CPU, "25%");
     domains.look(&path("b"), &mut fake).unwrap_err();
     domains.tick(now + FIRST_LOOK, &mut fake); // for the room

@@ -42,7 +42,7 @@ fn a_program_goes_into_the_domain_of_its_spec() {
     let me = std::process::id() as i32;
     let now = super::super::state::monotonic_ns();
     fake.happen(event(now, me)); // of spec 2, the first one
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     let procs = || std::fs::read_to_string(groups.join("media/cgroup.procs")).unwrap();
     assert_eq!(procs(), me.to_string());
     // what only says that a program inherits moves nothing
@@ -50,7 +50,7 @@ fn a_program_goes_into_the_domain_of_its_spec() {
     let mut inherited = event(now, me);
     inherited.kind = EventKind::Inherited;
     fake.happen(inherited);
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     assert_eq!(procs(), "");
 }
 
@@ -64,14 +64,14 @@ fn inode(fake: &Fake) -> Option<u64> {
 }
 
 /// Let the daemon handle what is ready, and what has settled.
-fn turn(daemon: &mut Daemon) -> Turn {
+fn handle_ready(daemon: &mut Daemon) -> Next {
     let ready = daemon.poll.wait(Some(Instant::now())).unwrap();
     for source in ready {
-        if daemon.handle(source).unwrap() == Turn::Stop {
-            return Turn::Stop;
+        if daemon.handle(source).unwrap() == Next::Stop {
+            return Next::Stop;
         }
     }
-    Turn::On
+    Next::Continue
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_replaced_program_is_matched_by_its_new_inode() {
     let rematched = fake.seen.borrow().rematched;
     root.write("usr/bin/mplayer.dpkg-new", "\x7fELF 2");
     std::fs::rename(root.path("usr/bin/mplayer.dpkg-new"), &program).unwrap();
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     let (_, changed) = daemon.settle.take().expect("it noticed");
     assert!(changed.programs && !changed.specs);
     daemon.files_changed(changed);
@@ -98,7 +98,7 @@ fn a_replaced_program_is_matched_by_its_new_inode() {
         "running processes keep what they have"
     );
     // nothing is left that would wake it
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     assert!(daemon.settle.is_none() && daemon.clients.deadline().is_none());
 }
 
@@ -148,7 +148,7 @@ fn a_changed_spec_is_taken_over_and_a_wrong_one_is_skipped() {
         all
     };
     root.spec("mplayer", "7ms/30ms", "/usr/bin/mplayer");
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     let (_, changed) = daemon.settle.take().unwrap();
     assert!(changed.specs);
     daemon.files_changed(changed);
@@ -214,7 +214,7 @@ fn a_bad_spec_does_not_keep_the_daemon_from_starting() {
             since_ns: None,
         },
     );
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     let notices = |client: &mut BufReader<UnixStream>| {
         report
             .iter()
@@ -282,7 +282,7 @@ fn a_restart_keeps_matchers_and_reservations() {
     let outcome = daemon.state.handle(ROOT, reserve(Some(me().pid), 5, 30));
     assert!(matches!(outcome, Outcome::Reserved(..)));
     first.end(hotplug());
-    assert_eq!(turn(&mut daemon), Turn::On);
+    assert_eq!(handle_ready(&mut daemon), Next::Continue);
     let seen = second.seen.borrow();
     assert!(seen.attached && seen.rows.len() == 1 && seen.rematched > 0);
     assert_eq!(seen.reserved.len(), 1);
@@ -290,7 +290,7 @@ fn a_restart_keeps_matchers_and_reservations() {
     assert_eq!(daemon.state.restarts, 1);
     drop(seen);
     second.happen(event(1, 812));
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     assert_eq!(
         daemon.state.history.end(),
         1,
@@ -372,7 +372,7 @@ fn a_reservation_ends_with_its_process() {
         panic!()
     };
     daemon.watch_process(watched);
-    assert_eq!(turn(&mut daemon), Turn::On);
+    assert_eq!(handle_ready(&mut daemon), Next::Continue);
     assert!(daemon.state.reservations.get(pid).is_some());
     child.kill().unwrap();
     child.wait().unwrap();

@@ -9,16 +9,16 @@ use tracing::{error, warn};
 
 /// What was made.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct Created {
     paths: Vec<DomainPath>,
 }
 
-impl Made {
+impl Created {
     /// Make each domain of `tables` that is missing and give all what the tables say. What fails is
     /// said, and the others are made: the machine is not left without its scheduler for it. `file`:
     /// the settings, for messages.
-    pub fn make(tree: &Tree, tables: &[WantedDomain], file: &str) -> Self {
-        let mut made = Self::default();
+    pub fn create(tree: &Tree, tables: &[WantedDomain], file: &str) -> Self {
+        let mut created = Self::default();
         for table in tables {
             let at = |what: &str, e: DomainError| {
                 let (line, path) = (table.line, &table.path);
@@ -26,7 +26,7 @@ impl Made {
             };
             let missing = missing(tree, &table.path);
             match with_manager(tree, |m| m.create(&table.path, false)) {
-                Ok(_) => made.paths.extend(missing),
+                Ok(_) => created.paths.extend(missing),
                 Err(e) => {
                     at("cannot be made", e);
                     continue;
@@ -38,7 +38,7 @@ impl Made {
                 }
             }
         }
-        made
+        created
     }
 
     /// Remove what was made, the lowest first. What has processes or domains below stays.
@@ -94,7 +94,7 @@ mod tests {
             table("new", &["weight=300", "cpu=25%"]),
             table("full", &[]),
         ];
-        let made = Made::make(&tree, &tables, "aplomb.toml");
+        let created = Created::create(&tree, &tables, "aplomb.toml");
         assert_eq!(
             fs::read_to_string(root.join("old/cpu.weight")).unwrap(),
             "300"
@@ -103,7 +103,7 @@ mod tests {
         assert!(marks("new").reservation.is_some());
         assert_eq!(marks("old").policy.name(), "mtr");
         fs::create_dir(root.join("full/below")).unwrap();
-        made.remove(&tree);
+        created.remove(&tree);
         let there: Vec<_> = ["old", "new", "full"]
             .into_iter()
             .filter(|d| root.join(d).exists())
@@ -117,8 +117,8 @@ mod tests {
         let tree = tree(dir.path(), &[], InFiles::default());
         fs::write(dir.path().join("file"), "").unwrap();
         let tables = [table("file/x", &[]), table("a", &[])];
-        let made = Made::make(&tree, &tables, "aplomb.toml");
+        let created = Created::create(&tree, &tables, "aplomb.toml");
         assert!(dir.path().join("a").is_dir());
-        assert_eq!(made.paths, ["a".parse().unwrap()]);
+        assert_eq!(created.paths, ["a".parse().unwrap()]);
     }
 }

@@ -8,32 +8,32 @@ use super::Known;
 
 /// Tell the kernel side the difference between what it was told and what the attributes say. What
 /// is refused leaves in force what was there before.
-pub fn tell(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), KernelError> {
+pub fn push_settings(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), KernelError> {
     let (cgid, marks) = (known.cgid, known.marks);
-    if known.told.policy != marks.policy {
+    if known.pushed.policy != marks.policy {
         kernel.set_domain(cgid, DomainChange::Policy(marks.policy))?;
-        known.told.policy = marks.policy;
+        known.pushed.policy = marks.policy;
     }
-    if known.told.reservation != marks.reservation {
-        let (old, new) = (known.told.reservation, marks.reservation);
+    if known.pushed.reservation != marks.reservation {
+        let (old, new) = (known.pushed.reservation, marks.reservation);
         // the two kinds exclude each other, and one would count beside the other
         if old.is_some_and(|o| !new.is_some_and(|n| same_kind(o, n))) {
-            kernel.set_domain(cgid, old.map_or(DomainChange::Fraction(0), none_of))?;
-            known.told.reservation = None;
+            kernel.set_domain(cgid, old.map_or(DomainChange::Fraction(0), removal_of))?;
+            known.pushed.reservation = None;
         }
         if let Some(new) = new {
             if let Err(e) = kernel.set_domain(cgid, some(new)) {
-                if known.told.reservation.is_none() {
+                if known.pushed.reservation.is_none() {
                     if let Some(old) = old {
                         if kernel.set_domain(cgid, some(old)).is_ok() {
-                            known.told.reservation = Some(old);
+                            known.pushed.reservation = Some(old);
                         }
                     }
                 }
                 return Err(e);
             }
         }
-        known.told.reservation = new;
+        known.pushed.reservation = new;
     }
     Ok(())
 }
@@ -56,7 +56,7 @@ fn some(reservation: Reservation) -> DomainChange {
 }
 
 /// The change that takes `reservation` away.
-pub fn none_of(reservation: Reservation) -> DomainChange {
+pub fn removal_of(reservation: Reservation) -> DomainChange {
     match reservation {
         Reservation::Fraction(_) => DomainChange::Fraction(0),
         Reservation::Budget { .. } => DomainChange::Budget {

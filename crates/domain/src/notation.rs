@@ -31,7 +31,7 @@ pub const USUAL_MAX_PERIOD_NS: u64 = 100_000_000;
 /// CPUs that a limit may let run all the time: those that the kernel side knows.
 const MAX_CPUS: u64 = 1024;
 /// Bytes of a word; a longer one is refused before it is looked at.
-const MAX_WORD: usize = 64;
+const MAX_VALUE_BYTES: usize = 64;
 
 /// Which policy orders the members of a domain (`enum domain_policy` of bpf/intf.h).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -332,8 +332,8 @@ fn digits(text: &str) -> Option<u64> {
 
 fn word(text: &str) -> Result<&str, String> {
     let text = text.trim();
-    if text.is_empty() || text.len() > MAX_WORD {
-        return Err(format!("a value has 1 to {MAX_WORD} bytes"));
+    if text.is_empty() || text.len() > MAX_VALUE_BYTES {
+        return Err(format!("a value has 1 to {MAX_VALUE_BYTES} bytes"));
     }
     Ok(text)
 }
