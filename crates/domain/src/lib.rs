@@ -1,11 +1,11 @@
 //! Domains: cgroup v2 directories, with their shares, reservations and policies.
 //!
-//! The cgroup tree is the only tree there is. What the kernel has a file for (weight, limit,
-//! idleness) is in that file; what it has none for (reservation, policy, ephemeral) is in extended
-//! attributes of the directory, so that it stays with the cgroup and a unit or a container manager
-//! can set it too.
+//! The cgroup tree is the only tree. Settings for which the kernel has a file (weight, limit,
+//! idleness) are in that file. The others (reservation, policy, ephemeral) are in extended
+//! attributes of the directory: so they stay with the cgroup, and a unit or a container manager can
+//! set them too.
 //!
-//! No BPF here: the daemon reads the attributes and tells the kernel side.
+//! This crate contains no BPF. The daemon reads the attributes and passes them to the kernel side.
 
 mod attributes;
 mod change;
