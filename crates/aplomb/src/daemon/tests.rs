@@ -1,4 +1,4 @@
-//! The daemon as its clients meet it: real sockets, a stand-in for the kernel side, peers of any
+//! The daemon as its clients see it: real sockets, a stand-in for the kernel side, peers of any
 //! user.
 
 mod connections;
@@ -48,7 +48,7 @@ pub fn reserve(pid: Option<i32>, runtime_ms: u64, period_ms: u64) -> Ask {
     })
 }
 
-/// This process, as a peer that owns it.
+/// A peer that is this process, with its user.
 pub fn me() -> Peer {
     Peer {
         uid: rustix::process::getuid().as_raw(),

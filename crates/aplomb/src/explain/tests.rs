@@ -1,4 +1,4 @@
-//! Every decision has words.
+//! Every decision has a text.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn a_revocation_is_explained_by_what_led_to_it() {
         "at 12:03:11 mplayer (pid 812) was revoked: interactive tasks had used 93 % of CPU 1 over the last 4 s \
          (limit 90 %), and it had exhausted its reservation of 5ms/30ms (16.7 % of a CPU) 31 times"
     );
-    // a later one is not blamed on the same exhaustions
+    // A later revocation is not explained by the same exhaustions.
     let again = sentence(
         &mut story,
         event(EventKind::Revoked, 8500, [930_000, 900_000, 160_000]),
@@ -142,7 +142,8 @@ fn durations_have_three_digits() {
     assert_eq!(all, ["999 ns", "4.97 us", "12.3 ms", "999 ms", "61.5 s"]);
 }
 
-/// The same event is of a process that found no place, or of a cgroup (no pid) that is no domain.
+/// The same kind of event is about a process (for which the table was full) or about a cgroup (which
+/// became no domain). An event about a cgroup has no pid.
 #[test]
 fn a_limit_says_whose_it_is() {
     let process = event(EventKind::Limit, 0, [4096, 5_000_000, 30_000_000]);

@@ -1,13 +1,12 @@
-//! What the kernel side is told of one domain: the difference between its attributes and what was
-//! told before.
+//! Pushes the settings of one domain to the kernel side.
 
 use aplomb_domain::Reservation;
 use aplomb_kernel::{DomainChange, Kernel, KernelError};
 
 use super::Known;
 
-/// Tell the kernel side the difference between what it was told and what the attributes say. What
-/// is refused leaves in force what was there before.
+/// Push the settings in which the attributes (`known.marks`) differ from those pushed before
+/// (`known.pushed`). If the kernel side refuses a setting, the previous one stays in force.
 pub fn push_settings(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), KernelError> {
     let (cgid, marks) = (known.cgid, known.marks);
     if known.pushed.policy != marks.policy {
@@ -16,7 +15,8 @@ pub fn push_settings(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), K
     }
     if known.pushed.reservation != marks.reservation {
         let (old, new) = (known.pushed.reservation, marks.reservation);
-        // the two kinds exclude each other, and one would count beside the other
+        // A domain has one of the two kinds of reservation. So the old kind is removed first;
+        // otherwise it would count beside the new one.
         if old.is_some_and(|o| !new.is_some_and(|n| same_kind(o, n))) {
             kernel.set_domain(cgid, old.map_or(DomainChange::Fraction(0), removal_of))?;
             known.pushed.reservation = None;
@@ -55,7 +55,7 @@ fn some(reservation: Reservation) -> DomainChange {
     }
 }
 
-/// The change that takes `reservation` away.
+/// The change that removes `reservation`.
 pub fn removal_of(reservation: Reservation) -> DomainChange {
     match reservation {
         Reservation::Fraction(_) => DomainChange::Fraction(0),

@@ -1,4 +1,4 @@
-//! Domains over a folder that stands for the cgroup tree, and a stand-in for the kernel side.
+//! Domains, tested with a folder that stands for the cgroup tree and a stand-in for the kernel side.
 
 use super::*;
 use crate::daemon::testing::Fake;
@@ -13,7 +13,7 @@ fn path(text: &str) -> DomainPath {
     text.parse().unwrap()
 }
 
-/// A domain of the kernel side for the folder `name` of `root`.
+/// The kernel side's domain for the folder `name` of `root`.
 fn domain(root: &Path, name: &str) -> Domain {
     Domain {
         cgid: fs::metadata(root.join(name)).unwrap().ino(),
@@ -50,7 +50,7 @@ fn changes(fake: &Fake) -> Vec<DomainChange> {
 fn mark(root: &Path, domain: &str, name: &str, value: &str) {
     let dir = root.join(domain);
     fs::write(dir.join(format!(".attribute.{name}")), value).unwrap();
-    // a real attribute is reported as a change of the directory; so is this
+    // inotify reports a changed attribute as a change of the directory, and so it does this.
     let mode = fs::metadata(&dir).unwrap().permissions();
     fs::set_permissions(&dir, mode).unwrap();
 }
@@ -68,11 +68,11 @@ fn attributes_reach_the_kernel_side_once() {
     domains.scan(&mut fake);
     assert_eq!(changes(&fake), [], "it knows already");
     assert_eq!(domains.deadline(), None, "nothing wakes it up");
-    // another attribute is seen by inotify
+    // inotify reports the change of another attribute.
     mark(root, "a", POLICY, "mtr");
     domains.changed(&mut fake);
     assert_eq!(changes(&fake), [DomainChange::Policy(DomainPolicy::Mtr)]);
-    // the other kind of reservation takes the place of the first
+    // The other kind of reservation replaces the first.
     mark(root, "a", CPU, "10ms/100ms");
     domains.changed(&mut fake);
     let budget = DomainChange::Budget {
@@ -87,7 +87,7 @@ fn attributes_reach_the_kernel_side_once() {
         period_ns: 0,
     };
     assert_eq!(changes(&fake), [none]);
-    // a kernel side that was loaded anew is told again
+    // A kernel side that was loaded again gets all settings again.
     domains.kernel_reloaded(&mut fake);
     assert_eq!(changes(&fake), [DomainChange::Policy(DomainPolicy::Mtr)]);
 }
@@ -122,7 +122,7 @@ fn only_what_came_is_looked_at() {
     let tree = tree(root, &["a", "a-b"], InFiles::default());
     let mut domains = Domains::new(Some(tree)).unwrap();
     domains.scan(&mut fake);
-    // not reported: who looks at it finds it all the same
+    // This change is not reported by inotify, but look() finds it.
     fs::write(root.join("a").join(format!(".attribute.{CPU}")), "25%").unwrap();
     known_to(&fake, root, &["a"]);
     fs::create_dir_all(root.join("b/c")).unwrap();
@@ -153,7 +153,7 @@ fn what_the_kernel_side_does_not_know_yet_is_tried_again_and_not_for_ever() {
         assert!(looks <= LOOKS);
     }
     assert_eq!(looks, LOOKS);
-    // a later look still helps
+    // A later look still succeeds.
     known_to(&fake, root, &["a"]);
     domains.look(&path("a"), &mut fake).unwrap();
     assert_eq!(changes(&fake), [DomainChange::Fraction(250_000)]);
@@ -222,8 +222,8 @@ fn a_promise_is_tried_again_when_a_programs_has_ended() {
     assert_eq!(domains.deadline(), None);
 }
 
-/// Programs end all the time, and whoever likes can have them end: those that the kernel side does
-/// not know yet are looked at as often as ever.
+/// Processes exit all the time, and any user can make processes exit. This must not cost the domains
+/// that the kernel side does not know yet any of their looks.
 #[test]
 fn programs_that_end_take_no_look_from_others() {
     let dir = tempfile::tempdir().unwrap();
@@ -238,7 +238,7 @@ fn programs_that_end_take_no_look_from_others() {
     domains.retry_refused_soon(now);
     mark(root, "b", CPU, "25%");
     domains.look(&path("b"), &mut fake).unwrap_err();
-    domains.tick(now + FIRST_LOOK, &mut fake); // for the room
+    domains.tick(now + FIRST_LOOK, &mut fake); // retries the refused domain
     let mut looks = 0;
     while let Some(at) = domains.deadline() {
         domains.tick(at, &mut fake);
@@ -264,7 +264,7 @@ fn the_room_of_one_that_went_is_free_at_once() {
     fs::remove_dir_all(root.join("a")).unwrap();
     domains.look(&path("c"), &mut fake).unwrap();
     let taken = std::mem::take(&mut fake.seen.borrow_mut().domain_changes);
-    // what is inside first; then there is room for the other
+    // The inner domain gives its reservation back first; then there is room for the other one.
     let none = DomainChange::Fraction(0);
     let freed = [(cgids[1], none), (cgids[0], none)];
     assert!(taken.iter().filter(|c| c.1 == none).eq(&freed), "{taken:?}");

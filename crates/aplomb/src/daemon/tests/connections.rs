@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Connections over a state, without a listener: the peers are whoever the test says.
+/// Connections without a listener. The test chooses the credentials of each peer.
 struct Bench {
     _root: Root,
     state: State,
@@ -31,7 +31,7 @@ impl Bench {
         BufReader::new(theirs)
     }
 
-    /// Handle what is ready until nothing is.
+    /// Handle the ready connections until none is ready.
     fn handle_ready(&mut self) -> Vec<crate::daemon::clients::Effect> {
         let mut wishes = Vec::new();
         loop {
@@ -65,7 +65,7 @@ fn a_connection_answers_one_request_after_the_other() {
         send(&mut client, Ask::Specs {});
         bench.handle_ready();
         assert!(matches!(answer(&mut client), Some(Answer::Status(_))));
-        // the second one came in the same piece
+        // The second request arrived together with the first.
         bench.handle_ready();
         assert!(matches!(answer(&mut client), Some(Answer::Specs(_))));
     }
@@ -274,7 +274,8 @@ fn a_slow_follower_is_told_and_dropped() {
         },
     );
     bench.handle_ready();
-    // more than the socket's buffer and the allowance hold, in bites, and nobody reads
+    // The client does not read. Events are added, 100 at a time, until there are more than the
+    // socket's buffer and MAX_BEHIND allow.
     let mut t = 0;
     while bench.clients.len() > 0 && t < 50_000 {
         bench.events(t..t + 100, 812);
@@ -314,7 +315,7 @@ fn lost_history_is_told() {
             since_ns: None,
         },
     );
-    // until the socket is full; what is not sent yet is overwritten then
+    // Fill the socket. Events that are not sent yet are overwritten in the history then.
     let ready = bench.poll.wait(Some(Instant::now())).unwrap();
     let Source::Client(id) = ready[0] else {
         panic!()

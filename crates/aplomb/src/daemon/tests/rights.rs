@@ -1,4 +1,4 @@
-//! Who may do what.
+//! The rights of clients.
 
 use super::super::testing::server;
 use super::*;
@@ -15,7 +15,7 @@ fn domains_are_everybodys_to_see_and_roots_to_tell() {
         domain: "media".parse().unwrap(),
     };
     assert_eq!(refusal(ask(&mut state, USER, look())), Code::Permission);
-    // there is no tree in this test
+    // This test has no cgroup tree.
     assert_eq!(refusal(ask(&mut state, ROOT, look())), Code::Failed);
 }
 use aplomb_kernel::{Part, ServerPolicy};
@@ -54,7 +54,7 @@ fn users_reserve_for_their_own_processes_only() {
         uid: me.uid + 1,
         pid: me.pid,
     };
-    // root's own processes are strangers to a stranger, as init is
+    // Another user may control neither root's processes nor init.
     assert_eq!(
         refusal(ask(&mut state, stranger, reserve(Some(me.pid), 1, 100))),
         Code::Permission
@@ -89,7 +89,7 @@ fn users_reserve_for_their_own_processes_only() {
         Answer::Done(_)
     ));
     assert_eq!(fake.seen.borrow().reserved[1], (me.pid, None));
-    // in a namespace of its own
+    // A client in another process namespace has no pid here.
     assert_eq!(
         refusal(ask(
             &mut state,
@@ -139,7 +139,7 @@ fn values_out_of_range_do_not_reach_the_kernel() {
     assert!(fake.seen.borrow().reserved.is_empty());
 }
 
-/// What only root may ask for, in every way to ask for it, with words that the refusal must have.
+/// The requests that only root may make, each with a text that the refusal must contain.
 fn privileged_requests() -> Vec<(Wanted, &'static str)> {
     let soft = Some(ServerPolicy::CbsSoft);
     let of = |inherit, keep, guaranteed, server| Wanted {

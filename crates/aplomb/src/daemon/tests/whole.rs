@@ -45,7 +45,7 @@ fn a_program_goes_into_the_domain_of_its_spec() {
     handle_ready(&mut daemon);
     let procs = || std::fs::read_to_string(groups.join("media/cgroup.procs")).unwrap();
     assert_eq!(procs(), me.to_string());
-    // what only says that a program inherits moves nothing
+    // An event that only says that a program inherits moves no process.
     std::fs::write(groups.join("media/cgroup.procs"), "").unwrap();
     let mut inherited = event(now, me);
     inherited.kind = EventKind::Inherited;
@@ -54,7 +54,7 @@ fn a_program_goes_into_the_domain_of_its_spec() {
     assert_eq!(procs(), "");
 }
 
-/// The inode that the kernel side has a matcher for.
+/// The inode of the kernel side's matcher.
 fn inode(fake: &Fake) -> Option<u64> {
     let seen = fake.seen.borrow();
     seen.rows
@@ -63,7 +63,7 @@ fn inode(fake: &Fake) -> Option<u64> {
         .map(|(Matcher(w), _)| w[1])
 }
 
-/// Let the daemon handle what is ready, and what has settled.
+/// Let the daemon handle the sources that are ready, and changed files.
 fn handle_ready(daemon: &mut Daemon) -> Next {
     let ready = daemon.poll.wait(Some(Instant::now())).unwrap();
     for source in ready {
@@ -97,7 +97,7 @@ fn a_replaced_program_is_matched_by_its_new_inode() {
         rematched,
         "running processes keep what they have"
     );
-    // nothing is left that would wake it
+    // No source is left that would wake the daemon.
     handle_ready(&mut daemon);
     assert!(daemon.settle.is_none() && daemon.clients.deadline().is_none());
 }
@@ -124,7 +124,7 @@ fn promises_and_servers_reach_the_kernel_for_files_only() {
     let weak = (flags::REVOCABLE, None);
     assert_eq!(of("movie", 1), weak, "an argument");
     if of("plain", 2) == weak {
-        return; // the tests' folder is on btrfs, where a file is no better
+        return; // the tests' folder is on btrfs, where a path is no better than a name
     }
     let soft = Some(aplomb_kernel::ServerPolicy::CbsSoft);
     assert_eq!(of("movie", 2), (flags::GUARANTEED, soft), "a file");
@@ -172,7 +172,7 @@ fn a_changed_spec_is_taken_over_and_a_wrong_one_is_skipped() {
 #[test]
 fn a_bad_spec_does_not_keep_the_daemon_from_starting() {
     let (root, fake) = (Root::new(), Fake::new());
-    // one file: a wrong value, a syntax error, and a good spec between them
+    // One file with a wrong value, a syntax error, and a valid spec between them.
     root.write("usr/bin/good", "\x7fELF");
     let text = "[[spec]]\nname = \"bad\"\npath = \"/usr/bin/bad\"\ncpu = \"40ms/30ms\"\n\
                 [[spec]]\nname = \"good\"\npath = \"/usr/bin/good\"\ncpu = \"2ms/30ms\"\n\
@@ -201,8 +201,8 @@ fn a_bad_spec_does_not_keep_the_daemon_from_starting() {
             "{place}: {report:?}"
         );
     }
-    // a log begins with the report, and one that follows gets it again when the specs are read
-    // again
+    // A log begins with the report of errors. A follower gets the report again when the specs are
+    // read again.
     let (ours, theirs) = UnixStream::pair().unwrap();
     daemon.clients.adopt(ours, USER, &daemon.poll);
     let mut client = BufReader::new(theirs);
@@ -258,7 +258,7 @@ fn it_stops_when_told_and_leaves_nothing() {
     send(&mut client, Ask::Stop {});
     let privileged = rustix::process::getuid().is_root();
     if !privileged {
-        return; // peer credentials are real here: only root gets further
+        return; // the peer credentials are real here, and only root may stop the daemon
     }
     daemon.serve().unwrap();
     assert!(matches!(answer(&mut client), Some(Answer::Done(_))));
