@@ -69,7 +69,8 @@ pub struct Found {
 #[derive(Debug, Default)]
 pub struct Walk {
     pub domains: Vec<Found>,
-    /// Some domains were left out: there were more than [`MAX_WALK`], or some deeper than 16 levels.
+    /// Some domains were left out: there were more than [`MAX_WALK`], or some deeper than 16
+    /// levels.
     pub truncated: bool,
 }
 

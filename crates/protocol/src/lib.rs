@@ -282,8 +282,8 @@ pub fn to_line(message: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// Body of the fuzz target `protocol`: parsing any bytes gives a request that survives a round trip,
-/// or a refusal of bounded length.
+/// Body of the fuzz target `protocol`: parsing any bytes gives a request that survives a round
+/// trip, or a refusal of bounded length.
 ///
 /// # Panics
 /// If that does not hold.

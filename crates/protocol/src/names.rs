@@ -38,8 +38,8 @@ pub struct Cpu {
     pub guaranteed_ppm: u64,
 }
 
-/// The part of a guaranteed reservation on one CPU. In each period the task uses its parts one after
-/// the other, in windows of equal length (EDF-WMR).
+/// The part of a guaranteed reservation on one CPU. In each period the task uses its parts one
+/// after the other, in windows of equal length (EDF-WMR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     pub cpu: i32,

@@ -95,7 +95,8 @@ impl MountTable {
             self.mounts
                 .iter()
                 .filter(|m| file.path.starts_with(&m.point))
-                .max_by_key(|m| m.point.components().count()) // the last of equal ones covers the others
+                // Of mounts on the same point the last one covers the others.
+                .max_by_key(|m| m.point.components().count())
         })
     }
 }

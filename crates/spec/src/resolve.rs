@@ -1,12 +1,13 @@
-//! From matchers to rows of the kernel's map: what a spec stands for on this machine now.
+//! Resolves matchers to rows of the kernel's map: the programs that a spec means on this machine
+//! now.
 //!
 //! Paths are looked up inside a root directory with openat2(RESOLVE_IN_ROOT), so links cannot lead
 //! out of it. A file that begins with `#!` is matched as an argument of its interpreter: the kernel
-//! executes the interpreter with the script's path among the arguments, and that argument, as typed
-//! by the caller (a shell finds `foo` in PATH and passes `/usr/bin/foo`), is compared whole. A
-//! script started by a relative path is therefore not recognised. Since an argument can be typed by
-//! anybody, such a row is revocable whatever the spec says, and not guaranteed; so is a file on a
-//! file system whose subvolumes share inode numbers.
+//! executes the interpreter with the script's path among the arguments. That argument is compared
+//! whole, as the caller passed it (a shell finds `foo` in PATH and passes `/usr/bin/foo`). So a
+//! script that is started by a relative path is not recognised. Any user can pass any argument, so
+//! such a row is revocable whatever the spec says, and not guaranteed. The same holds for a file on
+//! a file system whose subvolumes share inode numbers.
 
 use crate::device::{DeviceOf, MountTable};
 use crate::diag::{shorten, Diagnostic, Severity};
@@ -18,7 +19,7 @@ use crate::script::{self, Interpreter};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// How a row came about; the smaller, the more specific.
+/// How a row was found. A smaller value is more specific.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Via {
     /// A path without a star, or a name.
@@ -31,7 +32,7 @@ pub enum Via {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub key: Key,
-    /// What the program gets when it is matched by this row.
+    /// What a program gets that matches this row.
     pub grant: Grant,
     pub via: Via,
     /// The file behind it (of a script: its interpreter), all links followed, as seen from the
@@ -60,8 +61,8 @@ impl Grant {
         }
     }
 
-    /// What is left of it where anybody's program can match: revocable, nothing that only root may
-    /// give away ([`Spec::is_privileged`]).
+    /// The grant of a row that any user's program can match: revocable, and without the parts that
+    /// only root may give ([`Spec::is_privileged`]).
     fn without_privileges(self) -> Grant {
         Grant {
             flags: (self.flags | flags::REVOCABLE) & !flags::GUARANTEED,
@@ -76,11 +77,11 @@ impl Grant {
 pub enum Absent {
     /// No such file, or nothing that the stars stand for.
     Missing,
-    /// There, but cannot be matched, and why.
+    /// The file exists, but cannot be matched, and why.
     Unusable(String),
 }
 
-/// What a matcher stands for on this machine now.
+/// The rows of a matcher on this machine now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     pub matcher: Matcher,
@@ -122,9 +123,9 @@ pub struct Resolution {
     pub rows: Vec<RowOfSet>,
     /// Directories to watch, each once.
     pub watch: Vec<PathBuf>,
-    /// Two specs that mean the same file (warning; a note if they ask for the same), what cannot be
-    /// guaranteed since anybody's program can match it (warning), absent programs (note), what did
-    /// not fit (error).
+    /// Two specs that mean the same file (warning; a note if they ask for the same), rows that
+    /// cannot be guaranteed because any user's program can match them (warning), absent programs
+    /// (note), rows that did not fit (error).
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -296,7 +297,7 @@ impl<D: DeviceOf> Resolver<D> {
         }
     }
 
-    /// Keys of one file, whether anybody can match them, and the file behind them.
+    /// Keys of one file, whether any user's program can match them, and the file behind them.
     fn file(
         &self,
         path: &str,
@@ -360,7 +361,7 @@ impl<D: DeviceOf> Resolver<D> {
     }
 }
 
-/// What is worth saying about a matcher.
+/// The diagnostics about a matcher.
 fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     if let Some(Absent::Unusable(why)) = &r.absent {

@@ -75,7 +75,7 @@ fn guaranteed_and_soft_programs_are_found_by_file_or_kernel_thread() {
         }
         let body =
             format!("name = 'x'\n{who}\ncpu = '25ms/41ms'\nrevocable = true\nserver = 'cbs-hard'");
-        one(&body).unwrap(); // takes from nobody
+        one(&body).unwrap(); // takes no time from other programs
     }
 }
 

@@ -1,9 +1,9 @@
-//! Keeps the kernel side told what the attributes of domains say, and removes ephemeral ones.
+//! Pushes the settings in the attributes of domains to the kernel side, and removes ephemeral
+//! domains.
 //!
-//! The attribute is the truth: whoever may set it has the last word, and this only carries it on.
-//! The kernel side forgets a domain's settings with the domain. Nothing here wakes up while nothing
-//! changes, except for a bounded number of second looks, and while there are more directories than
-//! can be watched.
+//! The attributes alone are authoritative: the daemon only passes them on. The kernel side forgets
+//! a domain's settings with the domain. While nothing changes, the daemon wakes up for a bounded
+//! number of second looks only, and for walks if there are more directories than can be watched.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -30,15 +30,14 @@ use place::place;
 use push::{push_settings, removal_of};
 use watch::{Seen, Watch, MAX_WATCHED};
 
-/// Second looks at a domain that the kernel side does not know yet: its CPU controller may come
-/// later than its attributes. The first after [`FIRST_LOOK`], each later one after twice as long;
-/// 31 s in all.
+/// Second looks at a domain that the kernel side does not know yet, because its CPU controller may
+/// be enabled later than its attributes are set. The first look is after [`FIRST_LOOK`], each later
+/// one after twice the time: 31 s in all.
 const LOOKS: u32 = 5;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often the tree is walked while not all of it can be watched.
 const WALK_INTERVAL: Duration = Duration::from_secs(30);
-/// Walks until a part of the tree is known that changes meanwhile; what comes later is seen by the
-/// watches.
+/// The most walks of a part of the tree that changes meanwhile. The watches report later changes.
 const ROUNDS: usize = 3;
 
 /// All domains whose directory is known.
@@ -46,13 +45,13 @@ pub struct Domains {
     tree: Option<Tree>,
     watch: Option<Watch>,
     known: BTreeMap<DomainPath, Known>,
-    /// Look again at this time, for the how manieth time.
+    /// When to look again at unknown domains, and how many looks were made before.
     next_look: Option<(Instant, u32)>,
-    /// There may be room for those that were refused: try at this time.
+    /// When to try the refused settings again, because there may be room for them.
     retry_refused_at: Option<Instant>,
-    /// Not all directories are watched: walk at this time.
+    /// When to walk the tree again, because not all directories are watched.
     walk_at: Option<Instant>,
-    /// That was said.
+    /// It was logged that not all directories are watched.
     warned: bool,
     created: Created,
 }
@@ -61,7 +60,7 @@ pub struct Domains {
 struct Known {
     cgid: u64,
     marks: Marks,
-    /// What the kernel side was told.
+    /// The settings that were pushed to the kernel side.
     pushed: Marks,
     /// NotInForce it has not all that `marks` says.
     refused: Option<NotInForce>,
@@ -80,10 +79,10 @@ enum NotInForce {
 }
 
 impl Domains {
-    /// `tree`: None if there is none.
+    /// `tree`: None if this machine has no cgroup v2 tree.
     ///
     /// # Errors
-    /// No inotify instance can be had.
+    /// No inotify instance can be created.
     pub fn new(tree: Option<Tree>) -> io::Result<Self> {
         Self::watching(tree, MAX_WATCHED)
     }
@@ -104,7 +103,7 @@ impl Domains {
         })
     }
 
-    /// Make the domains of the settings; `file`: where those are, for messages.
+    /// Create the domains of the settings. `file`: the settings file, for messages.
     pub fn create(&mut self, tables: &[WantedDomain], file: &str) {
         match &self.tree {
             Some(tree) => self.created = Created::create(tree, tables, file),
@@ -113,14 +112,14 @@ impl Domains {
         }
     }
 
-    /// The daemon ends: remove what it made, where that is empty.
+    /// The daemon ends: remove the domains that it created and that are empty.
     pub fn end(&mut self) {
         if let Some(tree) = &self.tree {
             std::mem::take(&mut self.created).remove(tree);
         }
     }
 
-    /// A program whose spec names a domain was recognised.
+    /// The kernel side recognised a program whose spec names a domain: move its process there.
     pub fn recognised(&self, event: &Event, domain: &str) {
         let Some(tree) = &self.tree else { return };
         let placed = domain
@@ -136,12 +135,12 @@ impl Domains {
         }
     }
 
-    /// Becomes readable when something changed. None: there is no tree.
+    /// Becomes readable when a domain changed. None if there is no tree.
     pub fn watch_fd(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().map(AsFd::as_fd)
     }
 
-    /// When [`Domains::tick`] has something to do.
+    /// The next time at which [`Domains::tick`] has work.
     pub fn deadline(&self) -> Option<Instant> {
         [
             self.next_look.map(|(at, _)| at),
@@ -153,8 +152,8 @@ impl Domains {
         .min()
     }
 
-    /// A program's reservation ended, so there may be room for a domain that was refused: looked at
-    /// within [`FIRST_LOOK`], however many end meanwhile.
+    /// A process's reservation ended, so there may be room for a refused domain. It is tried again
+    /// within [`FIRST_LOOK`], once for all reservations that end until then.
     pub fn retry_refused_soon(&mut self, now: Instant) {
         let waits = |k: &Known| matches!(k.refused, Some(NotInForce::Refused { .. }));
         if self.retry_refused_at.is_none() && self.known.values().any(waits) {
@@ -162,7 +161,7 @@ impl Domains {
         }
     }
 
-    /// Do what is due.
+    /// Do the work that is due at `now`.
     pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
         if self.walk_at.is_some_and(|at| at <= now) {
             self.scan(kernel);
@@ -178,7 +177,7 @@ impl Domains {
         }
     }
 
-    /// The kernel side was loaded anew and knows nothing of what it was told.
+    /// The kernel side was loaded again and has no settings: push all.
     pub fn kernel_reloaded(&mut self, kernel: &mut dyn Kernel) {
         for known in self.known.values_mut() {
             known.pushed = Marks::default();
@@ -192,22 +191,22 @@ impl Domains {
         self.explore(&DomainPath::root(), kernel);
     }
 
-    /// Something changed: read what.
+    /// Read the changes from the watches and handle them.
     pub fn changed(&mut self, kernel: &mut dyn Kernel) {
         let seen = self.watch.as_mut().map(Watch::read).unwrap_or_default();
         let mut room = false;
         for seen in seen {
             match seen {
                 Seen::All => self.scan(kernel),
-                // only that one: to walk what is beside it, too, takes too long where there are
-                // thousands
+                // Only the new domain: with thousands of siblings, walking these too would take
+                // too long.
                 Seen::Created(path) => self.explore(&path, kernel),
                 Seen::Attributes(path) => self.reread(&path, kernel),
                 Seen::Populated(path) => self.end_if_empty(&path, kernel),
                 Seen::Removed(path) => {
                     self.forget(&path, kernel);
                     room = true;
-                    // what is above it may be empty now
+                    // The parent may be empty now.
                     if let Some(above) = path.parent() {
                         self.end_if_empty(&above, kernel);
                     }
@@ -215,17 +214,18 @@ impl Domains {
             }
         }
         if room {
-            self.push_all(kernel); // what was reserved there is free
+            self.push_all(kernel); // the reservations of removed domains are free now
         }
     }
 
     /// Look at one domain now.
     ///
     /// # Errors
-    /// It is missing; its attributes make no sense; the kernel side refused them.
+    /// The domain is missing; an attribute is invalid; the kernel side refused a setting.
     pub fn look(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) -> Result<(), Refusal> {
         let failed = |e: DomainError| Refusal::new(Code::Failed, e.to_string());
-        self.changed(kernel); // who asks may just have removed another, to have room for this one
+        // The client may just have removed another domain to have room for this one.
+        self.changed(kernel);
         let Some(tree) = &self.tree else {
             return Err(failed(DomainError::NoTree));
         };
@@ -261,7 +261,7 @@ impl Domains {
                 (found.map(|f| f.0), line(d, found.copied()))
             })
             .collect();
-        // those without a path come last
+        // Domains without a path come last.
         domains.sort_by_key(|(path, d)| (path.is_none(), *path, d.cgid));
         Ok(DomainTable {
             time_ns: monotonic_ns(),
@@ -270,7 +270,7 @@ impl Domains {
         })
     }
 
-    /// Walk the tree from `top` on, watch what is new, forget what has gone.
+    /// Walk the tree from `top` on. Watch new domains, and forget removed ones.
     fn explore(&mut self, top: &DomainPath, kernel: &mut dyn Kernel) {
         for _ in 0..ROUNDS {
             let Some(tree) = &self.tree else { return };
@@ -298,12 +298,12 @@ impl Domains {
                 self.end_if_empty(&f.path, kernel);
             }
             if !fresh {
-                return; // all of it was watched before it was listed
+                return; // every directory was watched before it was listed
             }
         }
     }
 
-    /// Note what a domain's attributes say, and watch it.
+    /// Record a domain's settings, and watch it.
     fn note(&mut self, path: &DomainPath, cgid: u64, marks: Marks) {
         let known = self.known.entry(path.clone()).or_insert(Known {
             cgid,
@@ -317,7 +317,7 @@ impl Domains {
         let (Some(tree), Some(watch)) = (&self.tree, &mut self.watch) else {
             return;
         };
-        let Ok(dir) = tree.open(path) else { return }; // gone: told by the watch above
+        let Ok(dir) = tree.open(path) else { return }; // removed: the parent's watch reports it
         let mut added = Ok(());
         if known.watched.is_none() {
             added = watch.directory(&dir).map(|n| known.watched = Some(n));
@@ -355,11 +355,11 @@ impl Domains {
         self.push_settings(path, kernel);
         self.end_if_empty(path, kernel);
         if before != self.known.get(path).map(|k| k.pushed) {
-            self.push_all(kernel); // it may have left room for others
+            self.push_all(kernel); // there may be room for refused domains now
         }
     }
 
-    /// What is known of `top` and all below it.
+    /// The known domains at `top` and below.
     fn below<'a>(
         &'a self,
         top: &'a DomainPath,
@@ -368,17 +368,18 @@ impl Domains {
         from_top.take_while(|(path, _)| top.holds(path))
     }
 
-    /// `top` and all below it have gone. What they had reserved is given back: the kernel side
-    /// hears of it later than we do, and whoever asks meanwhile would be refused.
+    /// `top` and all domains below were removed. Give their reservations back now: the kernel side
+    /// learns of the removal later than the daemon, and would refuse other reservations until then.
     fn forget(&mut self, top: &DomainPath, kernel: &mut dyn Kernel) {
         let gone: Vec<_> = self.below(top).map(|(p, _)| p.clone()).collect();
-        // those below first: a domain cannot have less than is reserved in it
+        // The lowest first: a domain cannot have less than is reserved below it.
         for path in gone.iter().rev() {
             let Some(known) = self.known.remove(path) else {
                 continue;
             };
             if let Some(reserved) = known.pushed.reservation {
-                let _ = kernel.set_domain(known.cgid, removal_of(reserved)); // it may know already
+                // This fails if the kernel side knows of the removal already.
+                let _ = kernel.set_domain(known.cgid, removal_of(reserved));
             }
             if let Some(watch) = &mut self.watch {
                 let numbers = [known.watched, known.events];
@@ -387,7 +388,7 @@ impl Domains {
         }
     }
 
-    /// Tell the kernel side of all that it does not have yet.
+    /// Push all settings that are not in force yet.
     fn push_all(&mut self, kernel: &mut dyn Kernel) {
         let behind: Vec<_> = self
             .known
@@ -406,7 +407,7 @@ impl Domains {
             .any(|k| matches!(k.refused, Some(NotInForce::Unknown(_))))
     }
 
-    /// Tell the kernel side what a domain's attributes say, as far as that is new.
+    /// Push the settings of a domain that changed.
     fn push_settings(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
         let Some(known) = self.known.get_mut(path) else {
             return;
@@ -432,7 +433,7 @@ impl Domains {
         }
     }
 
-    /// Remove an ephemeral domain whose last process has gone.
+    /// Remove an ephemeral domain whose last process has exited.
     fn end_if_empty(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
         let ephemeral = self.known.get(path).is_some_and(|k| k.marks.ephemeral);
         let Some(tree) = self.tree.as_ref().filter(|_| ephemeral) else {
@@ -446,7 +447,7 @@ impl Domains {
         drop(dir);
         match with_manager(tree, |m| m.remove(path)) {
             Ok(()) => self.forget(path, kernel),
-            // it has domains below, or just got a process: told when that changes
+            // It has domains below, or just got a process. The watches report when that changes.
             Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
             Err(e) => warn!("{e}"),
         }

@@ -1,7 +1,7 @@
 //! Ensures that one daemon runs at a time: a lock in the run directory, and the socket beside it.
 //!
-//! The lock belongs to an open file, so the kernel releases it when the process ends in any way. The
-//! daemon that holds the lock may remove the socket that a killed daemon left.
+//! The lock belongs to an open file, so the kernel releases it when the process ends in any way.
+//! The daemon that holds the lock may remove the socket that a killed daemon left.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Write};

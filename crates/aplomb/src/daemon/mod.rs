@@ -1,5 +1,4 @@
-//! The daemon: loads the specs and the scheduler, keeps the specs current, and answers on the
-//! socket.
+//! The daemon: loads specs and scheduler, keeps the specs current, and answers on the socket.
 //!
 //! It has one thread and one epoll. All scheduling decisions are made in the kernel, so the daemon
 //! may sleep. It wakes up for a request, an event, a changed file, the exit of a process with a
@@ -46,15 +45,13 @@ use library::Library;
 use poll::{Interest, Poll, Source};
 use state::State;
 
-/// The most events that are taken from the kernel before other sources are served, so that a flood of
-/// events does not lock clients out.
+/// Events taken from the kernel before other sources are served: a flood must not lock clients out.
 const EVENTS_PER_WAKEUP: usize = 4096;
 /// Time from a change of a file until the daemon reads the files, so that it reads them once for a
 /// burst of changes.
 const SETTLE: Duration = Duration::from_millis(300);
 /// Restarts that the kernel may ask for in [`RESTART_WINDOW`]. One more ends the daemon. Restarts
-/// because of CPU hotplug do not count, because an administrator causes them and their number is
-/// bounded by the CPUs that are switched.
+/// because of CPU hotplug do not count: an administrator causes them, and their number is bounded.
 const MAX_RESTARTS: usize = 3;
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
 /// Least time between two restarts because of CPU hotplug. The scheduler handles hotplug itself

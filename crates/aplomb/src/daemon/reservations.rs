@@ -1,9 +1,10 @@
 //! Reservations by `aplomb run` and `aplomb set`: the limits of each user, and the end of each
 //! reservation.
 //!
-//! When a process has exited, the kernel may give its id to another one. So the daemon first opens a
-//! pidfd, then reads the process's owner, and then checks that the process of the pidfd still runs.
-//! If it does, the owner was that process's. The pidfd becomes readable when the process exits.
+//! When a process has exited, the kernel may give its id to another one. So the daemon first opens
+//! a pidfd, then reads the process's owner, and then checks that the process of the pidfd still
+//! runs. If it does, the owner was that process's. The pidfd becomes readable when the process
+//! exits.
 
 use std::collections::HashMap;
 use std::io;

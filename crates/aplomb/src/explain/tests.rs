@@ -142,8 +142,8 @@ fn durations_have_three_digits() {
     assert_eq!(all, ["999 ns", "4.97 us", "12.3 ms", "999 ms", "61.5 s"]);
 }
 
-/// The same kind of event is about a process (for which the table was full) or about a cgroup (which
-/// became no domain). An event about a cgroup has no pid.
+/// The same kind of event is about a process (for which the table was full) or about a cgroup
+/// (which became no domain). An event about a cgroup has no pid.
 #[test]
 fn a_limit_says_whose_it_is() {
     let process = event(EventKind::Limit, 0, [4096, 5_000_000, 30_000_000]);

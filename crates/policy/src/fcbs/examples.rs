@@ -53,8 +53,8 @@ fn ms(intervals: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 /// "If there is a task whose server deadline is s_k > t + P_k, it has exhausted its budget at some
-/// earlier point of time, and is now overrunning": it runs on what is left, at the deadline of who
-/// left it, and has its own budget and deadline back when that is used up.
+/// earlier point of time, and is now overrunning": that task runs on the slack, at the deadline of
+/// the server that left it. When the slack is used up, it has its own budget and deadline again.
 #[test]
 fn rule_1_slack_goes_to_the_overrunning_job() {
     // B has used up its 2 ms in 10 at 2 ms; A runs from 2 to 3 and leaves 4 ms, due at 100

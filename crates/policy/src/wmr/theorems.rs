@@ -39,8 +39,8 @@ fn runtime((share, plan): &Request) -> u64 {
     (plan.period * share / PPM).max(200_000)
 }
 
-/// Admits of `requests` what fits on `cpus`, and runs it: jobs within Q of the first `n`, hostile_bursts of
-/// the others.
+/// Admits the `requests` that fit on `cpus` and runs them: the first `n` with jobs within Q, the
+/// others with hostile bursts.
 fn run(
     cpus: usize,
     requests: &[Request],

@@ -49,7 +49,8 @@ fn a_name_is_revocable_even_beside_a_path() {
     assert_eq!(revocable, [false, true, false]);
 }
 
-/// Only one file is one program: what anybody's can pass for gets no promise, and says so.
+/// Only a file identifies one program. A row that any user's program can match is not guaranteed,
+/// and a warning says so.
 #[test]
 fn weak_rows_are_not_guaranteed() {
     let root = Root::new();

@@ -53,8 +53,8 @@ pub fn place(tree: &Tree, event: &Event, domain: &DomainPath) -> Result<Placed, 
     }
     with_manager(tree, |m| m.create(domain, false))?;
     // If the process exits after this check, its id could be reused before the move, because no
-    // system call moves the process of a descriptor. That is unlikely: the id becomes free only when
-    // its parent has waited for it.
+    // system call moves the process of a descriptor. That is unlikely: the id becomes free only
+    // when its parent has waited for it.
     if !is_alive(&process) {
         return Ok(Placed::Exited);
     }

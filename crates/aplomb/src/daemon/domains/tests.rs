@@ -1,4 +1,5 @@
-//! Domains, tested with a folder that stands for the cgroup tree and a stand-in for the kernel side.
+//! Domains, tested with a folder that stands for the cgroup tree and a stand-in for the kernel
+//! side.
 
 use super::*;
 use crate::daemon::testing::Fake;
@@ -222,8 +223,8 @@ fn a_promise_is_tried_again_when_a_programs_has_ended() {
     assert_eq!(domains.deadline(), None);
 }
 
-/// Processes exit all the time, and any user can make processes exit. This must not cost the domains
-/// that the kernel side does not know yet any of their looks.
+/// Processes exit all the time, and any user can make processes exit. This must not cost the
+/// domains that the kernel side does not know yet any of their looks.
 #[test]
 fn programs_that_end_take_no_look_from_others() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! Watches for created and removed domains and for changed attributes (inotify on the directories of
-//! the cgroup tree).
+//! Watches for created and removed domains and for changed attributes (inotify on the directories
+//! of the cgroup tree).
 //!
 //! The kernel reports changes that programs make: created and removed directories, attributes. It
-//! does not report changes that it makes itself, except those of cgroup.events. That file is watched
-//! for ephemeral domains.
+//! does not report changes that it makes itself, except those of cgroup.events. That file is
+//! watched for ephemeral domains.
 
 use std::collections::HashMap;
 use std::io;
