@@ -346,8 +346,8 @@ fn check_systemd_manages(place: &DomainPath) -> Result<(), DomainError> {
             )
         }
         None => format!(
-            "{place} is inside {unit}, where systemd has no units: what runs there can change it, or whoever \
-             writes its files, such as cpu.weight, by hand"
+            "{place} is inside {unit}, where systemd has no units: change it with the program \
+             that runs there, or write its files, such as cpu.weight, by hand"
         ),
     };
     let others =

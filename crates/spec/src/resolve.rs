@@ -379,7 +379,7 @@ fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
             _ => "inode numbers are not unique on its file system".to_string(),
         };
         let what = format!(
-            "anybody's program can pass for {} of \"{}\" ({how}): so it is revocable, neither guaranteed nor cbs-soft, and in no domain",
+            "any user's program can pass for {} of \"{}\" ({how}): so it is revocable, neither guaranteed nor cbs-soft, and in no domain",
             r.matcher, spec.name
         );
         let field = if spec.guaranteed {

@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
   weight=200       share, relative to the domains beside it (1 to 10000; 100 unless set)
   max=50%          at most half of the machine; max=20ms/100ms: CPU time in each period; max=none
   policy=mtr       how its members are ordered: default, sfq, mtr, wrr, fair, fifo
-    idle=1           runs only when no domain beside it has work
+  idle=1           runs only when no domain beside it has work
 
 Example:
   sudo aplomb domain create media weight=300 cpu=25%

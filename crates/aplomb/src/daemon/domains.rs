@@ -62,7 +62,7 @@ struct Known {
     marks: Marks,
     /// The settings that were pushed to the kernel side.
     pushed: Marks,
-    /// NotInForce it has not all that `marks` says.
+    /// Why not all settings of `marks` are in force.
     refused: Option<NotInForce>,
     watched: Option<WatchDescriptor>,
     events: Option<WatchDescriptor>,

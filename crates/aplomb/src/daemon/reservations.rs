@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_gets_no_more_than_his_share() {
+    fn a_user_gets_no_more_than_their_limit() {
         let mut all = Reservations::default();
         assert!(
             all.allow(1000, 10, &row(10, 100), &LIMIT).is_ok(),
@@ -221,11 +221,11 @@ mod tests {
         assert!(refusal.message.contains("4 % left"), "{refusal}");
         assert!(
             all.allow(1000, 10, &row(10, 100), &LIMIT).is_ok(),
-            "his own is replaced"
+            "the user's own one is replaced"
         );
         assert!(
             all.allow(1001, 11, &row(10, 100), &LIMIT).is_ok(),
-            "another user's is his"
+            "another user's counts for that user"
         );
         assert!(
             all.allow(0, 11, &row(90, 100), &LIMIT).is_ok(),

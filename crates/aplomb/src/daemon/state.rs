@@ -86,7 +86,7 @@ impl State {
                 let table = self.domains.table(&*self.kernel).map_err(failed);
                 table.map(|t| Outcome::Answer(Answer::Domains(t)))
             }
-            Ask::Look { domain } => root(peer, "tell").and_then(|()| {
+            Ask::Look { domain } => root(peer, "check domains through").and_then(|()| {
                 self.domains.look(&domain, &mut *self.kernel)?;
                 Ok(Outcome::Answer(Answer::Done(String::new())))
             }),

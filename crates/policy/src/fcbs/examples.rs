@@ -95,7 +95,11 @@ fn rule_2_else_to_the_next_by_deadline() {
 fn rule_2_keeps_the_slack_of_an_earlier_deadline() {
     let (mut bank, _) = lent();
     bank.freeze(MS, 30 * MS);
-    assert_eq!(bank.slack(9 * MS), 4 * MS, "nothing melts while he runs");
+    assert_eq!(
+        bank.slack(9 * MS),
+        4 * MS,
+        "the slack does not shrink while the task runs"
+    );
     assert_eq!(
         bank.deadline,
         100 * MS,

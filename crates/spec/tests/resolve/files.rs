@@ -85,7 +85,7 @@ fn what_is_absent_or_no_program() {
     assert_eq!(
         why("/usr/bin/fifo"),
         "it is no file",
-        "and nobody waits for its writer"
+        "and the resolver does not wait for its writer"
     );
 }
 
@@ -157,7 +157,7 @@ fn scripts_are_arguments_of_their_interpreter() {
         r.rows
             .iter()
             .all(|row| row.grant.flags == flags::INTERACTIVE | flags::REVOCABLE),
-        "anybody can type it"
+        "any user can type it"
     );
     assert_eq!(
         r.rows[0].file.as_deref(),

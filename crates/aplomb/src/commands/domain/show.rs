@@ -82,7 +82,7 @@ pub fn list(rows: &[Row]) -> String {
     let mut text = table::text(&table);
     if let Some(row) = rows.iter().find(|r| r.over_ns > 0) {
         text += &format!(
-            "(share: of the machine, while everybody else wants his too; received: over the last {})\n",
+            "(share: of the machine, while all others use theirs; received: over the last {})\n",
             rough(row.over_ns)
         );
     }
@@ -264,7 +264,7 @@ domain        weight  policy   reserved         max   share  received
 /                  -  default         -           -   100 %     100 %
   media          200  mtr           25%           -  66.7 %      50 %
     a\\u{1b}b     100  default         -  50ms/100ms  33.3 %      25 %  ephemeral, not in force: no room
-(share: of the machine, while everybody else wants his too; received: over the last 1.00 s)
+(share: of the machine, while all others use theirs; received: over the last 1.00 s)
 reserved in all: 25 % of the machine
 ";
         assert_eq!(text, expected, "\n{text}");

@@ -199,7 +199,7 @@ fn a_promise_is_tried_again_when_a_programs_has_ended() {
     known_to(&fake, root, &["a"]);
     let mut domains = Domains::new(Some(tree)).unwrap();
     domains.retry_refused_soon(Instant::now());
-    assert_eq!(domains.deadline(), None, "nobody waits for it");
+    assert_eq!(domains.deadline(), None, "no look is due");
     fake.seen.borrow_mut().no_promise = true;
     mark(root, "a", CPU, "10ms/100ms");
     domains.scan(&mut fake);
@@ -280,7 +280,7 @@ fn an_ephemeral_domain_ends_with_its_last_process_and_not_before_its_first() {
     let mut domains = Domains::new(Some(tree)).unwrap();
     mark(root, "a", EPHEMERAL, "1");
     domains.scan(&mut fake);
-    assert!(root.join("a").exists(), "nobody was in it yet");
+    assert!(root.join("a").exists(), "it had no process yet");
     fs::write(root.join("a/cgroup.events"), "populated 1\n").unwrap();
     domains.changed(&mut fake);
     fs::write(root.join("a/cpu.stat"), "usage_usec 12\n").unwrap();
