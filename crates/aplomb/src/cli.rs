@@ -61,7 +61,7 @@ pub enum Command {
         after_help = "Examples:\n  aplomb log --since 10min\n  aplomb log --follow\n  aplomb log --why 812        the story of process 812, in words"
     )]
     Log(LogArgs),
-    /// Say what this kernel and machine can and cannot do, and what to change
+    /// Report what this kernel and machine can and cannot do, and what to change
     #[command(
         after_help = "Examples:\n  aplomb doctor\n  aplomb doctor --json | jq .\n\nNeeds neither the daemon nor root. Exits with 3 if aplomb cannot run here."
     )]
@@ -113,7 +113,8 @@ pub struct DaemonArgs {
     /// Configuration file [default: /etc/aplomb/aplomb.toml, if there is one]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Read the vendor's specs from this folder instead of /usr/lib/aplomb/specs.d, whoever owns it
+    /// Read the vendor's specs from this folder instead of /usr/lib/aplomb/specs.d. Its owner is
+    /// not checked
     #[arg(long, value_name = "DIR")]
     pub specs: Option<PathBuf>,
 }
@@ -135,7 +136,7 @@ pub struct RunArgs {
     pub command: Vec<OsString>,
 }
 
-/// What kind of reservation.
+/// Options of a reservation.
 #[derive(Debug, Args)]
 pub struct How {
     /// R: may be revoked in overload; G (root): guaranteed, that is admitted only if there is room
@@ -180,7 +181,7 @@ pub struct LogArgs {
     /// Go on with new events until Ctrl-C
     #[arg(long, short)]
     pub follow: bool,
-    /// Tell the story of one process in words
+    /// Explain the decisions about one process
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with = "json")]
     pub why: Option<i32>,
     /// Only events about this process
@@ -303,14 +304,14 @@ fn server_parser() -> impl TypedValueParser<Value = ServerPolicy> {
         .try_map(|name| ServerPolicy::named(&name).ok_or("no such server"))
 }
 
-/// The whole program: parse the command line, do it, say what failed.
+/// The whole program: parse the command line, run the command, and report a failure.
 pub fn main() -> ExitCode {
     crate::log::init();
     let cli = Cli::parse(); // ends the program with 2 on wrong use, with 0 on --help
     match commands::run(cli) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            // whoever reads our output may have gone (`aplomb log | head`)
+            // The reader of our output may have ended (`aplomb log | head`).
             if error
                 .downcast_ref::<std::io::Error>()
                 .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
@@ -427,7 +428,7 @@ mod tests {
         helps(&command());
     }
 
-    /// All below `group` say what they do and show how.
+    /// Every command below `group` has help with an example.
     fn helps(group: &clap::Command) {
         let shown = |s: &&clap::Command| s.get_name() != "help" && !s.is_hide_set();
         for sub in group.get_subcommands().filter(shown) {

@@ -1,4 +1,4 @@
-//! The command line's end of the socket.
+//! The client side of the socket.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -19,7 +19,7 @@ impl Client {
     /// Connect.
     ///
     /// # Errors
-    /// [`Exit::NoDaemon`] if nobody listens.
+    /// [`Exit::NoDaemon`] if no daemon listens.
     pub fn connect(socket: &Path) -> Result<Self> {
         match UnixStream::connect(socket) {
             Ok(stream) => Ok(Self { stream: BufReader::new(stream) }),
@@ -43,14 +43,15 @@ impl Client {
             .stream
             .get_mut()
             .write_all(&to_line(&Request { v: VERSION, ask }));
-        // A daemon that is full says so and closes before it reads: its answer is still to come.
+        // A daemon without a free place sends a refusal and closes before it reads the request. So
+        // the write may fail although the refusal can still be read.
         match sent {
             Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e).context("sending to the daemon"),
             _ => Ok(()),
         }
     }
 
-    /// The next line of the answer; None at its end.
+    /// The next line of the answer. None at its end.
     ///
     /// # Errors
     /// A refusal, as a [`Failure`]; a broken connection; a line that is no answer.

@@ -1,7 +1,8 @@
-//! `/etc/aplomb/aplomb.toml`: every setting has a default, unknown ones are errors with their line.
+//! `/etc/aplomb/aplomb.toml`. Every setting has a default. An unknown setting is an error with its
+//! line.
 //!
-//! The thresholds are Redline's (section 6.1); what they trade is told in bpf/state/state.bpf.h and
-//! in the shipped dist/aplomb.toml.
+//! The thresholds are Redline's (section 6.1). bpf/state/state.bpf.h and the shipped
+//! dist/aplomb.toml explain their trade-offs.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,19 +16,19 @@ mod domains;
 
 pub use domains::WantedDomain;
 
-/// Where it is read from unless `--config` says otherwise.
+/// The configuration file, unless `--config` names another.
 pub const PATH: &str = "/etc/aplomb/aplomb.toml";
 /// Bytes of a configuration file.
 const MAX_BYTES: u64 = 64 * 1024;
 
-/// What an unprivileged user may reserve for his own processes.
+/// What an unprivileged user may reserve for their own processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UserLimit {
-    /// All his reservations together, ppm of one CPU.
+    /// All reservations of the user together, ppm of one CPU.
     pub bandwidth_ppm: u64,
     /// Number of reservations.
     pub reservations: usize,
-    /// Shortest period, ns: shorter ones cost more than they give.
+    /// Shortest period, ns. Shorter ones cost more than they give.
     pub min_period_ns: u64,
 }
 
@@ -36,7 +37,7 @@ pub struct UserLimit {
 pub struct Config {
     pub kernel: Settings,
     pub user: UserLimit,
-    /// The tree to be made at start, in the order of the file.
+    /// The domains to create at start, in the order of the file.
     pub domains: Vec<WantedDomain>,
 }
 
@@ -72,7 +73,7 @@ pub enum ConfigError {
     },
 }
 
-/// The file as it is written.
+/// The content of the file, before it is checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
@@ -197,8 +198,8 @@ impl Config {
             let line = line_of(text, Some(span.clone()));
             (line, at(field, span, message))
         })?;
-        // r_max leaves best-effort work at least 5 %; the order keeps load control from
-        // oscillating.
+        // r_max leaves best-effort work at least 5 %. The order of the thresholds keeps load
+        // control from oscillating.
         if !(kernel.r_lo_ppm < kernel.r_hi_ppm
             && kernel.r_hi_ppm < kernel.r_max_ppm
             && kernel.r_max_ppm <= MAX_GUARANTEED_PPM)
@@ -236,7 +237,7 @@ fn line_of(text: &str, span: Option<Range<usize>>) -> usize {
 fn parse_percent(text: &str) -> Result<u64, String> {
     let wrong = || format!("\"{text}\" is not a percentage from 0% to 100%, such as \"10%\"");
     let number = text.trim().strip_suffix('%').ok_or_else(wrong)?.trim_end();
-    // digits and one point only: no exponents, signs, infinities
+    // Digits and one point only: no exponents, signs or infinities.
     if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return Err(wrong());
     }
@@ -278,7 +279,7 @@ mod tests {
     fn the_shipped_file_says_the_defaults() {
         let text = include_str!("../../../dist/aplomb.toml");
         assert_eq!(parse(text).unwrap(), Config::default());
-        // and so it does with every comment sign before a setting taken away
+        // The file must also be valid if every commented-out setting is enabled.
         let all: String = text
             .lines()
             .map(|l| match l.strip_prefix("#") {

@@ -1,8 +1,8 @@
-//! Who manages the domain tree on this machine.
+//! The manager of the domain tree on this machine: systemd or the cgroup file system.
 
 use aplomb_domain::{is_booted, Cgroupfs, DomainError, Manager, Systemd, Tree};
 
-/// Do something by way of whoever manages the tree of this machine.
+/// Call `act` with the manager of the tree of this machine.
 ///
 /// # Errors
 /// Those of `act`.
@@ -16,9 +16,9 @@ pub fn with_manager<T>(
     act(&Cgroupfs { tree, cpus: cpus() })
 }
 
-/// CPUs on line.
+/// CPUs online.
 pub fn cpus() -> u32 {
-    // SAFETY: asks for a number
+    // SAFETY: returns a number, touches no memory of ours
     let n = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     u32::try_from(n).unwrap_or(1).max(1)
 }

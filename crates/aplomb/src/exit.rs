@@ -24,9 +24,9 @@ pub enum Exit {
     NoDaemon = 69,
     /// EX_NOPERM of sysexits.h: refused by a limit.
     Limit = 77,
-    /// As a shell: found, but cannot be executed.
+    /// The command was found, but cannot be executed (a shell's code).
     CannotExecute = 126,
-    /// As a shell: not found.
+    /// The command was not found (a shell's code).
     NotFound = 127,
 }
 
@@ -36,7 +36,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// For `--help` and the man page.
+/// The list of exit codes for `--help` and the man page.
 pub const HELP: &str = "\
 Exit codes:
   0    success
@@ -50,7 +50,7 @@ Exit codes:
   126  `run`: the command cannot be executed
   127  `run`: the command was not found";
 
-/// An error that knows its exit code. [`anyhow::Error`]s carry it through `?`.
+/// An error with an exit code. [`anyhow::Error`] carries it through `?`.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
@@ -79,7 +79,7 @@ impl From<Refusal> for Failure {
     }
 }
 
-/// The exit code that an error means.
+/// The exit code for an error.
 pub fn code_of(error: &anyhow::Error) -> Exit {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return failure.exit;

@@ -1,4 +1,4 @@
-//! Decisions in words: what each event says, and for `log --why` what led to it.
+//! Turns decisions into text: a line for each event, and for `log --why` a sentence with its cause.
 
 use aplomb_kernel::{DomainPolicy, DomainSetting, EventKind};
 use aplomb_spec::format_duration;
@@ -7,7 +7,7 @@ use serde_json::{json, Value};
 use crate::config::percent;
 use crate::protocol::{LogEvent, RUN_SPEC};
 
-/// Names of an event's three numbers, for JSON; units are in the names.
+/// Names of an event's three numbers in JSON. Each name has the unit.
 pub fn number_names(kind: EventKind) -> [&'static str; 3] {
     match kind {
         EventKind::Matched => ["match_kind", "runtime_ns", "period_ns"],
@@ -28,7 +28,7 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
     }
 }
 
-/// Where a guaranteed reservation is: on `cpu`, or from there on over several.
+/// The CPUs of a guaranteed reservation: `cpu` alone, or several that begin with it.
 fn places(cpus: u64, cpu: i32) -> String {
     match cpus {
         0 | 1 => format!("on CPU {cpu}"),
@@ -36,14 +36,15 @@ fn places(cpus: u64, cpu: i32) -> String {
     }
 }
 
-/// A rejection because of a promise: a load of `a` would have left room for `c` more below the
-/// limit `b`, but not on the demand bound (bpf/policy/wmr.h), neither on one CPU nor split over
-/// several.
+/// True if a guaranteed reservation was rejected. Such an event is told from others by its numbers:
+/// beside the load `a` there is room for `c` more below the limit `b`. So the demand bound
+/// (bpf/policy/wmr.h) refused it, on one CPU and split over several.
 fn cannot_promise(a: u64, b: u64, c: u64) -> bool {
     a + c < b
 }
 
-/// A server lost one of its CPUs but begins on the same one as before.
+/// The text for a server that moved. If `from` is `to`, it lost another of its CPUs, and begins on
+/// the same CPU as before.
 fn moved(from: u64, to: u64) -> String {
     if from == to {
         format!("was given other CPUs, from CPU {to} on")
@@ -52,7 +53,7 @@ fn moved(from: u64, to: u64) -> String {
     }
 }
 
-/// When the next budget comes.
+/// The text that says when the next budget comes.
 fn next_period(ns: u64) -> String {
     match ns {
         0 => "at once".into(),
@@ -60,7 +61,7 @@ fn next_period(ns: u64) -> String {
     }
 }
 
-/// An event as JSON, its numbers by name.
+/// An event as JSON, with named numbers.
 pub fn to_json(e: &LogEvent) -> Value {
     let mut object = json!({
         "time_ns": e.time_ns, "event": e.event, "cpu": e.cpu, "pid": e.pid, "comm": e.comm, "spec": e.spec,
@@ -82,7 +83,7 @@ fn full(limit: u64) -> &'static str {
     }
 }
 
-/// What happened, for one line of the log.
+/// The event as one line of the log.
 pub fn short(e: &LogEvent) -> String {
     let [a, b, c] = e.numbers;
     match e.event {
@@ -174,7 +175,7 @@ pub fn short(e: &LogEvent) -> String {
     }
 }
 
-/// Tasks of the process's domain were kept off the CPU, `times` for `ns` in all.
+/// The text for tasks of a domain that were parked `times` times, for `ns` in all.
 fn parked(reason: u64, ns: u64, times: u64) -> String {
     let why = if reason == 0 { "cpu.max" } else { "a request" };
     format!(
@@ -183,7 +184,7 @@ fn parked(reason: u64, ns: u64, times: u64) -> String {
     )
 }
 
-/// What was changed about the domain of the cgroup with id `cgid`.
+/// The text for a changed setting of the domain of cgroup `cgid`.
 fn domain_change(cgid: u64, setting: u64, value: u64) -> String {
     let what = match DomainSetting::numbered(setting) {
         Some(DomainSetting::Policy) => {
@@ -204,22 +205,22 @@ fn domain_change(cgid: u64, setting: u64, value: u64) -> String {
     format!("domain of cgroup {cgid}: {what}")
 }
 
-/// Tells the story of one process: feed it its events in order, and it says each in a sentence,
-/// with what led to it.
+/// Explains the events of one process. The caller passes the events in order, and gets for each a
+/// sentence that also says what led to it.
 #[derive(Debug, Default)]
 pub struct Story {
     /// C and T, once known.
     cpu: Option<(u64, u64)>,
-    /// Exhaustions: time and how many in the second before.
+    /// Exhaustions: the time of the event, and their number in the second before it.
     exhausted: Vec<(u64, u64)>,
 }
 
-/// Redline's observation window: what load control looks at.
+/// Redline's observation window: load control uses the load in it.
 const WINDOW_NS: u64 = 4_000_000_000;
 
 impl Story {
     /// The sentence for the next event. `at`: its time as text.
-    pub fn tell(&mut self, at: &str, e: &LogEvent) -> String {
+    pub fn sentence(&mut self, at: &str, e: &LogEvent) -> String {
         let [a, b, c] = e.numbers;
         let who = format!("{} (pid {})", e.comm, e.pid);
         if matches!(e.event, EventKind::Matched | EventKind::Inherited) {

@@ -1,7 +1,7 @@
-//! aplomb: a daemon that keeps a scheduler in the kernel informed, and the command line that talks
-//! to it.
+//! aplomb: a daemon that configures a scheduler in the kernel, and the command line that talks to
+//! the daemon.
 //!
-//! The binary is a thin shell around [`cli::main`]; the pieces are here so that tests reach them.
+//! The binary only calls [`cli::main`]. The code is in a library so that tests can use it.
 
 pub mod cli;
 mod client;

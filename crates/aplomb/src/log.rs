@@ -1,5 +1,6 @@
-//! Messages of the daemon and the commands (tracing): to the journal where systemd connects
-//! standard error to it, otherwise to standard error as "error: …", "warning: …" or the bare text.
+//! Messages of the daemon and the commands (tracing). They go to the journal if systemd has
+//! connected standard error to it. Otherwise they go to standard error, as "error: …", "warning: …"
+//! or the bare text.
 
 use std::fmt;
 
@@ -12,14 +13,14 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Sends the messages of this process to where they belong. A second call changes nothing.
+/// Set up the output of this process's messages. A second call changes nothing.
 pub fn init() {
     let journal = is_journal().then(journal).flatten();
     let terminal = journal.is_none().then(|| {
         tracing_subscriber::fmt::layer()
             .event_format(Plain)
             .with_writer(std::io::stderr)
-            // It would report a closed standard error there too, and panic.
+            // If standard error is closed, it would report that to standard error, and panic.
             .log_internal_errors(false)
     });
     let ours = filter_fn(is_ours);
@@ -31,12 +32,12 @@ pub fn init() {
         .try_init();
 }
 
-/// Messages of aplomb's own crates; those of libraries (zbus) are for their developers.
+/// True for messages of aplomb's own crates. Those of libraries (zbus) are for their developers.
 fn is_ours(metadata: &Metadata<'_>) -> bool {
     metadata.target().starts_with("aplomb") && *metadata.level() <= Level::INFO
 }
 
-/// None: the journal's socket does not answer.
+/// The output to the journal. None if the journal's socket does not answer.
 fn journal() -> Option<tracing_journald::Layer> {
     let priorities = PriorityMappings {
         info: Priority::Informational,
@@ -60,7 +61,7 @@ fn is_journal() -> bool {
     stderr.is_ok_and(|s| stream == format!("{}:{}", s.st_dev, s.st_ino))
 }
 
-/// One message as a person reads it.
+/// The format of a message on a terminal.
 struct Plain;
 
 fn prefix(level: Level) -> &'static str {

@@ -1,11 +1,16 @@
-//! What the kernel has no file for is in extended attributes of a domain's directory.
+//! The settings of a domain for which the kernel has no file. They are kept in extended attributes
+//! of the domain's directory.
 //!
-//! | attribute | value | who may set it |
+//! | attribute | value | may be set by |
 //! |---|---|---|
-//! | `trusted.aplomb.cpu` | `25%` or `10ms/100ms` | root (CAP_SYS_ADMIN): who owns a delegated cgroup must not be able to raise its share |
+//! | `trusted.aplomb.cpu` | `25%` or `10ms/100ms` | root |
 //! | `trusted.aplomb.policy` | `sfq`, `mtr`, … | root |
-//! | `user.aplomb.policy` | the same; the trusted one counts if both are there | the directory's owner: it only orders what is inside |
+//! | `user.aplomb.policy` | as above | the directory's owner |
 //! | `trusted.aplomb.ephemeral` | `1` | root |
+//!
+//! Only root (CAP_SYS_ADMIN) may set the reservation: the owner of a delegated cgroup must not be
+//! able to raise its share. The owner may set the policy, because a policy only orders what is
+//! inside the domain. If both policies are set, the trusted one counts.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -24,25 +29,25 @@ pub const OWNERS_POLICY: &str = "user.aplomb.policy";
 /// "1": remove the domain when its last process has gone.
 pub const EPHEMERAL: &str = "trusted.aplomb.ephemeral";
 
-/// Bytes of a value; a longer one is refused.
+/// Bytes of a value. A longer value is refused.
 const MAX_VALUE: usize = 64;
 
-/// Where attributes are kept: with the directories ([`Xattrs`]), or elsewhere in tests.
+/// The store of the attributes: the directories themselves ([`Xattrs`]), or a stand-in in tests.
 pub trait Attributes {
-    /// The value of `name`; None: not set, or not ours to read.
+    /// The value of `name`. None if it is not set, or if this process may not read it.
     ///
     /// # Errors
     /// Failed system calls; a value of more than 64 bytes (E2BIG).
     fn get(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<Option<Vec<u8>>>;
 
-    /// Set `name`, or take it away.
+    /// Set `name`, or remove it if `value` is None.
     ///
     /// # Errors
-    /// Failed system calls; EPERM: not for this user.
+    /// Failed system calls; EPERM if this user may not set it.
     fn set(&self, dir: BorrowedFd<'_>, name: &str, value: Option<&str>) -> io::Result<()>;
 
-    /// The directory is about to be removed. Extended attributes go with it; a store that keeps
-    /// something in it has to take that away.
+    /// Called before a directory is removed. The kernel removes extended attributes with their
+    /// directory; a store that keeps files in the directory removes them here.
     fn before_removal(&self, _dir: BorrowedFd<'_>) {}
 }
 
@@ -73,7 +78,7 @@ impl Attributes for Xattrs {
     }
 }
 
-/// The attributes of one domain, read.
+/// The values of one domain's attributes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
     pub reservation: Option<Reservation>,
@@ -81,7 +86,7 @@ pub struct Marks {
     pub ephemeral: bool,
 }
 
-/// An attribute that makes no sense; what it would set is as if it were not there.
+/// An attribute with an invalid value. It counts as not set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrongMark {
     pub attribute: &'static str,
@@ -89,7 +94,7 @@ pub struct WrongMark {
 }
 
 impl Marks {
-    /// Read those of `dir`, and what is wrong with the others.
+    /// Read the attributes of `dir`. Returns the valid values, and the errors of the others.
     pub fn read(store: &dyn Attributes, dir: BorrowedFd<'_>) -> (Self, Vec<WrongMark>) {
         let mut wrong = Vec::new();
         let mut value = |attribute: &'static str| {
@@ -114,7 +119,7 @@ impl Marks {
         (marks, wrong)
     }
 
-    /// From the values of [`CPU`], [`POLICY`], [`OWNERS_POLICY`] and [`EPHEMERAL`].
+    /// Parse the values of [`CPU`], [`POLICY`], [`OWNERS_POLICY`] and [`EPHEMERAL`].
     pub fn parse([cpu, policy, owners, ephemeral]: [Option<&str>; 4]) -> (Self, Vec<WrongMark>) {
         let mut wrong = Vec::new();
         let mut marks = Self::default();
@@ -123,7 +128,7 @@ impl Marks {
             Ok(reservation) => marks.reservation = reservation,
             Err(message) => fail(CPU, message),
         }
-        // the owner's counts only where root has said nothing, be it wrong
+        // The owner's policy counts only if root's is not set or is invalid.
         for (attribute, value) in [(OWNERS_POLICY, owners), (POLICY, policy)] {
             match value.map(str::parse) {
                 None => {}
@@ -165,8 +170,8 @@ mod tests {
 
     #[test]
     fn real_attributes_come_and_go() {
-        // user.* stands for trusted.*, which needs root; /dev/shm and the like have neither in old
-        // kernels
+        // The test uses user.* because trusted.* needs root. The directory is below target/ because
+        // old kernels support neither on tmpfs (/dev/shm).
         let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
         let dir = tempfile::tempdir_in(here.join("../../target")).unwrap();
         let fd = std::fs::File::open(dir.path()).unwrap();

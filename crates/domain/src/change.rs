@@ -24,7 +24,7 @@ pub enum Change {
     Idle(bool),
 }
 
-/// The words before the "=", for messages and completions.
+/// The keys (the part before the "="), for messages and completions.
 pub const CHANGES: [&str; 5] = ["cpu", "weight", "max", "policy", "idle"];
 
 impl FromStr for Change {
@@ -62,11 +62,11 @@ impl fmt::Display for Change {
     }
 }
 
-/// Body of the fuzz target `domain`: every parser of this crate over any bytes. What is read prints
-/// and reads back the same; what is refused is refused in one line.
+/// Body of the fuzz target `domain`: runs every parser of this crate over any bytes. An accepted
+/// text must print and parse back to the same value; an error message must be one line.
 ///
 /// # Panics
-/// When that does not hold.
+/// If one of these does not hold.
 pub fn fuzz_domain(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for line in text.lines() {

@@ -1,12 +1,12 @@
-//! What can go wrong with a domain, naming its file.
+//! Errors of domains. Each names the file or the domain that it is about.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A domain could not be found, read, made or changed.
+/// A domain could not be found, read, created or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum DomainError {
-    /// No cgroup v2 tree is mounted from its root on.
+    /// No mount shows the cgroup v2 tree from its root on.
     #[error("no cgroup v2 tree is mounted (/proc/self/mountinfo); domains are its directories")]
     NoTree,
     /// The CPU controller belongs to cgroup v1, or is not in this kernel.
@@ -15,10 +15,10 @@ pub enum DomainError {
     /// There is no such domain.
     #[error("there is no domain {0}")]
     Missing(String),
-    /// A name, a file or an attribute holds what makes no sense.
+    /// A name, a file or an attribute is invalid.
     #[error("{place}: {message}")]
     Wrong { place: String, message: String },
-    /// Not in the state that it takes.
+    /// The domain is in a state in which the operation is not possible.
     #[error("{}: {why}", .path.display())]
     State { path: PathBuf, why: &'static str },
     /// A system call failed.
@@ -34,7 +34,7 @@ pub enum DomainError {
 }
 
 impl DomainError {
-    /// True if another user could do it.
+    /// True if this user lacks the permission.
     pub fn is_permission(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }

@@ -1,23 +1,25 @@
-//! Who changes domains: the cgroup file system itself, or the service manager where it owns the
-//! tree.
+//! The two ways to change domains: through the cgroup file system, or through the service manager
+//! where it owns the tree.
 
 use crate::{
     print_cpu_max, Change, Directory, DomainError, DomainPath, DomainPolicy, Marks, Tree, CPU,
     EPHEMERAL, OWNERS_POLICY, POLICY,
 };
 
-/// Makes and changes domains. What the kernel has no file for goes into attributes in either case:
-/// the service manager has no property for it, and leaves the attributes of its cgroups alone.
+/// Creates and changes domains. Settings without a file of the kernel go into attributes in both
+/// ways: the service manager has no property for them, and does not touch the attributes of its
+/// cgroups.
 pub trait Manager {
-    /// The domain that `path` means here: systemd's slice "a-b.slice" is in "a.slice".
+    /// The cgroup path that `path` means to this manager: systemd's slice "a-b.slice" is in
+    /// "a.slice".
     ///
     /// # Errors
-    /// A path that can be none here.
+    /// This manager cannot have a domain of that path.
     fn place(&self, path: &DomainPath) -> Result<DomainPath, DomainError>;
 
-    /// Make a domain, and those above it. True: it was made; false: it was there. An `ephemeral`
-    /// one is removed by the daemon when its last process has gone; one that was there is not made
-    /// so.
+    /// Create a domain and its missing ancestors. Returns true if the domain was created, false if
+    /// it existed. The daemon removes an `ephemeral` domain when its last process has exited. A
+    /// domain that existed does not become ephemeral.
     ///
     /// # Errors
     /// See [`DomainError`].
@@ -32,7 +34,7 @@ pub trait Manager {
     /// Change a domain, in the order of `changes`.
     ///
     /// # Errors
-    /// See [`DomainError`]; changes before the one that failed are made.
+    /// See [`DomainError`]. The changes before the one that failed stay in force.
     fn set(&self, path: &DomainPath, changes: &[Change]) -> Result<(), DomainError>;
 
     /// Move a process into a domain.
@@ -41,15 +43,15 @@ pub trait Manager {
     /// See [`DomainError`].
     fn move_pid(&self, path: &DomainPath, pid: i32) -> Result<(), DomainError>;
 
-    /// Put the calling process into the domain `path`, which is made if it is missing: what it
-    /// executes next runs there. Returns where it is.
+    /// Move the calling process into the domain `path`, which is created if it is missing. The
+    /// program that the process executes next runs there. Returns the path of its new cgroup.
     ///
     /// # Errors
     /// See [`DomainError`].
     fn enter(&self, path: &DomainPath, ephemeral: bool) -> Result<DomainPath, DomainError>;
 
-    /// Give the calling process a unit of its own beside the one that it is in, where there are
-    /// units.
+    /// Where there are units, give the calling process a unit of its own, beside the unit that it
+    /// is in.
     ///
     /// # Errors
     /// See [`DomainError`].
@@ -58,10 +60,10 @@ pub trait Manager {
     }
 }
 
-/// Writes the cgroup file system: for machines where nobody else does.
+/// Writes the cgroup file system itself, on machines without a service manager that owns it.
 pub struct Cgroupfs<'a> {
     pub tree: &'a Tree,
-    /// CPUs on line, for limits that are written as a fraction of the machine.
+    /// CPUs online, for limits that are written as a fraction of the machine.
     pub cpus: u32,
 }
 
@@ -117,11 +119,10 @@ impl Manager for Cgroupfs<'_> {
     }
 }
 
-/// Set what is kept in attributes: reservation and policy. Others are no business of this
-/// function's.
+/// Set the reservation or the policy, which are kept in attributes. Other changes do nothing here.
 ///
 /// # Errors
-/// Failed system calls; a reservation is root's to set.
+/// Failed system calls; a reservation as another user than root.
 pub fn set_mark(tree: &Tree, dir: &Directory, change: &Change) -> Result<(), DomainError> {
     match change {
         Change::Cpu(reservation) => {
@@ -131,7 +132,7 @@ pub fn set_mark(tree: &Tree, dir: &Directory, change: &Change) -> Result<(), Dom
         Change::Policy(policy) => {
             let text = (*policy != DomainPolicy::Default).then(|| policy.name());
             match tree.set_mark(dir, POLICY, text) {
-                // who owns the directory may order what is inside
+                // The directory's owner may order what is inside.
                 Err(e) if e.is_permission() => {
                     tree.set_mark(dir, OWNERS_POLICY, text)?;
                     let (Marks { policy: now, .. }, _) = tree.marks(dir);
@@ -141,7 +142,7 @@ pub fn set_mark(tree: &Tree, dir: &Directory, change: &Change) -> Result<(), Dom
                         Err(e)
                     }
                 }
-                // or the owner's would count from now on
+                // Otherwise the owner's policy would count from now on.
                 Ok(()) if text.is_none() => tree.set_mark(dir, OWNERS_POLICY, None),
                 done => done,
             }

@@ -4,11 +4,11 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// Where it is on almost every machine; preferred when there are several.
+/// The mount point on almost every machine. Preferred if there are several.
 const USUAL: &str = "/sys/fs/cgroup";
 
-/// The mount point of the cgroup v2 tree in a /proc/self/mountinfo: the one at /sys/fs/cgroup, else
-/// the first that shows the tree from its root on. None: there is none.
+/// The mount point of the cgroup v2 tree in the text of /proc/self/mountinfo: /sys/fs/cgroup if it
+/// is one, else the first that shows the tree from its root on. None if no mount does.
 pub fn find_mount(mountinfo: &str) -> Option<PathBuf> {
     let mut first = None;
     for line in mountinfo.lines() {
@@ -32,7 +32,8 @@ pub fn find_mount(mountinfo: &str) -> Option<PathBuf> {
     first
 }
 
-/// Space, tab, newline and backslash are written as three octal digits.
+/// Replaces the escapes of mountinfo, in which space, tab, newline and backslash are a backslash
+/// and three octal digits.
 fn unescape(text: &str) -> PathBuf {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());

@@ -1,5 +1,6 @@
-//! Names of domains: paths below the cgroup root. They come from people, settings, specs and
-//! sockets, so what is no plain path downwards is refused before it comes near the file system.
+//! Names of domains: paths below the cgroup root. They come from users, settings, specs and
+//! sockets. So a path that does not lead plainly downwards is refused before it reaches the file
+//! system.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,12 +11,12 @@ use serde::{Deserialize, Serialize};
 
 /// A domain's path: "/" for the root, else "media" or "user.slice/media", at most 16 levels.
 ///
-/// In order, each comes right before all that is below it.
+/// Sorted paths have each domain right before the domains below it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct DomainPath(String);
 
-/// By parts, not by text: "a/b" comes before "a-b".
+/// Compares part by part, not as text: "a/b" comes before "a-b".
 impl Ord for DomainPath {
     fn cmp(&self, other: &Self) -> Ordering {
         self.parts().cmp(other.parts())
@@ -34,12 +35,12 @@ impl DomainPath {
         Self::default()
     }
 
-    /// The parts of it, from the root on; none of the root itself.
+    /// The parts of the path, from the root on. The root has none.
     pub fn parts(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.0.split('/').filter(|p| !p.is_empty())
     }
 
-    /// Levels below the root; 0: the root.
+    /// Levels below the root. The root itself has 0.
     pub fn depth(&self) -> usize {
         self.parts().count()
     }
@@ -48,7 +49,7 @@ impl DomainPath {
         self.0.is_empty()
     }
 
-    /// The domain above; None: this is the root.
+    /// The domain above. None for the root.
     pub fn parent(&self) -> Option<Self> {
         if self.is_root() {
             return None;
@@ -57,12 +58,12 @@ impl DomainPath {
         Some(Self(above.into()))
     }
 
-    /// Its last part; empty for the root.
+    /// The last part of the path. Empty for the root.
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or("")
     }
 
-    /// The domain `name` right below.
+    /// The path of the child domain `name`.
     ///
     /// # Errors
     /// As [`DomainPath::from_str`].
@@ -73,7 +74,7 @@ impl DomainPath {
         format!("{}/{name}", self.0).parse()
     }
 
-    /// True of the domain itself and of all above it.
+    /// True if `other` is this domain or is below it.
     pub fn holds(&self, other: &Self) -> bool {
         let mut others = other.parts();
         self.parts().all(|part| others.next() == Some(part))
@@ -83,7 +84,7 @@ impl DomainPath {
 impl FromStr for DomainPath {
     type Err = String;
 
-    /// "/" is the root; one "/" before a path is allowed, as `/proc/PID/cgroup` writes it.
+    /// "/" is the root. One "/" before a path is allowed, because `/proc/PID/cgroup` writes it so.
     fn from_str(text: &str) -> Result<Self, String> {
         let below = text.strip_prefix('/').unwrap_or(text);
         if below.is_empty() && !text.is_empty() {
@@ -119,10 +120,10 @@ impl fmt::Display for DomainPath {
     }
 }
 
-/// The cgroup v2 path in a /proc/PID/cgroup: its line "0::/…".
+/// The cgroup v2 path in the text of /proc/PID/cgroup: its line "0::/…".
 ///
 /// # Errors
-/// No such line, or a path that is no domain's (deeper than 16 levels, of a deleted cgroup).
+/// There is no such line, or its path is no domain's (deeper than 16 levels, a deleted cgroup).
 pub fn parse_proc_cgroup(text: &str) -> Result<DomainPath, String> {
     let line = text.lines().find_map(|l| l.strip_prefix("0::"));
     line.ok_or("the process is in no cgroup of version 2")?

@@ -1,16 +1,17 @@
-//! Domains where systemd is process 1: slices and scopes, made and changed through its D-Bus
-//! interface (org.freedesktop.systemd1), never by writing its cgroups.
+//! Domains where systemd is process 1. They are slices and scopes, created and changed through
+//! systemd's D-Bus interface (org.freedesktop.systemd1), never by writing its cgroups.
 //!
 //! A domain "media/video" is the slice "media-video.slice", whose cgroup is
 //! "media.slice/media-video.slice". A part that names a unit already (.slice, .scope, .service) is
-//! taken as it is. Slices hold no processes themselves, so one that is moved gets a scope in the
-//! slice. What systemd has no property for stays in attributes of the directory: it neither knows
-//! nor touches them.
+//! used as it is. Slices contain no processes themselves, so a process that is moved into a slice
+//! gets a scope there. Settings without a systemd property are in attributes of the directory,
+//! which systemd neither knows nor touches.
 //!
-//! What is below a service or a scope is not the system manager's: a user's own manager keeps his
-//! units below user@UID.service, and what runs in a delegated unit keeps what it likes. Units have
-//! one name wherever they are, so to ask the system manager for app.slice there would change
-//! another unit of that name. So it is not asked: only attributes can be set there.
+//! The system manager does not manage cgroups below a service or a scope. A user's own manager
+//! keeps that user's units below user@UID.service, and the program of a delegated unit may create
+//! any cgroups there. A unit's name does not depend on its place. If the system manager were asked
+//! for the app.slice of a user's manager, it would change its own unit of that name. So it is not
+//! asked, and only attributes can be set there.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -25,9 +26,9 @@ use crate::{
     USUAL_WEIGHT,
 };
 
-/// How long systemd may take to make or remove a cgroup.
+/// How long systemd may take to create or remove a cgroup.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks whether it has.
+/// Time between two checks whether systemd has done so.
 const LOOK: Duration = Duration::from_millis(5);
 /// Bytes of a unit's name.
 const MAX_UNIT: usize = 255;
@@ -37,7 +38,7 @@ const NO_QUOTA: u64 = u64::MAX;
 type Properties<'a> = Vec<(&'a str, Value<'a>)>;
 type Unit<'a> = (&'a str, Properties<'a>);
 
-/// The methods of systemd's manager that are used (org.freedesktop.systemd1(5)).
+/// The methods of systemd's manager that this crate calls (org.freedesktop.systemd1(5)).
 #[zbus::proxy(
     interface = "org.freedesktop.systemd1.Manager",
     default_service = "org.freedesktop.systemd1",
@@ -76,7 +77,7 @@ pub fn is_booted() -> bool {
     Path::new("/run/systemd/system").is_dir()
 }
 
-/// Speaks to systemd.
+/// A connection to systemd.
 pub struct Systemd<'a> {
     tree: &'a Tree,
     cpus: u32,
@@ -84,7 +85,7 @@ pub struct Systemd<'a> {
 }
 
 impl<'a> Systemd<'a> {
-    /// Over the system bus.
+    /// Connect over the system bus.
     ///
     /// # Errors
     /// The bus does not answer.
@@ -93,7 +94,7 @@ impl<'a> Systemd<'a> {
     }
 
     fn on(bus: &Connection, tree: &'a Tree, cpus: u32) -> Result<Self, DomainError> {
-        // No properties are read, so no signals about them are wanted either.
+        // No properties are read, so signals about their changes are not needed.
         let builder = SystemdManager::builder(bus).cache_properties(CacheProperties::No);
         let manager = builder.build().map_err(refused)?;
         Ok(Self {
@@ -110,10 +111,10 @@ impl<'a> Systemd<'a> {
         started.map(drop).map_err(refused)
     }
 
-    /// Put a process into a scope of its own in the slice of `place`, or into the unit that `place`
-    /// is.
+    /// Move a process into the unit `place` if that is a scope or a service. If `place` is a slice,
+    /// move it into a new scope in the slice.
     fn adopt(&self, place: &DomainPath, pid: i32) -> Result<DomainPath, DomainError> {
-        systems_own(place)?;
+        check_systemd_manages(place)?;
         let pids = vec![u32::try_from(pid).unwrap_or(0)];
         let unit = place.name();
         if !place.is_root() && !unit.ends_with(".slice") {
@@ -122,7 +123,7 @@ impl<'a> Systemd<'a> {
             return Ok(place.clone());
         }
         let slice = if place.is_root() { "-.slice" } else { unit };
-        // by pid and time, since a scope of that pid may not have gone yet
+        // The name has pid and time, because an earlier scope of that pid may still exist.
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let scope = format!("aplomb-{pid}-{}{:09}.scope", time.tv_sec, time.tv_nsec);
         self.start(
@@ -138,7 +139,8 @@ impl<'a> Systemd<'a> {
             place: place.to_string(),
             message,
         })?;
-        // the job moves the process: what it starts next must not start where it was
+        // systemd's job moves the process. A child that is started before would stay in the old
+        // cgroup, so wait for the job.
         self.wait(&scope, || {
             let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup"));
             cgroup.is_ok_and(|text| parse_proc_cgroup(&text).is_ok_and(|now| scope.holds(&now)))
@@ -170,13 +172,13 @@ impl Manager for Systemd<'_> {
         if self.tree.open(&place).is_ok() {
             return Ok(false);
         }
-        systems_own(&place)?;
+        check_systemd_manages(&place)?;
         if !place.name().ends_with(".slice") {
             return Err(DomainError::Manager(format!(
                 "{place} is no slice: scopes and services are made by starting something in them"
             )));
         }
-        // a weight, though it is the usual one: it makes systemd give the slice the CPU controller
+        // Setting a weight, even the default one, makes systemd enable the CPU controller.
         let weight = Value::from(u64::from(USUAL_WEIGHT));
         self.start(
             place.name(),
@@ -200,8 +202,8 @@ impl Manager for Systemd<'_> {
     fn remove(&self, path: &DomainPath) -> Result<(), DomainError> {
         let place = place(path)?;
         let dir = self.tree.open(&place)?;
-        systems_own(&place)?;
-        // stopping a slice would end all that is in it
+        check_systemd_manages(&place)?;
+        // Stopping a slice would end all processes in it.
         if place.is_root() || self.tree.files(&dir)?.populated || !dir.children()?.is_empty() {
             return Err(DomainError::State {
                 path: self.tree.root().join(place.to_string()),
@@ -220,7 +222,7 @@ impl Manager for Systemd<'_> {
         let dir = self.tree.open(&place)?;
         let properties = properties(changes, self.cpus);
         if !properties.is_empty() {
-            systems_own(&place)?; // before anything is changed
+            check_systemd_manages(&place)?; // before anything is changed
             let unit = if place.is_root() {
                 "-.slice"
             } else {
@@ -261,8 +263,8 @@ impl Manager for Systemd<'_> {
     }
 }
 
-/// The slice that a process is in: the system manager's slices end where a session or a user's
-/// manager begins.
+/// The slice of the system manager that a process is in. The system manager's slices end where a
+/// session or a user's manager begins.
 fn slice_of(now: &DomainPath) -> DomainPath {
     let mut slice = DomainPath::root();
     for part in now.parts().take_while(|p| p.ends_with(".slice")) {
@@ -271,13 +273,14 @@ fn slice_of(now: &DomainPath) -> DomainPath {
     slice
 }
 
-/// Properties of a unit that mean `changes`; a later one of a kind replaces an earlier.
+/// The properties of a unit that make `changes`. A later change of the same kind replaces an
+/// earlier one.
 fn properties(changes: &[Change], cpus: u32) -> Properties<'static> {
     let mut all: HashMap<&'static str, u64> = HashMap::new();
     for change in changes {
         match *change {
             Change::Weight(weight) => drop(all.insert("CPUWeight", weight.into())),
-            // 0 is the weight "idle" (systemd 252 and later)
+            // CPUWeight=0 means "idle" (systemd 252 and later).
             Change::Idle(true) => drop(all.insert("CPUWeight", 0)),
             Change::Idle(false) => drop(all.insert("CPUWeight", USUAL_WEIGHT.into())),
             Change::Max(None) => drop(all.insert("CPUQuotaPerSecUSec", NO_QUOTA)),
@@ -297,14 +300,16 @@ fn properties(changes: &[Change], cpus: u32) -> Properties<'static> {
         .collect()
 }
 
-/// Where a domain is: the path of its unit's cgroup.
+/// The cgroup path of a domain's unit.
 fn place(path: &DomainPath) -> Result<DomainPath, DomainError> {
     let wrong = |message: String| DomainError::Wrong {
         place: path.to_string(),
         message,
     };
     let mut place = DomainPath::root();
-    let mut prefix = Some(String::new()); // of slices below; None: below a service or scope names are as they are
+    // The prefix of the names of slices below. None below a service or a scope, where names are
+    // used as they are.
+    let mut prefix = Some(String::new());
     for part in path.parts() {
         let unit = match &prefix {
             Some(prefix) if suffix(part).is_none() => format!("{prefix}{}.slice", escape(part)),
@@ -320,8 +325,9 @@ fn place(path: &DomainPath) -> Result<DomainPath, DomainError> {
     Ok(place)
 }
 
-/// An error for what is below a service or a scope, where the system manager has no units.
-fn systems_own(place: &DomainPath) -> Result<(), DomainError> {
+/// Returns an error if `place` is below a service or a scope, where the system manager has no
+/// units.
+fn check_systemd_manages(place: &DomainPath) -> Result<(), DomainError> {
     let parts: Vec<&str> = place.parts().collect();
     let outer = parts.iter().position(|part| !part.ends_with(".slice"));
     let Some(outer) = outer.filter(|i| i + 1 < parts.len()) else {
@@ -331,7 +337,7 @@ fn systems_own(place: &DomainPath) -> Result<(), DomainError> {
     let user = unit.strip_prefix("user@");
     let message = match user.and_then(|u| u.strip_suffix(".service")) {
         Some(uid) => {
-            // the same holds below a unit of the user's
+            // The same holds below a unit of a user's manager.
             let end = below.iter().position(|part| !part.ends_with(".slice"));
             let unit = below[end.unwrap_or(below.len() - 1)];
             format!(
@@ -340,8 +346,8 @@ fn systems_own(place: &DomainPath) -> Result<(), DomainError> {
             )
         }
         None => format!(
-            "{place} is inside {unit}, where systemd has no units: what runs there can change it, or whoever \
-             writes its files, such as cpu.weight, by hand"
+            "{place} is inside {unit}, where systemd has no units: change it with the program \
+             that runs there, or write its files, such as cpu.weight, by hand"
         ),
     };
     let others =
@@ -349,14 +355,15 @@ fn systems_own(place: &DomainPath) -> Result<(), DomainError> {
     Err(DomainError::Manager(format!("{message} ({others})")))
 }
 
-/// The kind of unit that a name is of.
+/// The suffix of a unit's name, which says its kind.
 fn suffix(part: &str) -> Option<&'static str> {
     [".slice", ".scope", ".service"]
         .into_iter()
         .find(|s| part.len() > s.len() && part.ends_with(s))
 }
 
-/// As systemd-escape(1): what a unit's name cannot have, and "-", which divides slices, as \xHH.
+/// Escapes as systemd-escape(1) does: characters that a unit's name cannot have, and "-", which
+/// separates slices, become \xHH.
 fn escape(part: &str) -> String {
     let mut out = String::new();
     for (i, b) in part.bytes().enumerate() {

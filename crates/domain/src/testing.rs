@@ -1,6 +1,6 @@
-//! A cgroup tree in a folder, for tests here and in other crates: directories with the kernel's
-//! files in them, and attributes as files, since `trusted.*` needs root. It does what the kernel
-//! does where the code depends on it.
+//! A cgroup tree in a folder, for tests here and in other crates. The directories have the files
+//! that the kernel would create. Attributes are files too, because `trusted.*` needs root. The tree
+//! behaves as the kernel's where the code depends on it.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::{Attributes, DomainPath, Tree};
 
-/// Attributes as files ".attribute.NAME" in the directory; those in `refused` fail with EPERM.
+/// Attributes as files ".attribute.NAME" in the directory. Setting one whose name begins with
+/// `refused` fails with EPERM.
 #[derive(Debug, Clone, Default)]
 pub struct InFiles {
     pub refused: &'static str,
@@ -42,8 +43,8 @@ impl Attributes for InFiles {
         }
     }
 
-    /// A folder is removed when it is empty, a cgroup when it has neither processes nor cgroups
-    /// below.
+    /// Removes the files. A folder can be removed only when it is empty; a cgroup, when it has no
+    /// processes and no child cgroups.
     fn before_removal(&self, dir: BorrowedFd<'_>) {
         let dir = fs::read_link(format!("/proc/self/fd/{}", dir.as_raw_fd())).unwrap_or_default();
         let events = fs::read_to_string(dir.join("cgroup.events")).unwrap_or_default();
@@ -57,11 +58,11 @@ impl Attributes for InFiles {
     }
 }
 
-/// A cgroup's files as the kernel shows them in a new cgroup.
+/// Creates the files that the kernel shows in a new cgroup.
 ///
 /// # Panics
 /// The folder cannot be written.
-pub fn furnish(dir: &Path) {
+pub fn create_cgroup_files(dir: &Path) {
     for (name, text) in [
         ("cgroup.controllers", "cpuset cpu io memory pids\n"),
         ("cgroup.subtree_control", ""),
@@ -81,7 +82,7 @@ pub fn furnish(dir: &Path) {
 /// # Panics
 /// The folder cannot be written.
 pub fn tree(root: &Path, domains: &[&str], store: InFiles) -> Tree {
-    furnish(root);
+    create_cgroup_files(root);
     for domain in domains {
         let path: DomainPath = domain.parse().expect("a domain's path");
         let mut dir = root.to_path_buf();
@@ -89,7 +90,7 @@ pub fn tree(root: &Path, domains: &[&str], store: InFiles) -> Tree {
             dir.push(part);
             if !dir.exists() {
                 fs::create_dir(&dir).expect("a test's folder can be written");
-                furnish(&dir);
+                create_cgroup_files(&dir);
             }
         }
     }

@@ -1,9 +1,9 @@
-//! The cgroup v2 tree as the place where domains live: find, walk, make, remove, read and write
-//! them.
+//! The cgroup v2 tree, whose directories are the domains: find, walk, create, remove, read and
+//! write them.
 //!
-//! Names come from outside, so below the root every directory is opened from its parent's
-//! descriptor, part by part, with O_NOFOLLOW: no name leads out of the tree. All writes are the
-//! caller's own: what the kernel does not let him write, this does not either.
+//! Names come from outside. So below the root every directory is opened from its parent's
+//! descriptor, part by part, with O_NOFOLLOW: no name leads out of the tree. All writes use the
+//! caller's own rights.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -19,18 +19,18 @@ use crate::{
 
 /// Directories that one walk visits at most.
 pub const MAX_WALK: usize = 16_384;
-/// Why a domain gets none below.
+/// Why a domain cannot have domains below.
 const FULL: &str = "it has processes of its own, so it cannot have domains below; move them first";
 /// Bytes of an interface file that are read.
 const MAX_FILE: u64 = 4096;
 
-/// The tree.
+/// A cgroup v2 tree.
 pub struct Tree {
     root: OwnedFd,
-    /// Its mount point, for messages.
+    /// The mount point, for messages.
     at: PathBuf,
     store: Box<dyn Attributes>,
-    /// This machine's own, not a folder of a test.
+    /// True for the tree of this machine, false for a folder of a test.
     system: bool,
 }
 
@@ -39,19 +39,19 @@ pub struct Tree {
 pub struct Directory {
     fd: OwnedFd,
     pub path: DomainPath,
-    /// Where it is in the file system, for messages.
+    /// The path of the directory in the file system, for messages.
     at: PathBuf,
 }
 
-/// What the kernel's files of a domain say; None: it has no such file (the root; no CPU
-/// controller).
+/// The values of the kernel's files of a domain. None where there is no such file (in the root, or
+/// without the CPU controller).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Files {
     pub weight: Option<u32>,
     pub idle: Option<bool>,
-    /// The inner None: no limit.
+    /// Some(None): no limit.
     pub max: Option<Option<Max>>,
-    /// It or a domain below has processes.
+    /// The domain or one below it has processes.
     pub populated: bool,
 }
 
@@ -65,11 +65,12 @@ pub struct Found {
     pub wrong: Vec<WrongMark>,
 }
 
-/// All that a walk found, each after its parent.
+/// The domains that a walk found, each after its parent.
 #[derive(Debug, Default)]
 pub struct Walk {
     pub domains: Vec<Found>,
-    /// Some were left out: more than [`MAX_WALK`], or deeper than 16 levels.
+    /// Some domains were left out: there were more than [`MAX_WALK`], or some deeper than 16
+    /// levels.
     pub truncated: bool,
 }
 
@@ -103,12 +104,12 @@ impl Tree {
         })
     }
 
-    /// True of the tree of this machine, which a service manager may own.
+    /// True for the tree of this machine, which a service manager may own.
     pub fn is_system(&self) -> bool {
         self.system
     }
 
-    /// Where the root is in the file system.
+    /// The path of the root in the file system.
     pub fn root(&self) -> &Path {
         &self.at
     }
@@ -135,17 +136,19 @@ impl Tree {
         })
     }
 
-    /// Make a domain, and those above it that are missing, with the CPU controller in all. True: it
-    /// was made; false: it was there.
+    /// Create a domain and its missing ancestors, all with the CPU controller. Returns true if the
+    /// domain was created, false if it existed.
     ///
-    /// # Errors The CPU controller is not in this tree; a domain above has processes of its own;
-    /// failed system calls. What was made until then is taken away again.
+    /// # Errors
+    ///
+    /// The CPU controller is not in this tree; a domain above has processes of its own; failed
+    /// system calls. The domains that were created before the error are removed again.
     pub fn create(&self, path: &DomainPath) -> Result<bool, DomainError> {
         let mut made = Vec::new();
         let result = self.create_parts(path, &mut made);
         if result.is_err() {
             for path in made.iter().rev() {
-                let _ = self.remove(path); // the first error is the one that matters
+                let _ = self.remove(path); // the caller gets the first error, not this one
             }
         }
         result.map(|()| made.last() == Some(path))
@@ -179,7 +182,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Remove a domain that is empty.
+    /// Remove an empty domain.
     ///
     /// # Errors
     /// It has processes or domains below; it is the root; it is missing; failed system calls.
@@ -205,10 +208,10 @@ impl Tree {
         }
     }
 
-    /// What the kernel's files say.
+    /// Read the kernel's files of a domain.
     ///
     /// # Errors
-    /// Failed system calls; a file that is not understood.
+    /// Failed system calls; a file with unknown content.
     pub fn files(&self, dir: &Directory) -> Result<Files, DomainError> {
         fn parsed<T>(
             dir: &Directory,
@@ -219,7 +222,7 @@ impl Tree {
             let value = text.map(|t| wrap(&dir.at.join(name), parse(t.trim())));
             value.transpose()
         }
-        // an idle group's cpu.weight reads 0
+        // cpu.weight of an idle cgroup reads 0.
         let weight = |t: &str| match t.parse::<u32>() {
             Ok(w) if w <= MAX_WEIGHT => Ok(w),
             _ => Err(format!("\"{}\" is no weight", aplomb_spec::shorten(t))),
@@ -232,15 +235,15 @@ impl Tree {
         })
     }
 
-    /// The attributes of a domain, and what is wrong with them.
+    /// The attributes of a domain, and the invalid ones.
     pub fn marks(&self, dir: &Directory) -> (Marks, Vec<WrongMark>) {
         Marks::read(&*self.store, dir.fd.as_fd())
     }
 
-    /// Set one attribute, or take it away.
+    /// Set one attribute, or remove it.
     ///
     /// # Errors
-    /// Failed system calls; for this user, [`DomainError::is_permission`].
+    /// Failed system calls. If this user may not set it, [`DomainError::is_permission`] is true.
     pub fn set_mark(
         &self,
         dir: &Directory,
@@ -251,7 +254,7 @@ impl Tree {
         set.map_err(|e| failed(&dir.at, name, e))
     }
 
-    /// Move a process, with all its threads, into a domain; 0: the one that calls.
+    /// Move a process with all its threads into a domain. A pid of 0 means the calling process.
     ///
     /// # Errors
     /// No such process; the domain has domains with controllers below; failed system calls.
@@ -277,7 +280,7 @@ impl Tree {
     /// All domains at `top` and below, each after its parent, at most [`MAX_WALK`].
     ///
     /// # Errors
-    /// `top` is missing. What vanishes during the walk is left out.
+    /// `top` is missing. Domains that are removed during the walk are left out.
     pub fn walk(&self, top: &DomainPath) -> Result<Walk, DomainError> {
         let mut walk = Walk::default();
         let mut todo = vec![self.open(top)?];
@@ -300,7 +303,7 @@ impl Tree {
                 match dir.below(&name) {
                     Ok(child) => todo.push(child),
                     Err(DomainError::Wrong { .. }) => walk.truncated = true,
-                    Err(_) => {} // gone
+                    Err(_) => {} // removed meanwhile
                 }
             }
         }
@@ -328,13 +331,14 @@ impl Directory {
         Ok(stat.st_ino)
     }
 
-    /// True if a process ever ran in it: it has used CPU time (cpu.stat, which every cgroup has).
+    /// True if a process ever ran in this domain, that is if cpu.stat shows used CPU time. Every
+    /// cgroup has cpu.stat.
     pub fn was_used(&self) -> bool {
         let stat = self.read_if_there("cpu.stat").ok().flatten();
         stat.is_some_and(|text| parse_used(&text))
     }
 
-    /// Names of the directories in it.
+    /// Names of the child directories.
     ///
     /// # Errors
     /// Failed system calls.
@@ -354,7 +358,7 @@ impl Directory {
     /// Write into one of the kernel's files.
     ///
     /// # Errors
-    /// It has no such file; failed system calls.
+    /// The domain has no such file; failed system calls.
     pub fn write(&self, name: &str, text: &str) -> Result<(), DomainError> {
         let at = self.at.join(name);
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::TRUNC;
@@ -366,7 +370,7 @@ impl Directory {
             }
             Err(e) => return Err(failed(&at, "opening it", e)),
         };
-        // one write: the kernel takes each as a whole
+        // One write, because the kernel takes each write as a whole value.
         let written = File::from(fd).write_all(text.as_bytes());
         written.map_err(|e| failed(&at, "writing it", e))
     }
@@ -393,11 +397,12 @@ impl Directory {
         }
     }
 
-    /// An error for a cgroup with processes. The kernel lets it give the CPU controller on, since
-    /// that is for threads too; but what is below it then is "domain invalid", and takes no
-    /// process. The root may have both.
+    /// Returns an error for a cgroup with processes. The kernel lets such a cgroup enable the CPU
+    /// controller for its children, because that is a threaded controller. But the children are
+    /// "domain invalid" then and accept no process. The root and threaded cgroups may have both
+    /// processes and children.
     fn can_have_children(&self) -> Result<(), DomainError> {
-        let kind = self.read_if_there("cgroup.type")?; // the root has none; threaded ones may have both
+        let kind = self.read_if_there("cgroup.type")?; // the root has no such file
         let has = kind.is_some_and(|k| k.starts_with("domain"))
             && !self.read("cgroup.procs")?.trim().is_empty();
         if !has {
@@ -413,7 +418,7 @@ impl Directory {
         Ok(words(&self.read("cgroup.subtree_control")?).any(|c| c == "cpu"))
     }
 
-    /// `+cpu` in cgroup.subtree_control, unless it is there.
+    /// Write `+cpu` into cgroup.subtree_control, unless it is there already.
     fn give_cpu_to_children(&self) -> Result<(), DomainError> {
         if self.gives_cpu_to_children()? {
             return Ok(());
@@ -436,12 +441,12 @@ impl AsFd for Directory {
     }
 }
 
-/// Whether a cgroup.events says that the cgroup or one below has processes.
+/// True if the text of cgroup.events says that the cgroup or one below it has processes.
 pub fn parse_populated(text: &str) -> bool {
     text.lines().any(|l| l.trim() == "populated 1")
 }
 
-/// Whether a cpu.stat says that any CPU time was used.
+/// True if the text of cpu.stat says that CPU time was used.
 pub fn parse_used(text: &str) -> bool {
     let usage = text.lines().find_map(|l| l.strip_prefix("usage_usec "));
     usage.is_some_and(|n| n.trim().parse().is_ok_and(|us: u64| us > 0))

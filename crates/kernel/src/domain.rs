@@ -11,7 +11,7 @@ use crate::{DomainPolicy, Max, Reservation};
 pub struct Domain {
     /// The cgroup's id: the inode number of its directory.
     pub cgid: u64,
-    /// Its place in the kernel side's table; 0: the root.
+    /// Its index in the kernel side's table. The root has 0.
     pub slot: u32,
     /// Slot of the domain above; the root's is 0.
     pub parent: u32,
@@ -21,7 +21,7 @@ pub struct Domain {
     pub children: u32,
     /// cpu.weight, 1 to 10,000.
     pub weight: u32,
-    /// cpu.idle: runs only when nobody else beside it wants to.
+    /// cpu.idle: the domain runs only when no sibling has work.
     pub idle: bool,
     pub policy: DomainPolicy,
     pub reservation: Option<Reservation>,
@@ -29,20 +29,20 @@ pub struct Domain {
     pub max: Option<Max>,
     /// cpu.max.burst, ns.
     pub burst_ns: u64,
-    /// Of the machine, that it is due while everybody else wants his too, ppm.
+    /// The part of the machine that the domain gets while all others use theirs, ppm.
     pub share_ppm: u32,
     /// CPU time of all tasks in it and below, since the kernel side knows it, ns.
     pub ran_ns: u64,
-    /// Time for which it had to wait for the next period of cpu.max, in all, ns; and how often.
+    /// How long the domain was throttled in all, ns, and how often.
     pub throttled_ns: u64,
     pub throttled: u64,
-    /// Its own tasks were parked so often, and for so long in all, ns, by reason.
+    /// Parks of its own tasks by reason: the reason, their number, and their length in all, ns.
     pub parks: Vec<(String, u64, u64)>,
-    /// It has used up cpu.max and waits for its next period.
+    /// The domain is throttled: its quota is used up until the next period.
     pub is_throttled: bool,
-    /// Its own tasks that wait for a CPU.
+    /// Number of its own tasks that wait for a CPU.
     pub waiting: u32,
-    /// Its cgroup has gone, tasks of it have not.
+    /// The cgroup was removed while tasks of it still exist.
     pub gone: bool,
 }
 

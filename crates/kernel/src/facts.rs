@@ -1,7 +1,8 @@
-//! What this kernel and machine can and cannot do: for `aplomb doctor`, and for clear refusals.
+//! Reports what this kernel and machine can and cannot do, for `aplomb doctor` and for clear error
+//! messages.
 //!
-//! Everything is read from /proc and /sys, needs no privilege and changes nothing. The root of both
-//! can be another folder, for tests.
+//! All facts are read from /proc and /sys. Reading them needs no privilege and changes nothing. In
+//! tests another folder contains /proc and /sys.
 
 use std::fs;
 use std::path::{Path, PathBuf};

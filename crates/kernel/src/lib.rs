@@ -1,12 +1,13 @@
-//! aplomb's scheduler as the rest of user space sees it: load, attach, feed with matchers, ask,
-//! listen.
+//! The interface of user space to aplomb's scheduler: load and attach it, set matchers, read state,
+//! receive events.
 //!
 //! The kernel side is `bpf/main.bpf.c`, compiled into this crate by its build script. [`Scheduler`]
-//! is it, loaded; [`Kernel`] is what the daemon asks of it, as a trait, so that the daemon is
-//! tested without a kernel. [`facts`] tells what this kernel and machine can and cannot do.
+//! is the loaded kernel side. [`Kernel`] is a trait with the calls of the daemon, so that the
+//! daemon can be tested without a kernel. [`facts`] reports what this kernel and machine can and
+//! cannot do.
 //!
 //! Nothing is pinned: every map, program and link belongs to a file descriptor of this process.
-//! When it dies, however it dies, the kernel takes the scheduler off and goes on with its own
+//! When the process ends in any way, the kernel detaches the scheduler and uses its own again
 //! (design.md, idea 5).
 //!
 //! Units everywhere: durations in ns, bandwidths and loads in ppm of one CPU, times
@@ -134,24 +135,26 @@ pub trait Kernel {
     /// that is matched before and after is matched throughout. Of rows with the same key the first
     /// one counts.
     ///
-    /// # Errors [`KernelError::TooManyMatchers`] changes nothing; a failed system call may leave
-    /// old rows in place.
+    /// # Errors
+    ///
+    /// [`KernelError::TooManyMatchers`] changes nothing. A failed system call may leave old rows in
+    /// place.
     fn set_matchers(&mut self, rows: &[(Matcher, SpecRow)]) -> Result<(), KernelError>;
 
-    /// Have the kernel match all running processes again.
+    /// Have the kernel side match all running processes again.
     ///
     /// # Errors
     /// Failed system calls.
     fn rematch(&mut self) -> Result<(), KernelError>;
 
-    /// Give process `pid` (a thread group) the reservation `spec`, or take it away.
+    /// Give process `pid` (a thread group) the reservation `spec`. None removes its reservation.
     ///
     /// # Errors
     /// No such process, table full, values out of range.
     fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError>;
 
-    /// Keep thread `tid` off the CPU for `for_ns` from its next return to user mode on; 0: let it
-    /// go on. The kernel side cuts a longer request to its bound (100 ms).
+    /// Park thread `tid` for `for_ns` from its next return to user mode on; 0 ends its park. The
+    /// kernel side cuts a longer request to its bound (100 ms).
     ///
     /// # Errors
     /// No such thread; one that never returns to user mode; a kernel before 7.0.
@@ -163,8 +166,8 @@ pub trait Kernel {
     /// Failed system calls.
     fn servers(&self) -> Result<Vec<Server>, KernelError>;
 
-    /// All domains now, in the order of their slots (so a parent's does not say where its
-    /// children's are); those too whose cgroup has gone while tasks of it have not.
+    /// All domains now, in the order of their slots, in which a parent can come after its children.
+    /// Includes domains whose cgroup was removed while tasks of it still exist.
     ///
     /// # Errors
     /// Failed system calls.
@@ -189,9 +192,9 @@ pub trait Kernel {
     /// Take at most `max` events from the ring buffer, oldest first.
     fn take_events(&mut self, max: usize) -> Vec<Event>;
 
-    /// Becomes readable when there are events. None: there is nothing to wait for.
+    /// Becomes readable when there are events. None if no events can come.
     fn event_fd(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Why the kernel ended the scheduler; None while it runs.
+    /// Why the kernel ended the scheduler. None while it runs.
     fn exited(&self) -> Option<ExitInfo>;
 }

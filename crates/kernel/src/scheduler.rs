@@ -39,7 +39,7 @@ mod main_skel {
 }
 use main_skel::{MainSkel, MainSkelBuilder};
 
-/// The kernel side, loaded; attached after [`Kernel::attach`]. Dropping it takes everything away.
+/// The loaded kernel side. [`Kernel::attach`] attaches it. Dropping it removes everything.
 pub struct Scheduler {
     // In the order in which they must go: first the scheduler's link, then those of the tracing
     // programs.
@@ -50,7 +50,7 @@ pub struct Scheduler {
     skel: MainSkel<'static>,
 }
 
-/// What libbpf said since the last [`quietly`] began; shown only if the load fails.
+/// The messages of libbpf since the last [`quietly`] began. Shown only if the load fails.
 static LIBBPF_LOG: Mutex<String> = Mutex::new(String::new());
 /// Bytes of libbpf's log that are kept: the end, where the verifier's verdict is.
 const LOG_BYTES: usize = 64 * 1024;
@@ -146,10 +146,10 @@ fn fit_callbacks(open: &mut main_skel::OpenMainSkel, kernel: &Types) -> libbpf_r
 }
 
 impl Scheduler {
-    /// Compile-time programs into the kernel, maps made, nothing attached.
+    /// Load the programs and create the maps. Nothing is attached.
     ///
-    /// # Errors See [`LoadError`]: first what the kernel lacks, then what this process lacks, then
-    /// who is in the way.
+    /// # Errors
+    /// See [`LoadError`]. Checked in this order: the kernel, the privileges, another scheduler.
     pub fn load(settings: &Settings) -> Result<Self, LoadError> {
         let kernel = Machine::here().require()?;
         #[cfg(target_feature = "crt-static")]
@@ -194,8 +194,8 @@ impl Scheduler {
         })
     }
 
-    /// Tell the kernel side how many matchers of each kind there are, so that it asks no empty
-    /// kind.
+    /// Set the number of matchers of each kind, so that the kernel side skips kinds without
+    /// matchers.
     fn count_matchers(&mut self, counts: &BTreeMap<u64, u32>) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             for (kind, slot) in bss.nr_matchers.iter_mut().enumerate() {

@@ -1,10 +1,10 @@
-//! What the kernel side may not do to the verifiers of 6.16 to 6.17.8 and 6.18-rc5: `TAKES_STACK`
-//! in bpf/kernel/program.bpf.h (TAKES_STACK) says what and why. Looked for in the compiled object,
-//! since only there frames have depths.
+//! Checks a rule for the verifiers of 6.16 to 6.17.8 and 6.18-rc5, which `TAKES_STACK` in
+//! bpf/kernel/program.bpf.h explains. The check reads the compiled object, because only there
+//! frames have depths.
 //!
-//! Concerned is each static function (a global one is verified by itself) that is called in a loop
-//! and either asks an iterator for its next or calls, without a global function between, one that
-//! does. The deepest place of its frame has to be written before its first jump or call.
+//! The rule applies to a static function that is called in a loop and that uses an iterator, itself
+//! or through other static functions. (A global function is verified by itself.) Such a function
+//! has to write the deepest place of its frame before its first jump or call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ struct Insn {
     calls: Option<Callee>,
 }
 
-/// Whom a call is for.
+/// The target of a call.
 enum Callee {
     /// a function of the kernel
     Kernel(String),
@@ -221,7 +221,7 @@ fn on_the_way<'a>(
 }
 
 #[test]
-fn who_loops_in_a_loop_takes_its_stack_at_once() {
+fn functions_that_loop_in_a_loop_take_their_stack_at_once() {
     let all = functions(include_bytes!(concat!(env!("OUT_DIR"), "/main.bpf.o")));
     let mut frames = BTreeMap::new();
     for f in all.values() {

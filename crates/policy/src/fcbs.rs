@@ -1,16 +1,16 @@
 //! `fcbs.h`: flexible CBS. The slack of a job goes to a job that needs more than its own budget
 //! (Kato, Ishikawa and Rajkumar, section 4.2).
 //!
-//! The calls, by `bpf/reserved/reclaim.bpf.h`, and in the tests by the virtual CPU of `edf/cpu.rs`:
+//! `bpf/reserved/reclaim.bpf.h`, and in the tests the virtual CPU of `edf/cpu.rs`, call:
 //!
 //! | event | calls |
 //! |---|---|
 //! | a task begins to run on its own budget | [`Bank::freeze`] with its server's deadline |
-//! | it has none, and [`Bank::slack`] at the bank's deadline is first by EDF | [`Bank::draw`] |
-//! | either of them stops, or goes on in another period | [`Bank::thaw`] |
-//! | the last thread sleeps, in a period that has begun and with budget left | [`Bank::give`]; budget = 0 |
-//! | the first thread wakes up before the deadline | budget = [`Bank::take_back`], then wake and assign |
-//! | it wakes up later | the loan is forgotten (`lent` = 0), then wake and assign |
+//! | a task has no budget, and the bank's deadline is first by EDF | [`Bank::draw`] |
+//! | such a task stops, or continues in another period | [`Bank::thaw`] |
+//! | the last thread sleeps in a begun period with budget left | [`Bank::give`]; budget = 0 |
+//! | the first thread wakes up before the deadline | [`Bank::take_back`], wake, assign |
+//! | the first thread wakes up later | the loan is forgotten (`lent` = 0), wake, assign |
 
 /// The slack of a CPU (`struct fcbs_bank`). Times and amounts in ns, on the caller's clock.
 #[repr(C)]

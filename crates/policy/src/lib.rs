@@ -8,7 +8,7 @@
 //!
 //! | module | header | what is proved |
 //! |---|---|---|
-//! | [`edf`] | edf.h | feasibility, isolation, bandwidth bounds; the faults of Listing 1 as printed |
+//! | [`edf`] | edf.h | feasibility, isolation, bandwidth bounds; the faults of Listing 1 |
 //! | [`fcbs`] | fcbs.h | the paper's three rules; a lender loses nothing, no deadline is missed |
 //! | [`wmr`] | wmr.h | admitted task sets miss no deadline on several CPUs; the demand bound |
 //! | [`load`] | load.h | R_load and S_load, admission, the usage window |
@@ -20,7 +20,7 @@
 //! | [`wrr`] | wrr.h | shares of members that never sleep; what `mtr` has and it lacks |
 //! | [`share`] | share.h | shares add up to the whole, and none is less than its reservation |
 //! | [`quota`] | quota.h | no period has more than its quota, debts are repaid, no time is lost |
-//! | [`background`] | background.h | best-effort work keeps its share; precedence until zero laxity |
+//! | [`background`] | background.h | best-effort work keeps its share and waits otherwise |
 //!
 //! The crate is for tests and the simulator; the daemon does not contain it.
 

@@ -1,15 +1,15 @@
-//! Domains as the daemon tells them.
+//! The table of domains that the daemon sends.
 
 use aplomb_domain::{DomainPolicy, Max, Reservation};
 use serde::{Deserialize, Serialize};
 
-/// All domains at one moment. Two of them, some time apart, tell what each received in between.
+/// All domains at one moment. From two tables follows what each domain received in between.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainTable {
-    /// CLOCK_MONOTONIC, ns; 0: this is not from the kernel side, and `ran_ns` and `share_ppm` say
-    /// nothing.
+    /// CLOCK_MONOTONIC, ns. If 0, the table does not come from the kernel side, and `ran_ns` and
+    /// `share_ppm` are not known.
     pub time_ns: u64,
-    /// CPUs on line.
+    /// CPUs online.
     pub cpus: u32,
     /// Each after its parent.
     pub domains: Vec<DomainLine>,
@@ -18,39 +18,39 @@ pub struct DomainTable {
 /// One domain.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainLine {
-    /// Below the cgroup root, "/" itself for the root; empty: its cgroup has gone, or came just
-    /// now.
+    /// The path below the cgroup root; "/" for the root. Empty if the cgroup was removed, or was
+    /// created just now.
     pub path: String,
     /// The cgroup's id.
     pub cgid: u64,
     /// Levels below the root.
     pub depth: u32,
-    /// cpu.weight; 0: it has none (the root; no CPU controller).
+    /// cpu.weight. 0 if the domain has none (the root, or no CPU controller).
     pub weight: u32,
     /// cpu.idle.
     pub idle: bool,
     pub policy: DomainPolicy,
-    /// What it has by right, in force.
+    /// The reservation in force.
     pub reservation: Option<Reservation>,
-    /// What its attributes ask for and it does not have, and why.
+    /// The settings in its attributes that are not in force, and why.
     pub refused: Option<String>,
     /// cpu.max.
     pub max: Option<Max>,
-    /// Of the machine, that it is due while everybody else wants his too, ppm.
+    /// The part of the machine that the domain gets while all others use theirs, ppm.
     pub share_ppm: u32,
     /// CPU time so far, ns.
     pub ran_ns: u64,
-    /// Times that it used up cpu.max, and for how long it waited, ns.
+    /// How often the domain was throttled by cpu.max, and for how long in all, ns.
     pub throttled: u64,
     pub throttled_ns: u64,
     /// How often its own tasks were parked, and for how long in all, ns, by reason.
     #[serde(default)]
     pub parked: Vec<ParkLine>,
-    /// Its own tasks that wait for a CPU.
+    /// Number of the domain's own tasks that wait for a CPU.
     pub waiting: u32,
-    /// Removed with its last process.
+    /// The daemon removes the domain when its last process has exited.
     pub ephemeral: bool,
-    /// Its cgroup has gone, tasks of it have not.
+    /// The cgroup was removed while tasks of it still exist.
     pub gone: bool,
 }
 

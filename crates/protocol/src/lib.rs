@@ -1,20 +1,21 @@
-//! What is said over the Unix socket: one JSON object a line, request by request.
+//! The protocol of the Unix socket: one JSON object a line. A client sends a request, and the
+//! daemon answers it.
 //!
-//! Whoever can open the socket can send anything, so a line is bounded before it is parsed
-//! ([`MAX_REQUEST`]), unknown fields are refused, and every number is checked by whoever uses it.
-//! Who may ask for what is decided by the peer's credentials, never by anything in a request.
+//! Any user can open the socket and send any bytes. So a line is bounded before it is parsed
+//! ([`MAX_REQUEST`]), unknown fields are refused, and the code that uses a number checks it first.
+//! The peer's credentials alone decide what a client may ask for, never the content of a request.
 
 use serde::{Deserialize, Serialize};
 
 mod domain;
-mod words;
+mod names;
 
 pub use aplomb_domain::{DomainPath, DomainPolicy, Max, Reservation};
 pub use aplomb_spec::ServerPolicy;
 pub use domain::{DomainLine, DomainTable, ParkLine};
-pub use words::{Cpu, EventKind, Part, ServerState};
+pub use names::{Cpu, EventKind, Part, ServerState};
 
-/// Version of the protocol; a request of another version is refused.
+/// Version of the protocol. A request of another version is refused.
 pub const VERSION: u32 = 1;
 /// Bytes of one request line, with its newline.
 pub const MAX_REQUEST: usize = 64 * 1024;
@@ -27,77 +28,75 @@ pub const MAX_ANSWER: usize = 16 * 1024 * 1024;
 pub struct Request {
     /// [`VERSION`].
     pub v: u32,
-    /// What is asked.
+    /// The question.
     pub ask: Ask,
 }
 
-/// What can be asked. The comment says who may.
+/// The questions. Each comment names the users that may ask it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Ask {
-    /// State, loads, interactive tasks, counters (anybody).
+    /// State, loads, interactive tasks, counters (all users).
     Status {},
-    /// The specs in force (anybody).
+    /// The specs in force (all users).
     Specs {},
-    /// Past decisions, and those to come (anybody).
+    /// Past decisions, and new ones as they are made (all users).
     Log {
-        /// Go on with new ones.
+        /// Continue with new events.
         #[serde(default)]
         follow: bool,
-        /// Only those about this process.
+        /// Only events about this process.
         #[serde(default)]
         pid: Option<i32>,
-        /// Only those younger than this, ns.
+        /// Only events younger than this, ns.
         #[serde(default)]
         since_ns: Option<u64>,
     },
-    /// A reservation (own processes within the limit; root: any).
+    /// Make a reservation (own processes within the limit; root: any).
     Reserve(Wanted),
-    /// Take a process's reservation away (own processes; root: any).
+    /// Remove a process's reservation (own processes; root: any).
     Release { pid: i32 },
-    /// The domains, with what each has used so far (anybody).
+    /// The domains, with the CPU time that each has used so far (all users).
     Domains {},
-    /// Look at the attributes of a domain now and say whether they are in force (root). There is no
-    /// question that changes a domain: whoever may change it writes its cgroup's files and
-    /// attributes, by his own rights.
+    /// Read the attributes of a domain now and answer whether they are in force (root). No request
+    /// changes a domain: a client that may change one writes the cgroup's files and attributes
+    /// itself, with its own rights.
     Look { domain: DomainPath },
-    /// Keep a thread off the CPU for so long from its next return to user mode on, ns; 0: let it go
-    /// on (root).
+    /// Park a thread for `for_ns` from its next return to user mode on; 0 ends a park (root).
     Park { tid: i32, for_ns: u64 },
-    /// Read configuration of specs again (root).
+    /// Read the specs again (root).
     Reload {},
     /// End the daemon (root).
     Stop {},
 }
 
-/// A reservation as it is asked for.
+/// A requested reservation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    /// None: the process that asks.
+    /// None means the process that sends the request.
     #[serde(default)]
     pub pid: Option<i32>,
     /// C, ns.
     pub runtime_ns: u64,
     /// T, ns.
     pub period_ns: u64,
-    /// Children keep it too (root only: each child would take as much again).
+    /// Children inherit it (root only, because each child takes as much again).
     #[serde(default)]
     pub inherit: bool,
     /// Never revoked (root only).
     #[serde(default)]
     pub keep: bool,
-    /// Flag G: admitted only if there is room for all that is promised, and never revoked (root
-    /// only).
+    /// Flag G: admitted only if it fits beside all that is promised, and never revoked (root only).
     #[serde(default)]
     pub guaranteed: bool,
-    /// What becomes of it when its budget is used up (cbs-soft: root only); None: the machine's.
+    /// The server policy (cbs-soft: root only). None means the machine's.
     #[serde(default)]
     pub server: Option<ServerPolicy>,
 }
 
-/// One line of an answer. A request is answered by one line, except [`Ask::Log`]: any number of
-/// [`Answer::Event`] and [`Answer::Notice`], then [`Answer::Done`].
+/// One line of an answer. The answer to a request is one line, except for [`Ask::Log`]: its answer
+/// is any number of [`Answer::Event`] and [`Answer::Notice`], then [`Answer::Done`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
@@ -105,15 +104,15 @@ pub enum Answer {
     Specs(Vec<SpecLine>),
     Domains(DomainTable),
     Event(LogEvent),
-    /// About the log itself (events that were dropped) or about the specs (what was skipped).
+    /// A message about the log itself (dropped events) or about the specs (skipped ones).
     Notice(String),
     Reserved(ReservedLine),
-    /// Done; the text may be empty.
+    /// The request is done. The text may be empty.
     Done(String),
     Refused(Refusal),
 }
 
-/// Why a request was refused; the client's exit code follows.
+/// Why a request was refused. The client's exit code follows from `code`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -125,13 +124,13 @@ pub struct Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Code {
-    /// The request makes no sense.
+    /// The request is not valid.
     Invalid,
-    /// Not for this user.
+    /// This user may not ask it.
     Permission,
     /// A limit is reached.
     Limit,
-    /// It did not work.
+    /// The request is allowed, but failed.
     Failed,
 }
 
@@ -147,7 +146,7 @@ impl Refusal {
 /// `aplomb status`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// The scheduler runs the machine.
+    /// True while the scheduler is attached.
     pub attached: bool,
     /// Name of the scheduler.
     pub scheduler: String,
@@ -155,20 +154,20 @@ pub struct Status {
     pub version: String,
     /// `uname -r`.
     pub kernel: String,
-    /// Seconds since it was attached.
+    /// Seconds since the scheduler was attached.
     pub attached_s: u64,
-    /// Times it was loaded again because the kernel asked for it.
+    /// How often the scheduler was loaded again because the kernel asked for it.
     pub restarts: u32,
-    /// What becomes of a task that has used up its budget, unless its spec says otherwise.
+    /// The server policy of tasks whose spec names none.
     pub server: ServerPolicy,
     /// Thresholds, ppm of a CPU.
     pub r_lo_ppm: u64,
     pub r_hi_ppm: u64,
     pub r_max_ppm: u64,
-    /// Specs in force, and the kernel's rows for them.
+    /// Number of specs in force, and of their rows in the kernel's table.
     pub specs: usize,
     pub matchers: usize,
-    /// Errors in the files of specs, one line each: file, line, field. The specs that have them are
+    /// Errors in the files of specs, one line each: file, line, field. A spec with an error is
     /// skipped.
     #[serde(default)]
     pub spec_errors: Vec<String>,
@@ -188,31 +187,31 @@ pub struct TaskLine {
     pub runtime_ns: u64,
     pub period_ns: u64,
     pub state: ServerState,
-    /// Where its reservation is now.
+    /// The CPU of its reservation now.
     pub cpu: i32,
     pub inherited: bool,
     pub revocable: bool,
-    /// Its reservation is a promise (flag G, and admitted).
+    /// True if its reservation is guaranteed (flag G) and admitted.
     pub guaranteed: bool,
-    /// Of a guaranteed one: all its CPUs, in the order of its windows; empty for others.
+    /// All CPUs of a guaranteed reservation, in the order of its windows. Empty for others.
     pub parts: Vec<Part>,
-    /// Which of `parts` it is in now, from 0.
+    /// Index in `parts` of the current window.
     pub window: u32,
-    /// Times it went from one CPU of `parts` to the next.
+    /// How often it moved from one CPU of `parts` to the next.
     pub migrations: u64,
     pub server: ServerPolicy,
     pub threads: i32,
     /// Mean over four seconds, ppm of a CPU.
     pub use_ppm: u64,
     pub served_ns: u64,
-    /// CPU time that it took of what others left of their budgets (fcbs).
+    /// CPU time that it took from the slack of other servers (fcbs).
     pub reclaimed_ns: u64,
     pub periods: u64,
     pub exhausted: u64,
     pub missed: u64,
 }
 
-/// Name shown for reservations asked by `aplomb run` and `aplomb set`.
+/// The spec name that is shown for reservations of `aplomb run` and `aplomb set`.
 pub const RUN_SPEC: &str = "(run)";
 
 /// One spec in force.
@@ -220,13 +219,13 @@ pub const RUN_SPEC: &str = "(run)";
 pub struct SpecLine {
     #[serde(flatten)]
     pub spec: aplomb_spec::Spec,
-    /// Files that it is matched by now.
+    /// Files that its matchers stand for now.
     pub files: Vec<String>,
-    /// Rows of the kernel's table.
+    /// Number of its rows in the kernel's table.
     pub rows: usize,
 }
 
-/// One decision.
+/// One decision of the scheduler.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogEvent {
     /// Since 1970, ns.
@@ -237,7 +236,7 @@ pub struct LogEvent {
     pub comm: String,
     /// Empty if the spec is no longer known.
     pub spec: String,
-    /// a, b, c of bpf/intf.h.
+    /// The numbers a, b, c of `struct event` in bpf/intf.h.
     pub numbers: [u64; 3],
 }
 
@@ -247,15 +246,15 @@ pub struct ReservedLine {
     pub pid: i32,
     pub state: ServerState,
     pub cpu: i32,
-    /// Of a guaranteed one: all its CPUs.
+    /// All CPUs of a guaranteed reservation.
     pub parts: Vec<Part>,
     pub load_ppm: u64,
 }
 
-/// Read one request line (without its newline).
+/// Parse one request line (without its newline).
 ///
 /// # Errors
-/// Says in one sentence what is wrong with it.
+/// One sentence that says what is wrong with the request.
 pub fn parse_request(line: &[u8]) -> Result<Ask, Refusal> {
     let invalid = |message: String| Refusal::new(Code::Invalid, message);
     if line.len() > MAX_REQUEST {
@@ -274,20 +273,20 @@ pub fn parse_request(line: &[u8]) -> Result<Ask, Refusal> {
     Ok(request.ask)
 }
 
-/// A line as it goes over the socket.
+/// The line that is sent over the socket for `message`.
 pub fn to_line(message: &impl Serialize) -> Vec<u8> {
-    // Only maps with keys that are no strings and failing Serialize impls can fail; there are none
-    // here.
+    // Serializing fails only for maps with other keys than strings and for failing Serialize
+    // impls. The protocol has neither.
     let mut line = serde_json::to_vec(message).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-/// Body of the fuzz target `protocol`: whatever bytes come, a parse ends in a request that survives
-/// a round trip, or in a refusal of bounded length.
+/// Body of the fuzz target `protocol`: parsing any bytes gives a request that survives a round
+/// trip, or a refusal of bounded length.
 ///
 /// # Panics
-/// When that does not hold.
+/// If that does not hold.
 pub fn fuzz_protocol(data: &[u8]) {
     for line in data.split(|b| *b == b'\n') {
         match parse_request(line) {

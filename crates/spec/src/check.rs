@@ -26,7 +26,7 @@ impl Checked {
     }
 }
 
-/// Checks one file, whoever owns it: `*.toml` is TOML, `*.conf` a drop-in, anything else Redline's
+/// Checks one file of any owner: `*.toml` is TOML, `*.conf` a drop-in, any other name Redline's
 /// form. With a resolver, programs that are not on this machine are noted.
 pub fn check_file<D: DeviceOf>(path: &Path, machine: Option<&Resolver<D>>) -> Checked {
     check_files(&[path], machine)

@@ -30,7 +30,7 @@ pub struct Device {
     /// `s_dev`: `major << 20 | minor`.
     pub number: u64,
     /// True where several files of one superblock can have the same inode number (subvolumes of
-    /// btrfs and bcachefs), so that a user with a subvolume of his own can make a file that
+    /// btrfs and bcachefs), so that a user with their own subvolume can make a file that
     /// matches.
     pub shared_inodes: bool,
 }
@@ -95,7 +95,8 @@ impl MountTable {
             self.mounts
                 .iter()
                 .filter(|m| file.path.starts_with(&m.point))
-                .max_by_key(|m| m.point.components().count()) // the last of equal ones covers the others
+                // Of mounts on the same point the last one covers the others.
+                .max_by_key(|m| m.point.components().count())
         })
     }
 }

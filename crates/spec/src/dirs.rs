@@ -62,14 +62,14 @@ impl Dirs {
     }
 }
 
-/// Whose files are believed.
+/// The owners whose files are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
     /// Only files and directories owned by root that neither group nor others can write.
     #[default]
     RootOnly,
-    /// Anybody's: for tests, and to check a user's own file.
-    Anybody,
+    /// Files of any user: for tests, and to check a user's own file.
+    AnyOwner,
 }
 
 /// How [`load`] reads.
@@ -102,8 +102,8 @@ impl SpecSet {
 /// path.
 type Winners = BTreeMap<String, (usize, PathBuf)>;
 
-/// Reads all places. Never fails as a whole: what cannot be read or understood is skipped and
-/// reported; a place that does not exist is empty.
+/// Reads all places. It never fails as a whole: a file or spec that cannot be read or parsed is
+/// skipped and reported. A place that does not exist is empty.
 pub fn load(dirs: &Dirs, options: &LoadOptions) -> SpecSet {
     let mut loader = Loader {
         trust: options.trust,
@@ -212,10 +212,10 @@ impl Loader {
         winners.insert(name, (layer, path));
     }
 
-    /// Why a file of this owner and mode is not believed.
+    /// Why a file of this owner and mode is refused. None if it is accepted.
     fn refusal(&self, uid: u32, mode: u32) -> Option<&'static str> {
         match self.trust {
-            Trust::Anybody => None,
+            Trust::AnyOwner => None,
             Trust::RootOnly if uid != 0 => Some("it does not belong to root"),
             Trust::RootOnly if mode & 0o022 != 0 => Some("its group or others can write it"),
             Trust::RootOnly => None,
@@ -310,13 +310,15 @@ fn overlay(raws: &mut [Raw], change: Raw, base: &Path) -> Option<Diagnostic> {
 
 /// The bytes of a spec file; None if it is a mask (empty, or /dev/null).
 ///
-/// # Errors A message: unreadable, refused by `refusal` (owner, mode), no file, or longer than
-/// [`MAX_FILE_BYTES`].
+/// # Errors
+///
+/// A message: the file is unreadable, refused by `refusal` (owner, mode), not a regular file, or
+/// longer than [`MAX_FILE_BYTES`].
 pub(crate) fn read_file(
     path: &Path,
     refusal: impl Fn(u32, u32) -> Option<&'static str>,
 ) -> Result<Option<Vec<u8>>, String> {
-    // Without NONBLOCK a FIFO put there would stop us for good.
+    // Without NONBLOCK, opening a FIFO there would block for ever.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let failed = |e: std::io::Error| format!("cannot read the file: {e}");
     let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;

@@ -11,7 +11,9 @@ const UNITS: [(&str, u64); 5] = [
 
 /// Reads a decimal number with a unit (us, ms, s, min, h), exact to 1 ns.
 ///
-/// # Errors A message that names what is wrong: no number, no or an unknown unit, a part of a
+/// # Errors
+///
+/// A message that names what is wrong: no number, no unit or an unknown one, a part of a
 /// nanosecond, overflow.
 pub fn parse_duration(text: &str) -> Result<u64, String> {
     let text = text.trim();

@@ -45,7 +45,8 @@ pub fn check_cpu(
     }
     if runtime > period {
         let message = format!("runtime {} exceeds period {}", show(runtime), show(period));
-        let swapped = (MIN_PERIOD_NS..=MAX_PERIOD_NS).contains(&runtime); // the period is no shorter
+        // Swapped, they are valid if the runtime can be a period.
+        let swapped = (MIN_PERIOD_NS..=MAX_PERIOD_NS).contains(&runtime);
         return Err(if swapped {
             suggesting(message, write(period, runtime))
         } else {

@@ -93,7 +93,7 @@ fn check(data: &[u8], specs: &[Spec], diags: &[Diagnostic]) {
                 "{s:?}"
             );
             assert!(
-                !s.strong() || !s.matchers.iter().any(Matcher::is_by_name),
+                !s.is_privileged() || !s.matchers.iter().any(Matcher::is_by_name),
                 "{s:?}"
             );
             assert!(

@@ -52,7 +52,7 @@ pub use fields::{check_domain, Problem};
 pub use key::{escape_app, name_hash, Key, MatchKind};
 pub use model::{flags, Class, Launch, Matcher, ServerPolicy, Spec, IO_AUTO};
 pub use resolve::{
-    resolve, Absent, Gives, Resolution, ResolveError, Resolved, Resolver, Row, RowOfSet, Via,
+    resolve, Absent, Grant, Resolution, ResolveError, Resolved, Resolver, Row, RowOfSet, Via,
 };
 
 /// Numbers that bound what a specification or a set of them may be.

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Links in a row that are watched; the kernel follows up to 40, nobody has more than a few.
+/// Links of a path that are watched. The kernel follows up to 40, but paths have only a few.
 const MAX_LINKS: usize = 16;
 
 /// A directory that stands for `/`.
@@ -28,7 +28,7 @@ pub struct Found {
     fd: OwnedFd,
     pub inode: u64,
     pub device: u64,
-    /// Several files may have this identity, so anybody may have one.
+    /// Several files may have this identity, so any user may have such a file.
     pub weak: bool,
     mode: u32,
     /// As seen from the root.

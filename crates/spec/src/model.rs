@@ -1,4 +1,4 @@
-//! What a specification says, whichever format it was written in (Redline section 3).
+//! The content of a specification, the same for both formats (Redline section 3).
 
 use crate::diag::Place;
 use serde::{Deserialize, Serialize};
@@ -18,15 +18,15 @@ pub enum Class {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Launch {
-    /// Whoever starts it.
+    /// Any parent.
     Any,
     /// An interactive task only (flag P; Redline's own rule): a build job's shells stay
     /// best-effort.
     Interactive,
 }
 
-/// What becomes of a task that has used up its budget (`enum server_policy` of bpf/policy/edf.h,
-/// which explains them).
+/// What becomes of a task that has used up its budget (`enum server_policy`; bpf/policy/edf.h
+/// explains the policies).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerPolicy {
@@ -80,8 +80,9 @@ impl fmt::Display for ServerPolicy {
 
 /// How to recognise a program. The kernel asks in the order argument, path, app, command.
 ///
-/// Ordered here as a spec prints them. Names (argument, app, command) can be taken by anybody, so
-/// what they match is revocable, and a spec that has one is not a [`Spec::strong`] one.
+/// The variants are in the order in which a spec prints them. Any user's program can take a name
+/// (argument, app, command). So a row by name is revocable, and a spec with such a matcher is not
+/// [`Spec::is_privileged`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matcher {
@@ -100,7 +101,7 @@ pub enum Matcher {
 }
 
 impl Matcher {
-    /// True if any user can make a program of his own match.
+    /// True if any user can make a program of their own match.
     pub fn is_by_name(&self) -> bool {
         matches!(
             self,
@@ -171,8 +172,8 @@ pub mod flags {
 pub const IO_AUTO: u32 = u32::MAX;
 
 impl Spec {
-    /// `flags` of `struct spec` as written. Rows of the kernel map take [`crate::Row::flags`],
-    /// which differ where a row can be matched by anybody's program.
+    /// `flags` of `struct spec` as written. The rows of the kernel's map have those of
+    /// [`crate::Grant`] instead, which differ if any user's program can match the row.
     pub fn flags(&self) -> u32 {
         let mut f = 0;
         if self.class == Class::Interactive {
@@ -200,11 +201,11 @@ impl Spec {
             .unwrap_or(0)
     }
 
-    /// True if it gives what no program of anybody's may have: a promise that is never revoked, a
+    /// True if the spec grants what only root may give: a reservation that is never revoked, a
     /// place in a domain with a share of its own, or precedence over best-effort work beyond its
-    /// budget. No matcher by name goes with it, and rows that anybody's program can match do
-    /// without.
-    pub fn strong(&self) -> bool {
+    /// budget. Such a spec has no matcher by name, and rows that any user's program can match do
+    /// not get these.
+    pub fn is_privileged(&self) -> bool {
         self.guaranteed || self.server == Some(ServerPolicy::CbsSoft) || self.domain.is_some()
     }
 

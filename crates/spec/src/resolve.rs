@@ -1,12 +1,13 @@
-//! From matchers to rows of the kernel's map: what a spec stands for on this machine now.
+//! Resolves matchers to rows of the kernel's map: the programs that a spec means on this machine
+//! now.
 //!
 //! Paths are looked up inside a root directory with openat2(RESOLVE_IN_ROOT), so links cannot lead
 //! out of it. A file that begins with `#!` is matched as an argument of its interpreter: the kernel
-//! executes the interpreter with the script's path among the arguments, and that argument, as typed
-//! by the caller (a shell finds `foo` in PATH and passes `/usr/bin/foo`), is compared whole. A
-//! script started by a relative path is therefore not recognised. Since an argument can be typed by
-//! anybody, such a row is revocable whatever the spec says, and not guaranteed; so is a file on a
-//! file system whose subvolumes share inode numbers.
+//! executes the interpreter with the script's path among the arguments. That argument is compared
+//! whole, as the caller passed it (a shell finds `foo` in PATH and passes `/usr/bin/foo`). So a
+//! script that is started by a relative path is not recognised. Any user can pass any argument, so
+//! such a row is revocable whatever the spec says, and not guaranteed. The same holds for a file on
+//! a file system whose subvolumes share inode numbers.
 
 use crate::device::{DeviceOf, MountTable};
 use crate::diag::{shorten, Diagnostic, Severity};
@@ -18,7 +19,7 @@ use crate::script::{self, Interpreter};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// How a row came about; the smaller, the more specific.
+/// How a row was found. A smaller value is more specific.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Via {
     /// A path without a star, or a name.
@@ -31,8 +32,8 @@ pub enum Via {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub key: Key,
-    /// What the program gets when it is matched by this row.
-    pub gives: Gives,
+    /// What a program gets that matches this row.
+    pub grant: Grant,
     pub via: Via,
     /// The file behind it (of a script: its interpreter), all links followed, as seen from the
     /// root; None for names.
@@ -41,7 +42,7 @@ pub struct Row {
 
 /// The part of a spec that depends on the row by which a program is matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Gives {
+pub struct Grant {
     /// `flags` of `struct spec`.
     pub flags: u32,
     /// None: the machine's.
@@ -50,20 +51,20 @@ pub struct Gives {
     pub domain: bool,
 }
 
-impl Gives {
+impl Grant {
     /// As the spec says.
-    fn all(spec: &Spec) -> Gives {
-        Gives {
+    fn all(spec: &Spec) -> Grant {
+        Grant {
             flags: spec.flags(),
             server: spec.server,
             domain: spec.domain.is_some(),
         }
     }
 
-    /// What is left of it where anybody's program can match: revocable, nothing that only root may
-    /// give away ([`Spec::strong`]).
-    fn to_anybody(self) -> Gives {
-        Gives {
+    /// The grant of a row that any user's program can match: revocable, and without the parts that
+    /// only root may give ([`Spec::is_privileged`]).
+    fn without_privileges(self) -> Grant {
+        Grant {
             flags: (self.flags | flags::REVOCABLE) & !flags::GUARANTEED,
             server: self.server.filter(|s| *s != ServerPolicy::CbsSoft),
             domain: false,
@@ -76,11 +77,11 @@ impl Gives {
 pub enum Absent {
     /// No such file, or nothing that the stars stand for.
     Missing,
-    /// There, but cannot be matched, and why.
+    /// The file exists, but cannot be matched, and why.
     Unusable(String),
 }
 
-/// What a matcher stands for on this machine now.
+/// The rows of a matcher on this machine now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     pub matcher: Matcher,
@@ -111,7 +112,7 @@ pub enum ResolveError {
 pub struct RowOfSet {
     pub spec: usize,
     pub key: Key,
-    pub gives: Gives,
+    pub grant: Grant,
     pub via: Via,
     pub file: Option<PathBuf>,
 }
@@ -122,9 +123,9 @@ pub struct Resolution {
     pub rows: Vec<RowOfSet>,
     /// Directories to watch, each once.
     pub watch: Vec<PathBuf>,
-    /// Two specs that mean the same file (warning; a note if they ask for the same), what cannot be
-    /// guaranteed since anybody's program can match it (warning), absent programs (note), what did
-    /// not fit (error).
+    /// Two specs that mean the same file (warning; a note if they ask for the same), rows that
+    /// cannot be guaranteed because any user's program can match them (warning), absent programs
+    /// (note), rows that did not fit (error).
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -164,7 +165,7 @@ impl<D: DeviceOf> Resolver<D> {
     pub fn spec(&self, spec: &Spec) -> Vec<Resolved> {
         spec.matchers
             .iter()
-            .map(|m| self.matcher(m, Gives::all(spec)))
+            .map(|m| self.matcher(m, Grant::all(spec)))
             .collect()
     }
 
@@ -185,7 +186,7 @@ impl<D: DeviceOf> Resolver<D> {
                     let new = RowOfSet {
                         spec: index,
                         key: row.key,
-                        gives: row.gives,
+                        grant: row.grant,
                         via: row.via,
                         file: row.file.clone(),
                     };
@@ -226,7 +227,7 @@ impl<D: DeviceOf> Resolver<D> {
         out
     }
 
-    fn matcher(&self, matcher: &Matcher, gives: Gives) -> Resolved {
+    fn matcher(&self, matcher: &Matcher, grant: Grant) -> Resolved {
         let mut out = Resolved {
             matcher: matcher.clone(),
             rows: Vec::new(),
@@ -236,7 +237,7 @@ impl<D: DeviceOf> Resolver<D> {
         };
         let by_name = |key| Row {
             key,
-            gives: gives.to_anybody(),
+            grant: grant.without_privileges(),
             via: Via::Exact,
             file: None,
         };
@@ -246,20 +247,20 @@ impl<D: DeviceOf> Resolver<D> {
             // Only the kernel makes kernel threads, so this name is as good as a file.
             Matcher::KernelThread(name) => {
                 out.rows.push(Row {
-                    gives,
+                    grant,
                     ..by_name(Key::kernel_thread(name))
                 });
             }
-            Matcher::Path(path) => self.files(path, None, gives, &mut out),
+            Matcher::Path(path) => self.files(path, None, grant, &mut out),
             Matcher::Argument { path, argument } => {
-                self.files(path, Some(argument), gives, &mut out)
+                self.files(path, Some(argument), grant, &mut out)
             }
         }
         out
     }
 
     /// Rows of a path, with or without stars.
-    fn files(&self, path: &str, argument: Option<&str>, gives: Gives, out: &mut Resolved) {
+    fn files(&self, path: &str, argument: Option<&str>, grant: Grant, out: &mut Resolved) {
         let starred = path.contains('*');
         let hits = if starred {
             out.watch.extend(self.root.fixed_directory(path));
@@ -277,7 +278,11 @@ impl<D: DeviceOf> Resolver<D> {
                     .rows
                     .extend(rows.into_iter().map(|(key, weak, file)| Row {
                         key,
-                        gives: if weak { gives.to_anybody() } else { gives },
+                        grant: if weak {
+                            grant.without_privileges()
+                        } else {
+                            grant
+                        },
                         via,
                         file: Some(file),
                     })),
@@ -292,7 +297,7 @@ impl<D: DeviceOf> Resolver<D> {
         }
     }
 
-    /// Keys of one file, whether anybody can match them, and the file behind them.
+    /// Keys of one file, whether any user's program can match them, and the file behind them.
     fn file(
         &self,
         path: &str,
@@ -356,7 +361,7 @@ impl<D: DeviceOf> Resolver<D> {
     }
 }
 
-/// What is worth saying about a matcher.
+/// The diagnostics about a matcher.
 fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     if let Some(Absent::Unusable(why)) = &r.absent {
@@ -366,15 +371,15 @@ fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
         );
         out.push(Diagnostic::warning(&spec.origin, what).field("path"));
     }
-    let weak = |row: &&Row| row.gives == Gives::all(spec).to_anybody();
-    if let Some(row) = r.rows.iter().filter(|_| spec.strong()).find(weak) {
+    let weak = |row: &&Row| row.grant == Grant::all(spec).without_privileges();
+    if let Some(row) = r.rows.iter().filter(|_| spec.is_privileged()).find(weak) {
         let file = row.file.as_deref().unwrap_or("".as_ref()).display();
         let how = match row.key.kind {
             MatchKind::Argument => format!("it is an argument of {file}"),
             _ => "inode numbers are not unique on its file system".to_string(),
         };
         let what = format!(
-            "anybody's program can pass for {} of \"{}\" ({how}): so it is revocable, neither guaranteed nor cbs-soft, and in no domain",
+            "any user's program can pass for {} of \"{}\" ({how}): so it is revocable, neither guaranteed nor cbs-soft, and in no domain",
             r.matcher, spec.name
         );
         let field = if spec.guaranteed {

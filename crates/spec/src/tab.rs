@@ -64,8 +64,10 @@ pub fn parse(file: &Path, text: &[u8]) -> Parsed {
 
 /// Writes a spec as lines, one for each matcher, each ending in a newline.
 ///
-/// # Errors It has a matcher by argument, app or command, a server or a domain, for which the
-/// format has no place.
+/// # Errors
+///
+/// The spec has a matcher by argument, app or command, a server or a domain. The format has no
+/// place for these.
 pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     let (class, cpu) = match spec.class {
         Class::Interactive => (
@@ -114,7 +116,7 @@ pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     Ok(out)
 }
 
-/// What [`Raw::build`] says, by the names that this format has for its fields.
+/// A diagnostic of [`Raw::build`], with this format's names of the fields.
 fn in_our_terms(mut d: Diagnostic) -> Diagnostic {
     let ours = match d.field.as_deref() {
         Some("guaranteed" | "revocable") => "flags",

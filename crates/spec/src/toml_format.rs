@@ -1,14 +1,21 @@
 //! TOML form: a file of `[[spec]]` tables with the same meaning as Redline's lines.
 //!
-//! ```toml [[spec]] name = "mplayer"                # unique description = "movie player" path =
-//! "/usr/bin/mplayer"       # or a list; "*" stands for any characters but "/" class =
-//! "interactive"           # default; or "best-effort" cpu = "5ms/30ms"                #
-//! runtime/period inherit = true                  # flag I, default false revocable = true
-//! # flag R, default false guaranteed = true               # flag G, default false: excludes
-//! revocable server = "fcbs"                 # or "redline", "cbs-hard", "cbs-soft"; default "auto"
-//! launch = "any"                  # default; "interactive" is flag P protect = "30min"
-//! # pi; default "auto" io = 0                          # 0..7; default "auto" domain = "media"
-//! # moved into this cgroup when it starts; only with path, default none ```
+//! ```toml
+//! [[spec]]
+//! name = "mplayer"                # unique
+//! description = "movie player"
+//! path = "/usr/bin/mplayer"       # or a list; "*" stands for any characters but "/"
+//! class = "interactive"           # default; or "best-effort"
+//! cpu = "5ms/30ms"                # runtime/period
+//! inherit = true                  # flag I, default false
+//! revocable = true                # flag R, default false
+//! guaranteed = true               # flag G, default false: excludes revocable
+//! server = "fcbs"                 # or "redline", "cbs-hard", "cbs-soft"; default "auto"
+//! launch = "any"                  # default; "interactive" is flag P
+//! protect = "30min"               # pi; default "auto"
+//! io = 0                          # 0..7; default "auto"
+//! domain = "media"                # moved into this cgroup at exec; only with path, default none
+//! ```
 //!
 //! Other ways to say which program is meant, each a string or a list: `app`, `command`,
 //! `kernel-thread`, and `argument`, which belongs to every `path` of the spec (they are
@@ -75,8 +82,8 @@ pub(crate) fn sorted(mut diags: Vec<Diagnostic>, file: &Path) -> Vec<Diagnostic>
     capped(diags, file)
 }
 
-/// The tables of a file whose fields are all valid, not yet checked as a whole: what drop-ins are
-/// laid over.
+/// The tables of a file whose fields are all valid. They are not yet checked as a whole, because
+/// drop-ins are applied first.
 pub(crate) fn parse_raw(file: &Path, text: &[u8]) -> (Vec<Raw>, Vec<Diagnostic>) {
     let text = match decode(file, text) {
         Ok(text) => text,

@@ -32,7 +32,7 @@ impl Tree {
         load(
             &Dirs::under(self.0.path()),
             &LoadOptions {
-                trust: Trust::Anybody,
+                trust: Trust::AnyOwner,
             },
         )
     }
@@ -179,7 +179,8 @@ fn drop_ins_that_miss_are_reported() {
     assert_eq!(
         t.said(&set, Severity::Warning),
         [
-            "etc/aplomb/specs.d/c.conf: warning: not read: specs are in *.toml, drop-ins in NAME.toml.d/*.conf",
+            "etc/aplomb/specs.d/c.conf: warning: not read: specs are in *.toml, \
+             drop-ins in NAME.toml.d/*.conf",
             "etc/aplomb/specs.d/b.toml.d/1.conf: warning: this drop-in has no effect: there is no such file of specs",
         ]
     );

@@ -20,7 +20,7 @@ fn shipped() -> Vec<Spec> {
     let set = load(
         &dirs,
         &LoadOptions {
-            trust: Trust::Anybody,
+            trust: Trust::AnyOwner,
         },
     );
     assert_eq!(set.diagnostics, []);

@@ -87,7 +87,8 @@ fn errors_name_line_column_field_and_a_way_out() {
         ("/a/b:iact:5:30", "t:1:15: field \"flags\": the line ends before this field; it has the form path:type:C:T:flags:pi:io"),
         ("/a:b/c:iact:5:30:-:-:-", "t:1:22: 8 fields, there are 7; a \":\" in a path is written \"\\:\""),
         ("/a\\b:iact:5:30:-", "t:1:3: a backslash stands before \":\", \"#\", \" \" or \"\\\" only"),
-        ("[jbd2/*]:iact:1:10:-", "t:1:1: field \"path\": a star stands for what follows from the first digit, \"/\" or \":\" on; did you mean \"[jbd*]\"?"),
+        ("[jbd2/*]:iact:1:10:-", "t:1:1: field \"path\": a star stands for what \
+          follows from the first digit, \"/\" or \":\" on; did you mean \"[jbd*]\"?"),
     ] {
         assert_eq!(one(line).unwrap_err(), want);
     }

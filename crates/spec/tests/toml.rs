@@ -75,7 +75,7 @@ fn guaranteed_and_soft_programs_are_found_by_file_or_kernel_thread() {
         }
         let body =
             format!("name = 'x'\n{who}\ncpu = '25ms/41ms'\nrevocable = true\nserver = 'cbs-hard'");
-        one(&body).unwrap(); // takes from nobody
+        one(&body).unwrap(); // takes no time from other programs
     }
 }
 
@@ -86,7 +86,7 @@ fn domains_are_for_programs_found_by_their_file() {
     };
     let s = one(&body("path = '/x'", "user.slice/media")).unwrap();
     assert_eq!(s.domain.as_deref(), Some("user.slice/media"));
-    assert!(s.strong());
+    assert!(s.is_privileged());
     for (who, domain, words) in [
         ("command = 'x'", "media", "any program can take a name"),
         (

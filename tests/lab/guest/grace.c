@@ -9,7 +9,6 @@
  */
 #include "lib.h"
 #include <linux/membarrier.h>
-#include <string.h>
 #include <sys/syscall.h>
 
 int main(int count, char **words)

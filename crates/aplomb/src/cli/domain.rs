@@ -13,7 +13,7 @@ use clap::{Args, Subcommand};
   weight=200       share, relative to the domains beside it (1 to 10000; 100 unless set)
   max=50%          at most half of the machine; max=20ms/100ms: CPU time in each period; max=none
   policy=mtr       how its members are ordered: default, sfq, mtr, wrr, fair, fifo
-  idle=1           runs only when nobody beside it wants to
+  idle=1           runs only when no domain beside it has work
 
 Example:
   sudo aplomb domain create media weight=300 cpu=25%
@@ -44,16 +44,16 @@ pub enum DomainCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Make a domain, and those above it that are missing
+    /// Create a domain and its missing parents
     #[command(
         after_help = "Examples:\n  sudo aplomb domain create media\n  sudo aplomb domain create media/video weight=300 policy=mtr"
     )]
     Create {
         domain: DomainPath,
-        /// What it is given: see `aplomb domain --help`
+        /// Its settings: see `aplomb domain --help`
         #[arg(value_name = "KEY=VALUE")]
         changes: Vec<Change>,
-        /// The daemon removes it when its last process has gone
+        /// Let the daemon remove the domain when its last process has exited
         #[arg(long)]
         ephemeral: bool,
     },
@@ -77,7 +77,7 @@ pub enum DomainCommand {
         #[arg(value_name = "PID", required = true, value_parser = clap::value_parser!(i32).range(1..))]
         pids: Vec<i32>,
     },
-    /// Start a command in a domain, which is made if it is missing
+    /// Start a command in a domain, which is created if it is missing
     #[command(after_help = "Example:\n  sudo aplomb domain run --ephemeral build -- make -j8")]
     Run(DomainRun),
 }
@@ -85,7 +85,7 @@ pub enum DomainCommand {
 #[derive(Debug, Args)]
 pub struct DomainRun {
     pub domain: DomainPath,
-    /// If it is made, the daemon removes it when its last process has gone
+    /// If the domain is created, let the daemon remove it when its last process has exited
     #[arg(long)]
     pub ephemeral: bool,
     /// The command and its arguments

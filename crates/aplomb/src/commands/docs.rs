@@ -1,4 +1,4 @@
-//! `aplomb completions` and `aplomb man`: made from the definition of the command line.
+//! `aplomb completions` and `aplomb man`, generated from the definition of the command line.
 
 use std::io::Write;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! `aplomb domain`: the domain tree from the command line.
 //!
-//! Changes go to the cgroup tree by the caller's own rights, never through the daemon, so nobody
-//! gets here what he could not have by himself. The daemon sees them; it is asked only whether a
-//! reservation is in force.
+//! The command changes the cgroup tree with the caller's own rights, never through the daemon. So
+//! the caller gets nothing here that they could not do themselves. The daemon sees the changes; the
+//! command only asks it whether a reservation is in force.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -86,13 +86,13 @@ fn create(
     }
     let done = set(socket, tree, domain, changes);
     if done.is_err() {
-        // all or nothing
+        // If a setting fails, remove the new domain: all or nothing.
         let _ = with_manager(tree, |m| m.remove(domain));
     }
     done
 }
 
-/// Make changes. A reservation or policy that the kernel side refuses is taken back.
+/// Make changes. If the kernel side refuses a reservation or a policy, it is undone.
 fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> Result<()> {
     if changes.is_empty() {
         return Ok(());
@@ -118,8 +118,8 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
     Err(refused)
 }
 
-/// Ask the daemon whether what the attributes say is in force. Without one it is written down for
-/// the next.
+/// Ask the daemon whether the settings in the attributes are in force. If no daemon runs, the
+/// attributes stay for the next one.
 fn in_force(socket: &Path, path: &DomainPath) -> Result<()> {
     let mut client = match Client::connect(socket) {
         Ok(client) => client,
@@ -134,7 +134,7 @@ fn in_force(socket: &Path, path: &DomainPath) -> Result<()> {
     let domain = path.clone();
     match client.call(Ask::Look { domain }) {
         Ok(_) => Ok(()),
-        // not root: the daemon sees the owner's attribute by itself
+        // The caller is not root. The daemon sees the owner's attribute by itself.
         Err(e) if code_of(&e) == Exit::Permission => Ok(()),
         Err(e) => Err(e),
     }
@@ -144,7 +144,7 @@ fn run(socket: &Path, tree: &Tree, args: &DomainRun) -> Result<()> {
     let (program, rest) = args.command.split_first().ok_or_else(unexpected)?;
     if args.ephemeral && Client::connect(socket).is_err() {
         warn!(
-            "no daemon answers: nobody will remove {} with its last process",
+            "no daemon answers: {} stays after its last process has exited",
             args.domain
         );
     }
@@ -157,7 +157,8 @@ fn run(socket: &Path, tree: &Tree, args: &DomainRun) -> Result<()> {
     Err(Failure::new(exit, format!("{}: {error}", program.to_string_lossy())).into())
 }
 
-/// All domains with what each received within `over`; without a daemon only what the tree says.
+/// All domains, with the CPU time that each received within `over`. Without a daemon, only the
+/// values of the cgroup tree.
 fn rows(socket: &Path, tree: &Tree, over: Duration) -> Result<Vec<Row>> {
     let mut client = match Client::connect(socket) {
         Ok(client) => client,
@@ -176,7 +177,7 @@ fn rows(socket: &Path, tree: &Tree, over: Duration) -> Result<Vec<Row>> {
     Ok(received(Some(before), table()?))
 }
 
-/// What the cgroup tree itself says.
+/// The table from the cgroup tree alone.
 fn from_tree(tree: &Tree) -> Result<DomainTable> {
     let walk = tree.walk(&DomainPath::root()).map_err(failure)?;
     if walk.truncated {
@@ -185,7 +186,7 @@ fn from_tree(tree: &Tree) -> Result<DomainTable> {
     let mut domains = Vec::new();
     for found in walk.domains {
         let Ok(dir) = tree.open(&found.path) else {
-            continue; // gone meanwhile
+            continue; // removed meanwhile
         };
         let files = tree.files(&dir).map_err(failure)?;
         domains.push(DomainLine {
@@ -208,7 +209,7 @@ fn from_tree(tree: &Tree) -> Result<DomainTable> {
     })
 }
 
-/// With the exit code that belongs to it.
+/// The error with its exit code.
 fn failure(error: DomainError) -> anyhow::Error {
     let exit = match &error {
         DomainError::Wrong { .. } => Exit::Usage,

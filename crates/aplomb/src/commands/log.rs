@@ -32,7 +32,7 @@ pub fn log(socket: &Path, args: &LogArgs) -> Result<Exit> {
                 any = true;
                 let at = time(&e, &zone);
                 if args.why.is_some() {
-                    writeln!(out, "{}", story.tell(&at, &e))?;
+                    writeln!(out, "{}", story.sentence(&at, &e))?;
                 } else if args.json {
                     writeln!(out, "{}", to_json(&e))?;
                 } else {
@@ -61,7 +61,7 @@ pub fn log(socket: &Path, args: &LogArgs) -> Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Local time of an event; the date too unless it is of today.
+/// Local time of an event, with the date if it is not of today.
 fn time(e: &LogEvent, zone: &TimeZone) -> String {
     let at = i128::from(e.time_ns);
     let Ok(at) = Timestamp::from_nanosecond(at) else {

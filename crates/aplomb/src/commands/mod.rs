@@ -22,10 +22,10 @@ mod spec;
 mod status;
 mod table;
 
-/// Do what the command line says.
+/// Run the command.
 ///
 /// # Errors
-/// Whatever failed; [`crate::exit::code_of`] has the exit code.
+/// The failure of the command. [`crate::exit::code_of`] has its exit code.
 pub fn run(cli: Cli) -> Result<Exit> {
     let socket = cli.socket.as_path();
     match cli.command {
@@ -42,7 +42,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),
         Command::Sim { args } => Err(moved(&args).into()),
-        Command::Park { tid, length_ns } => tell(
+        Command::Park { tid, length_ns } => send(
             socket,
             Ask::Park {
                 tid,
@@ -50,7 +50,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
             },
         ),
         Command::Reload => reload(socket),
-        Command::Stop => tell(socket, Ask::Stop {}),
+        Command::Stop => send(socket, Ask::Stop {}),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man { dir } => docs::man(dir.as_deref()),
     }
@@ -61,7 +61,7 @@ fn start_daemon(socket: &std::path::Path, args: &DaemonArgs) -> Result<Exit> {
     let mut options = LoadOptions::default();
     if let Some(specs) = &args.specs {
         dirs.vendor = std::path::absolute(specs)?;
-        options.trust = Trust::Anybody; // whoever starts the daemon says that it is all right
+        options.trust = Trust::AnyOwner; // root chose the folder when it started the daemon
     }
     let options = Options {
         config: args.config.clone(),
@@ -87,16 +87,16 @@ fn moved(args: &[String]) -> Failure {
     Failure::new(Exit::Usage, message)
 }
 
-/// Ask the daemon for something that has no answer but a sentence.
-fn tell(socket: &std::path::Path, ask: Ask) -> Result<Exit> {
+/// Send a request whose answer is one sentence, and print it.
+fn send(socket: &std::path::Path, ask: Ask) -> Result<Exit> {
     if let Answer::Done(text) = Client::connect(socket)?.call(ask)? {
         line(text)?;
     }
     Ok(Exit::Ok)
 }
 
-/// Have the daemon read the specs again. Exit status 2 if one of them has an error; the others
-/// hold.
+/// Have the daemon read the specs again. The exit code is 2 if a spec has an error; the other specs
+/// are in force.
 fn reload(socket: &std::path::Path) -> Result<Exit> {
     let mut client = Client::connect(socket)?;
     if let Answer::Done(text) = client.call(Ask::Reload {})? {
@@ -109,7 +109,7 @@ fn reload(socket: &std::path::Path) -> Result<Exit> {
     }
 }
 
-/// Print a line; unlike println! it returns the error when nobody reads.
+/// Print a line. Unlike println! it returns the error if the reader has ended.
 fn line(text: impl std::fmt::Display) -> std::io::Result<()> {
     writeln!(std::io::stdout().lock(), "{text}")
 }
@@ -118,7 +118,7 @@ fn print_json(value: &impl Serialize) -> Result<()> {
     Ok(line(serde_json::to_string_pretty(value)?)?)
 }
 
-/// The CPUs of a reservation: "1", "0+1" of one that has them in turn, "-" if it never had one.
+/// The CPUs of a reservation: "1", "0+1" if it is split, "-" if it never had one.
 fn cpus(cpu: i32, parts: &[Part]) -> String {
     match parts {
         [] if cpu < 0 => "-".into(),
@@ -131,7 +131,7 @@ fn cpus(cpu: i32, parts: &[Part]) -> String {
     }
 }
 
-/// A line that is not understood: the daemon is of another version.
+/// The error for a line that is not understood, because the daemon has another version.
 fn unexpected() -> anyhow::Error {
     anyhow::anyhow!(
         "the daemon gave an answer to another question; are it and this command of one version?"

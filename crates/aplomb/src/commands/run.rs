@@ -25,7 +25,7 @@ pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
     match args.cpu {
         Some(cpu) => {
             let reserved = reserve(&mut client, None, cpu, &args.how)?;
-            tell_unless_admitted(&reserved);
+            warn_unless_admitted(&reserved);
         }
         None => require_spec(&mut client, program)?,
     }
@@ -39,9 +39,9 @@ pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
     Err(Failure::new(exit, format!("{}: {error}", program.to_string_lossy())).into())
 }
 
-/// Where systemd runs, root's commands get a scope of their own, so that they have a share, and are
-/// seen and ended, by themselves. A user's stay in his session: the system's manager takes no
-/// scopes from users.
+/// Where systemd runs, a command of root gets a scope of its own. So it has its own share, and can
+/// be listed and ended by itself. A user's command stays in the user's session, because the system
+/// manager accepts no scopes from users.
 fn own_scope() {
     if !rustix::process::getuid().is_root() || !is_booted() {
         return;
@@ -62,7 +62,7 @@ pub fn set(socket: &Path, args: &SetArgs) -> Result<Exit> {
         return Ok(Exit::Ok);
     };
     let reserved = reserve(&mut client, Some(args.pid), cpu, &args.how)?;
-    tell_unless_admitted(&reserved);
+    warn_unless_admitted(&reserved);
     if reserved.state == ServerState::Admitted {
         line(format!(
             "process {} has its reservation on CPU {}",
@@ -89,7 +89,7 @@ fn reserve(client: &mut Client, pid: Option<i32>, cpu: Cpu, how: &How) -> Result
     }
 }
 
-fn tell_unless_admitted(reserved: &ReservedLine) {
+fn warn_unless_admitted(reserved: &ReservedLine) {
     if reserved.state != ServerState::Admitted {
         warn!(
             "the CPUs are taken (load {}): process {} runs as best-effort work until there is room",
@@ -106,7 +106,7 @@ fn require_spec(client: &mut Client, program: &OsStr) -> Result<()> {
     };
     let Some(file) = find_in_path(program) else {
         return Ok(());
-    }; // exec says what is wrong
+    }; // not found: exec reports the error
     let file = std::fs::canonicalize(&file).unwrap_or(file);
     let name = file
         .file_name()
@@ -115,7 +115,7 @@ fn require_spec(client: &mut Client, program: &OsStr) -> Result<()> {
         .into_owned();
     let known = specs.iter().any(|s| {
         s.files.iter().any(|f| Path::new(f) == file)
-            // names are matched whatever the file is
+            // Matchers by name do not depend on the file.
             || s.spec.matchers.iter().any(|m| matches!(m, aplomb_spec::Matcher::Command(c) if *c == name))
     });
     if known {
@@ -128,7 +128,7 @@ fn require_spec(client: &mut Client, program: &OsStr) -> Result<()> {
     Err(Failure::from(Refusal::new(Code::Invalid, message)).into())
 }
 
-/// The file that exec would find.
+/// The file that exec would find in PATH.
 fn find_in_path(program: &OsStr) -> Option<PathBuf> {
     let executable = |p: &Path| {
         p.metadata()

@@ -1,7 +1,7 @@
-//! `aplomb spec`: what is in force, checks, and changes of files.
+//! `aplomb spec`: lists the specs in force, and checks and changes their files.
 //!
-//! Changes are made by this command with its caller's own rights, not by the daemon on his behalf:
-//! the daemon writes nothing but its lock and socket. It sees the change, or is told to reload.
+//! The command changes files with its caller's own rights. The daemon writes nothing but its lock
+//! and socket. It sees the change, or gets a request to reload.
 
 use std::fs;
 use std::io::Write;
@@ -121,7 +121,7 @@ pub fn add(socket: &Path, file: &Path, runtime: bool) -> Result<Exit> {
     let text = if file.extension() == Some("toml".as_ref()) {
         fs::read_to_string(file).with_context(|| file.display().to_string())?
     } else {
-        // Redline's form: the same specs as TOML
+        // The file is in Redline's form: print the same specs as TOML.
         checked
             .specs
             .iter()
@@ -160,13 +160,13 @@ pub fn remove(socket: &Path, name: &str) -> Result<Exit> {
         }
         fs::remove_file(file).map_err(|e| denied(e, file))?;
         line(format!("removed {}", file.display()))?;
-        return told(socket);
+        return reload_daemon(socket);
     }
     if !file.starts_with(&dirs.vendor) {
         let message = format!("take \"{name}\" out of {} in an editor", spec.origin);
         return Err(Failure::new(Exit::Failure, message).into());
     }
-    // What came with aplomb stays as it is; a best-effort spec of the same name stands before it.
+    // A shipped spec stays as it is. A best-effort spec of the same name overrides it.
     let off = Spec {
         class: Class::BestEffort,
         runtime_ns: 0,
@@ -189,8 +189,8 @@ pub fn remove(socket: &Path, name: &str) -> Result<Exit> {
     )
 }
 
-/// Write a new file of specs as a whole or not at all; take it away again if the set is wrong with
-/// it.
+/// Write a new file of specs, completely or not at all. If the set has an error with it, remove it
+/// again.
 fn put(socket: &Path, dirs: &Dirs, target: &Path, text: &str) -> Result<Exit> {
     if target.exists() {
         let message = format!("{} exists already; edit or remove it", target.display());
@@ -212,19 +212,19 @@ fn put(socket: &Path, dirs: &Dirs, target: &Path, text: &str) -> Result<Exit> {
         .into());
     }
     line(format!("wrote {}", target.display()))?;
-    told(socket)
+    reload_daemon(socket)
 }
 
 fn write_new(target: &Path, text: &str) -> std::io::Result<()> {
     let dir = target.parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(dir)?;
-    // a name that the loader does not read, until it is whole
+    // The loader does not read files of this name. The file gets its real name when it is whole.
     let partial = target.with_extension(format!("new-{}", std::process::id()));
     let written = fs::File::create_new(&partial).and_then(|mut f| {
         f.write_all(text.as_bytes())?;
         f.sync_all()
     });
-    // a link fails where a rename would replace what somebody else just put there
+    // A link fails if another process has just created the target. A rename would replace it.
     let result = written.and_then(|()| fs::hard_link(&partial, target));
     let _ = fs::remove_file(&partial);
     result
@@ -238,8 +238,8 @@ fn denied(error: std::io::Error, path: &Path) -> anyhow::Error {
     Failure::new(exit, format!("{}: {error}", path.display())).into()
 }
 
-/// Have a running daemon take the change over at once, and say what it said.
-fn told(socket: &Path) -> Result<Exit> {
+/// Have a running daemon read the specs again at once, and print its answer.
+fn reload_daemon(socket: &Path) -> Result<Exit> {
     match Client::connect(socket) {
         Err(_) => line("no daemon is running: it holds from the next start on")?,
         Ok(mut client) => {

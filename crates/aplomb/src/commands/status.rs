@@ -142,7 +142,7 @@ fn text(s: &Status) -> String {
     out
 }
 
-/// Seconds for people.
+/// A time in seconds as readable text.
 fn age(s: u64) -> String {
     match s {
         0..120 => format!("{s} s"),

@@ -1,4 +1,4 @@
-//! `[[domain]]` tables of the settings: a tree of domains to be made at start.
+//! `[[domain]]` tables of the settings: domains that the daemon creates when it starts.
 //!
 //! ```toml
 //! [[domain]]
@@ -17,19 +17,19 @@ use toml::Spanned;
 
 use super::ConfigError;
 
-/// Tables at most.
+/// The most tables that a file may have.
 const MAX_DOMAIN_TABLES: usize = 256;
 
 /// One table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedDomain {
-    /// Where it is written, from 1.
+    /// The line of the table in the file, from 1.
     pub line: usize,
     pub path: DomainPath,
     pub changes: Vec<Change>,
 }
 
-/// As it is written.
+/// The table as it is written in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(super) struct File {
@@ -41,7 +41,7 @@ pub(super) struct File {
     idle: Option<Spanned<bool>>,
 }
 
-/// Check the tables. `at` makes an error of field, place and message, and tells the line of a
+/// Check the tables. `at` makes an error from field, place and message, and finds the line of a
 /// place.
 pub(super) fn read(
     files: Vec<Spanned<File>>,
@@ -72,7 +72,8 @@ pub(super) fn read(
         }
         let mut changes = Vec::new();
         if let Some(idle) = &f.idle {
-            changes.push(Change::Idle(*idle.get_ref())); // before weight, which an idle one does not take
+            // Before the weight, because an idle cgroup takes no weight.
+            changes.push(Change::Idle(*idle.get_ref()));
         }
         if let Some(weight) = &f.weight {
             let number = u32::try_from(*weight.get_ref()).ok();

@@ -1,16 +1,15 @@
-//! Loads the kernel side ahead of everything else: a start, or a restart, in the middle of a fork
-//! bomb would otherwise wait its turn among hundreds, and the machine with it.
+//! Gives the daemon the highest weight while it loads the kernel side. Otherwise a start or a
+//! restart during a fork bomb would wait among hundreds of tasks, and the machine with it.
 //!
-//! Nice -20 counts inside an autogroup only, and a service is one by itself, so the autogroup gets
-//! it too. Both are put back when the scheduler is attached (from then on neither matters to the
-//! daemon).
+//! Nice -20 counts only inside an autogroup, and a service has an autogroup of its own. So the
+//! autogroup gets nice -20 too. Both are restored when the scheduler is attached.
 
 use std::fs;
 
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// While it lives, this process comes first among the stock scheduler's tasks. Needs CAP_SYS_NICE;
-/// without it nothing changes.
+/// Until it is dropped, this process and its autogroup have nice -20. Needs CAP_SYS_NICE; without
+/// it nothing changes.
 #[derive(Debug)]
 pub struct Boost {
     nice: Option<i32>,
@@ -48,7 +47,7 @@ impl Drop for Boost {
     }
 }
 
-/// "/autogroup-42 nice 0"
+/// The nice value in a line such as "/autogroup-42 nice 0".
 fn autogroup_nice(line: &str) -> Option<i32> {
     line.trim().rsplit_once(" nice ")?.1.parse().ok()
 }

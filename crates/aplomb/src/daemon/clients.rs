@@ -1,9 +1,10 @@
-//! The socket's connections. Everybody may open some, so each costs a bounded amount of everything:
-//! one request of 64 KiB and one answer in memory, 30 seconds to make progress, a place among 64.
+//! The socket's connections. All users may open some, so the cost of each is bounded: memory for
+//! one request of 64 KiB and one answer, 30 seconds without progress, one of 64 places.
 //!
-//! A connection is read only while it owes a request and written only while there is an answer, so
-//! it never wakes the daemon in between. A log is not copied into the connection: it keeps the
-//! number of its next event and takes some from the history whenever the socket has room.
+//! The daemon waits for input only while a connection has no request in progress, and for output
+//! only while it has an answer to send. So a connection never wakes the daemon in between. A log is
+//! not copied into the connection: the connection keeps the number of its next event, and takes
+//! events from the history whenever the socket has room.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
@@ -14,25 +15,26 @@ use super::poll::{Interest, Poll, Source};
 use super::state::{clock_offset_ns, LogQuery, Outcome, Peer, State};
 use crate::protocol::{parse_request, to_line, Answer, Code, Refusal, MAX_REQUEST};
 
-/// Connections at a time; one more is told so and closed.
+/// The most connections at a time. A further one gets a refusal and is closed.
 pub const MAX_CLIENTS: usize = 64;
-/// Of these, the ones that only root gets, so that an administrator always gets through.
+/// The places among these that only root gets, so that an administrator can always connect.
 pub const ROOT_ONLY: usize = 4;
-/// Connections of one user (root has no such limit).
+/// The most connections of one user. Root has no such limit.
 pub const MAX_PER_USER: usize = 8;
-/// Time in which a connection must make progress: send a whole request, take some of an answer.
+/// Time in which a connection must make progress: send a whole request, or take a part of an
+/// answer.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Events that a follower may be behind; a slower one is told so and closed.
+/// The most events that a follower may be behind. A slower one gets a notice and is closed.
 pub const MAX_BEHIND: u64 = 1000;
-/// Bytes of a log that are put into a connection at a time.
+/// Bytes of a log that are copied into a connection's output at a time.
 const CHUNK: usize = 64 * 1024;
 
-/// What a request wants of the daemon beyond an answer.
+/// What the daemon does because of a request, beside the answer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// See when this process ends.
+pub enum Effect {
+    /// Watch for the exit of this process.
     Watch(i32),
-    /// Read the specs again and answer this connection.
+    /// Read the specs again, then answer this connection.
     Reload(u32),
     Stop,
 }
@@ -46,7 +48,7 @@ struct Client {
     /// Bytes of `output` that are sent.
     sent: usize,
     log: Option<Log>,
-    /// None: a follower that has everything.
+    /// None for a follower that has received all events.
     deadline: Option<Instant>,
     interest: Interest,
     /// Close when the output is sent.
@@ -56,10 +58,10 @@ struct Client {
 #[derive(Debug)]
 struct Log {
     next: u64,
-    /// None: follows.
+    /// Number after the last event to send. None if the client follows new events.
     end: Option<u64>,
     pid: Option<i32>,
-    /// It had everything once: from then on it may not fall behind.
+    /// The client has received all events once. From then on [`MAX_BEHIND`] applies.
     caught_up: bool,
 }
 
@@ -71,7 +73,7 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Take all waiting connections.
+    /// Accept all waiting connections.
     pub fn accept(&mut self, listener: &UnixListener, poll: &Poll) {
         loop {
             match listener.accept() {
@@ -86,20 +88,20 @@ impl Clients {
                     self.adopt(stream, peer, poll);
                 }
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
-                // WouldBlock: no more. Others (no descriptors left): the rest waits for the next
-                // turn.
+                // WouldBlock: no more connections wait. Other errors (no descriptors left): the
+                // rest waits until the daemon wakes up again.
                 Err(_) => return,
             }
         }
     }
 
-    /// Take one connection, whose peer is known.
+    /// Add one connection with a known peer.
     pub fn adopt(&mut self, stream: UnixStream, peer: Peer, poll: &Poll) {
         if stream.set_nonblocking(true).is_err() {
             return;
         }
         if let Err(refusal) = self.admit(peer) {
-            // a fresh socket has room for a line; if not, so be it
+            // A new socket has room for one line. If the write fails, the peer gets no reason.
             let _ = (&stream).write_all(&to_line(&Answer::Refused(refusal)));
             return;
         }
@@ -151,13 +153,13 @@ impl Clients {
     }
 
     /// A connection can be read or written.
-    pub fn ready(&mut self, id: u32, poll: &Poll, state: &mut State) -> Option<Wish> {
+    pub fn ready(&mut self, id: u32, poll: &Poll, state: &mut State) -> Option<Effect> {
         let client = self.by_id.get_mut(&id)?;
         let step = client.step(id, state);
         self.settle(id, poll, step)
     }
 
-    /// The answer to a request that was a [`Wish`].
+    /// Send the answer to a request that had an [`Effect`].
     pub fn answer(&mut self, id: u32, answer: &Answer, poll: &Poll, state: &mut State) {
         if let Some(client) = self.by_id.get_mut(&id) {
             client.output = to_line(answer);
@@ -166,7 +168,7 @@ impl Clients {
         }
     }
 
-    /// There are new events: send them to those who follow.
+    /// Send new events to the clients that follow.
     pub fn new_events(&mut self, poll: &Poll, state: &mut State) {
         let following: Vec<u32> = self
             .by_id
@@ -179,8 +181,8 @@ impl Clients {
         }
     }
 
-    /// Sends lines about the whole machine to the followers. A connection that has a [`CHUNK`] to
-    /// take already gets none: its output stays bounded.
+    /// Send lines about the whole machine to the followers. A connection whose output already has
+    /// [`CHUNK`] bytes gets none, so that the output stays bounded.
     pub fn notify(&mut self, lines: &[String], poll: &Poll, state: &mut State) {
         for client in self.by_id.values_mut() {
             let wants = client.log.as_ref().is_some_and(|log| log.pid.is_none());
@@ -198,12 +200,12 @@ impl Clients {
         }
     }
 
-    /// Close those that made no progress in time.
+    /// Close the connections that made no progress in time.
     pub fn expire(&mut self, now: Instant) {
         self.by_id.retain(|_, c| c.deadline.is_none_or(|d| d > now));
     }
 
-    /// When [`Clients::expire`] has something to do.
+    /// The earliest time at which [`Clients::expire`] closes a connection.
     pub fn deadline(&self) -> Option<Instant> {
         self.by_id.values().filter_map(|c| c.deadline).min()
     }
@@ -213,7 +215,7 @@ impl Clients {
         self.by_id.len()
     }
 
-    /// Send what is left to say, as far as the sockets have room: the daemon ends.
+    /// The daemon ends: send pending output as far as the sockets have room, and close all.
     pub fn close(&mut self, state: &mut State) {
         for client in self.by_id.values_mut() {
             let _ = client.write(state);
@@ -221,8 +223,13 @@ impl Clients {
         self.by_id.clear();
     }
 
-    /// Wait for what the connection needs next, or close it.
-    fn settle(&mut self, id: u32, poll: &Poll, step: Result<Option<Wish>, Gone>) -> Option<Wish> {
+    /// Wait for the events that the connection needs next, or close it.
+    fn settle(
+        &mut self,
+        id: u32,
+        poll: &Poll,
+        step: Result<Option<Effect>, Disconnected>,
+    ) -> Option<Effect> {
         let client = self.by_id.get_mut(&id)?;
         let interest = client.wants();
         let lost = interest != client.interest
@@ -231,7 +238,7 @@ impl Clients {
                 .is_err();
         client.interest = interest;
         match step {
-            Ok(wish) if !lost => wish,
+            Ok(effect) if !lost => effect,
             _ => {
                 self.by_id.remove(&id);
                 None
@@ -240,8 +247,8 @@ impl Clients {
     }
 }
 
-/// The connection is over.
-struct Gone;
+/// The peer closed the connection, or it broke.
+struct Disconnected;
 
 impl Client {
     fn wants(&self) -> Interest {
@@ -250,16 +257,17 @@ impl Client {
         } else if self.log.is_some() {
             Interest::Hangup
         } else if self.input.contains(&b'\n') {
-            Interest::Write // the next request is here already: its turn comes when the others had theirs
+            // The next request is read already. It is handled after those of other connections.
+            Interest::Write
         } else {
             Interest::Read
         }
     }
 
-    /// Go on: send what is there, or read and answer a request.
-    fn step(&mut self, id: u32, state: &mut State) -> Result<Option<Wish>, Gone> {
+    /// Send pending output. If there is none, read and answer a request.
+    fn step(&mut self, id: u32, state: &mut State) -> Result<Option<Effect>, Disconnected> {
         if self.interest == Interest::Hangup {
-            return Err(Gone);
+            return Err(Disconnected);
         }
         self.write(state)?;
         if self.sent < self.output.len() || self.log.is_some() {
@@ -283,11 +291,11 @@ impl Client {
             Ok(ask) => ask,
             Err(refusal) => return self.refuse(refusal, state),
         };
-        let (answer, wish) = match state.handle(self.peer, ask) {
+        let (answer, effect) = match state.handle(self.peer, ask) {
             Outcome::Answer(answer) => (answer, None),
-            Outcome::Reserved(answer, pid) => (answer, Some(Wish::Watch(pid))),
-            Outcome::Stop(answer) => (answer, Some(Wish::Stop)),
-            Outcome::Reload => return Ok(Some(Wish::Reload(id))),
+            Outcome::Reserved(answer, pid) => (answer, Some(Effect::Watch(pid))),
+            Outcome::Stop(answer) => (answer, Some(Effect::Stop)),
+            Outcome::Reload => return Ok(Some(Effect::Reload(id))),
             Outcome::Log(query) => {
                 self.log = Some(Log::new(query, state));
                 if query.pid.is_none() {
@@ -298,38 +306,43 @@ impl Client {
             }
         };
         self.output = to_line(&answer);
-        // What was done stays done if the client does not wait for the answer.
+        // If the client disconnects before its answer, the effect of its request still happens.
         match self.write(state) {
-            Err(Gone) if wish.is_none() => Err(Gone),
-            _ => Ok(wish),
+            Err(Disconnected) if effect.is_none() => Err(Disconnected),
+            _ => Ok(effect),
         }
     }
 
-    /// Say what is wrong, then close: after a line that makes no sense nothing else will.
-    fn refuse(&mut self, refusal: Refusal, state: &mut State) -> Result<Option<Wish>, Gone> {
+    /// Send a refusal, then close the connection: after an invalid line, later lines cannot be
+    /// trusted.
+    fn refuse(
+        &mut self,
+        refusal: Refusal,
+        state: &mut State,
+    ) -> Result<Option<Effect>, Disconnected> {
         self.output = to_line(&Answer::Refused(refusal));
         self.last = true;
         self.write(state).map(|()| None)
     }
 
-    /// Read what is there, up to one request.
-    fn read(&mut self) -> Result<(), Gone> {
+    /// Read available input, up to one request.
+    fn read(&mut self) -> Result<(), Disconnected> {
         let mut chunk = [0; 16 * 1024];
         while self.input.len() < MAX_REQUEST && !self.input.contains(&b'\n') {
             let room = chunk.len().min(MAX_REQUEST - self.input.len());
             match self.stream.read(&mut chunk[..room]) {
-                Ok(0) => return Err(Gone),
+                Ok(0) => return Err(Disconnected),
                 Ok(n) => self.input.extend_from_slice(&chunk[..n]),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(_) => return Err(Gone),
+                Err(_) => return Err(Disconnected),
             }
         }
         Ok(())
     }
 
     /// Send output and log as far as the socket has room.
-    fn write(&mut self, state: &State) -> Result<(), Gone> {
+    fn write(&mut self, state: &State) -> Result<(), Disconnected> {
         let now = Instant::now();
         if let Some(log) = &self.log {
             if log.is_too_slow(state) && !self.last {
@@ -345,14 +358,14 @@ impl Client {
         loop {
             while self.sent < self.output.len() {
                 match self.stream.write(&self.output[self.sent..]) {
-                    Ok(0) => return Err(Gone),
+                    Ok(0) => return Err(Disconnected),
                     Ok(n) => {
                         self.sent += n;
                         self.deadline = Some(now + PATIENCE);
                     }
                     Err(e) if e.kind() == ErrorKind::Interrupted => {}
                     Err(e) if e.kind() == ErrorKind::WouldBlock => return Ok(()),
-                    Err(_) => return Err(Gone),
+                    Err(_) => return Err(Disconnected),
                 }
             }
             if !self.output.is_empty() {
@@ -361,7 +374,7 @@ impl Client {
                 self.deadline = Some(now + PATIENCE);
             }
             if self.last {
-                return Err(Gone);
+                return Err(Disconnected);
             }
             let Some(log) = &mut self.log else {
                 return Ok(());
@@ -369,7 +382,7 @@ impl Client {
             if log.take(state, &mut self.output) {
                 self.log = None;
             } else if self.output.is_empty() {
-                self.deadline = None; // has everything: may wait for ever
+                self.deadline = None; // the client has all events, and may wait for ever
                 return Ok(());
             } else if self.deadline.is_none() {
                 self.deadline = Some(now + PATIENCE);
@@ -378,7 +391,7 @@ impl Client {
     }
 }
 
-/// Lines as a log has them between its events.
+/// Notices with these texts, as lines of a log.
 fn notices(lines: &[String]) -> Vec<u8> {
     let lines = lines.iter();
     lines
@@ -400,7 +413,7 @@ impl Log {
         self.caught_up && state.history.end().saturating_sub(self.next) > MAX_BEHIND
     }
 
-    /// Put the next events into `output`, at most [`CHUNK`] bytes. True: that was all.
+    /// Put the next events into `output`, at most [`CHUNK`] bytes. Returns true if those were all.
     fn take(&mut self, state: &State, output: &mut Vec<u8>) -> bool {
         let lost = state.history.first().saturating_sub(self.next);
         if lost > 0 {

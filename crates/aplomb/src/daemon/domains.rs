@@ -1,9 +1,9 @@
-//! Keeps the kernel side told what the attributes of domains say, and removes ephemeral ones.
+//! Pushes the settings in the attributes of domains to the kernel side, and removes ephemeral
+//! domains.
 //!
-//! The attribute is the truth: whoever may set it has the last word, and this only carries it on.
-//! The kernel side forgets a domain's settings with the domain. Nothing here wakes up while nothing
-//! changes, except for a bounded number of second looks, and while there are more directories than
-//! can be watched.
+//! The attributes alone are authoritative: the daemon only passes them on. The kernel side forgets
+//! a domain's settings with the domain. While nothing changes, the daemon wakes up for a bounded
+//! number of second looks only, and for walks if there are more directories than can be watched.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,25 +20,24 @@ use crate::protocol::{Code, DomainLine, DomainTable, ParkLine, Refusal};
 use inotify::WatchDescriptor;
 use tracing::{error, warn};
 
-mod made;
+mod created;
 mod place;
-mod tell;
+mod push;
 mod watch;
 
-use made::Made;
+use created::Created;
 use place::place;
-use tell::{none_of, tell};
+use push::{push_settings, removal_of};
 use watch::{Seen, Watch, MAX_WATCHED};
 
-/// Second looks at a domain that the kernel side does not know yet: its CPU controller may come
-/// later than its attributes. The first after [`FIRST_LOOK`], each later one after twice as long;
-/// 31 s in all.
+/// Second looks at a domain that the kernel side does not know yet, because its CPU controller may
+/// be enabled later than its attributes are set. The first look is after [`FIRST_LOOK`], each later
+/// one after twice the time: 31 s in all.
 const LOOKS: u32 = 5;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often the tree is walked while not all of it can be watched.
-const POLL: Duration = Duration::from_secs(30);
-/// Walks until a part of the tree is known that changes meanwhile; what comes later is seen by the
-/// watches.
+const WALK_INTERVAL: Duration = Duration::from_secs(30);
+/// The most walks of a part of the tree that changes meanwhile. The watches report later changes.
 const ROUNDS: usize = 3;
 
 /// All domains whose directory is known.
@@ -46,31 +45,31 @@ pub struct Domains {
     tree: Option<Tree>,
     watch: Option<Watch>,
     known: BTreeMap<DomainPath, Known>,
-    /// Look again at this time, for the how manieth time.
-    again: Option<(Instant, u32)>,
-    /// There may be room for those that were refused: try at this time.
-    room: Option<Instant>,
-    /// Not all directories are watched: walk at this time.
-    poll: Option<Instant>,
-    /// That was said.
+    /// When to look again at unknown domains, and how many looks were made before.
+    next_look: Option<(Instant, u32)>,
+    /// When to try the refused settings again, because there may be room for them.
+    retry_refused_at: Option<Instant>,
+    /// When to walk the tree again, because not all directories are watched.
+    walk_at: Option<Instant>,
+    /// It was logged that not all directories are watched.
     warned: bool,
-    made: Made,
+    created: Created,
 }
 
 #[derive(Debug)]
 struct Known {
     cgid: u64,
     marks: Marks,
-    /// What the kernel side was told.
-    told: Marks,
-    /// Why it has not all that `marks` says.
-    refused: Option<Why>,
+    /// The settings that were pushed to the kernel side.
+    pushed: Marks,
+    /// Why not all settings of `marks` are in force.
+    refused: Option<NotInForce>,
     watched: Option<WatchDescriptor>,
     events: Option<WatchDescriptor>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Why {
+enum NotInForce {
     /// The kernel side does not know the domain.
     Unknown(String),
     Refused {
@@ -80,10 +79,10 @@ enum Why {
 }
 
 impl Domains {
-    /// `tree`: None if there is none.
+    /// `tree`: None if this machine has no cgroup v2 tree.
     ///
     /// # Errors
-    /// No inotify instance can be had.
+    /// No inotify instance can be created.
     pub fn new(tree: Option<Tree>) -> io::Result<Self> {
         Self::watching(tree, MAX_WATCHED)
     }
@@ -96,31 +95,31 @@ impl Domains {
             },
             tree,
             known: BTreeMap::new(),
-            again: None,
-            room: None,
-            poll: None,
+            next_look: None,
+            retry_refused_at: None,
+            walk_at: None,
             warned: false,
-            made: Made::default(),
+            created: Created::default(),
         })
     }
 
-    /// Make the domains of the settings; `file`: where those are, for messages.
-    pub fn make(&mut self, tables: &[WantedDomain], file: &str) {
+    /// Create the domains of the settings. `file`: the settings file, for messages.
+    pub fn create(&mut self, tables: &[WantedDomain], file: &str) {
         match &self.tree {
-            Some(tree) => self.made = Made::make(tree, tables, file),
+            Some(tree) => self.created = Created::create(tree, tables, file),
             None if tables.is_empty() => {}
             None => error!("{file}: no domains can be made: {}", DomainError::NoTree),
         }
     }
 
-    /// The daemon ends: remove what it made, where that is empty.
+    /// The daemon ends: remove the domains that it created and that are empty.
     pub fn end(&mut self) {
         if let Some(tree) = &self.tree {
-            std::mem::take(&mut self.made).remove(tree);
+            std::mem::take(&mut self.created).remove(tree);
         }
     }
 
-    /// A program whose spec names a domain was recognised.
+    /// The kernel side recognised a program whose spec names a domain: move its process there.
     pub fn recognised(&self, event: &Event, domain: &str) {
         let Some(tree) = &self.tree else { return };
         let placed = domain
@@ -136,74 +135,78 @@ impl Domains {
         }
     }
 
-    /// Becomes readable when something changed. None: there is no tree.
+    /// Becomes readable when a domain changed. None if there is no tree.
     pub fn watch_fd(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().map(AsFd::as_fd)
     }
 
-    /// When [`Domains::tick`] has something to do.
+    /// The next time at which [`Domains::tick`] has work.
     pub fn deadline(&self) -> Option<Instant> {
-        [self.again.map(|(at, _)| at), self.room, self.poll]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.next_look.map(|(at, _)| at),
+            self.retry_refused_at,
+            self.walk_at,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
-    /// A program's reservation ended, so there may be room for a domain that was refused: looked at
-    /// within [`FIRST_LOOK`], however many end meanwhile.
-    pub fn room_may_be(&mut self, now: Instant) {
-        let waits = |k: &Known| matches!(k.refused, Some(Why::Refused { .. }));
-        if self.room.is_none() && self.known.values().any(waits) {
-            self.room = Some(now + FIRST_LOOK);
+    /// A process's reservation ended, so there may be room for a refused domain. It is tried again
+    /// within [`FIRST_LOOK`], once for all reservations that end until then.
+    pub fn retry_refused_soon(&mut self, now: Instant) {
+        let waits = |k: &Known| matches!(k.refused, Some(NotInForce::Refused { .. }));
+        if self.retry_refused_at.is_none() && self.known.values().any(waits) {
+            self.retry_refused_at = Some(now + FIRST_LOOK);
         }
     }
 
-    /// Do what is due.
+    /// Do the work that is due at `now`.
     pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
-        if self.poll.is_some_and(|at| at <= now) {
+        if self.walk_at.is_some_and(|at| at <= now) {
             self.scan(kernel);
         }
-        if self.room.take_if(|at| *at <= now).is_some() {
-            self.tell_all(kernel);
+        if self.retry_refused_at.take_if(|at| *at <= now).is_some() {
+            self.push_all(kernel);
         }
-        if let Some((_, looks)) = self.again.take_if(|(at, _)| *at <= now) {
-            self.tell_all(kernel);
+        if let Some((_, looks)) = self.next_look.take_if(|(at, _)| *at <= now) {
+            self.push_all(kernel);
             if looks < LOOKS && self.any_unknown() {
-                self.again = Some((now + FIRST_LOOK * (1 << looks), looks + 1));
+                self.next_look = Some((now + FIRST_LOOK * (1 << looks), looks + 1));
             }
         }
     }
 
-    /// The kernel side was loaded anew and knows nothing of what it was told.
-    pub fn loaded_again(&mut self, kernel: &mut dyn Kernel) {
+    /// The kernel side was loaded again and has no settings: push all.
+    pub fn kernel_reloaded(&mut self, kernel: &mut dyn Kernel) {
         for known in self.known.values_mut() {
-            known.told = Marks::default();
+            known.pushed = Marks::default();
         }
         self.scan(kernel);
     }
 
     /// Walk the whole tree.
     pub fn scan(&mut self, kernel: &mut dyn Kernel) {
-        self.poll = None;
+        self.walk_at = None;
         self.explore(&DomainPath::root(), kernel);
     }
 
-    /// Something changed: read what.
+    /// Read the changes from the watches and handle them.
     pub fn changed(&mut self, kernel: &mut dyn Kernel) {
         let seen = self.watch.as_mut().map(Watch::read).unwrap_or_default();
         let mut room = false;
         for seen in seen {
             match seen {
                 Seen::All => self.scan(kernel),
-                // only that one: to walk what is beside it, too, takes too long where there are
-                // thousands
+                // Only the new domain: with thousands of siblings, walking these too would take
+                // too long.
                 Seen::Created(path) => self.explore(&path, kernel),
                 Seen::Attributes(path) => self.reread(&path, kernel),
                 Seen::Populated(path) => self.end_if_empty(&path, kernel),
                 Seen::Removed(path) => {
                     self.forget(&path, kernel);
                     room = true;
-                    // what is above it may be empty now
+                    // The parent may be empty now.
                     if let Some(above) = path.parent() {
                         self.end_if_empty(&above, kernel);
                     }
@@ -211,17 +214,18 @@ impl Domains {
             }
         }
         if room {
-            self.tell_all(kernel); // what was reserved there is free
+            self.push_all(kernel); // the reservations of removed domains are free now
         }
     }
 
     /// Look at one domain now.
     ///
     /// # Errors
-    /// It is missing; its attributes make no sense; the kernel side refused them.
+    /// The domain is missing; an attribute is invalid; the kernel side refused a setting.
     pub fn look(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) -> Result<(), Refusal> {
         let failed = |e: DomainError| Refusal::new(Code::Failed, e.to_string());
-        self.changed(kernel); // who asks may just have removed another, to have room for this one
+        // The client may just have removed another domain to have room for this one.
+        self.changed(kernel);
         let Some(tree) = &self.tree else {
             return Err(failed(DomainError::NoTree));
         };
@@ -237,8 +241,8 @@ impl Domains {
         }
         match self.known.get(path).and_then(|k| k.refused.clone()) {
             None => Ok(()),
-            Some(Why::Unknown(message)) => Err(Refusal::new(Code::Failed, message)),
-            Some(Why::Refused { code, message }) => Err(Refusal::new(code, message)),
+            Some(NotInForce::Unknown(message)) => Err(Refusal::new(Code::Failed, message)),
+            Some(NotInForce::Refused { code, message }) => Err(Refusal::new(code, message)),
         }
     }
 
@@ -257,7 +261,7 @@ impl Domains {
                 (found.map(|f| f.0), line(d, found.copied()))
             })
             .collect();
-        // those without a path come last
+        // Domains without a path come last.
         domains.sort_by_key(|(path, d)| (path.is_none(), *path, d.cgid));
         Ok(DomainTable {
             time_ns: monotonic_ns(),
@@ -266,7 +270,7 @@ impl Domains {
         })
     }
 
-    /// Walk the tree from `top` on, watch what is new, forget what has gone.
+    /// Walk the tree from `top` on. Watch new domains, and forget removed ones.
     fn explore(&mut self, top: &DomainPath, kernel: &mut dyn Kernel) {
         for _ in 0..ROUNDS {
             let Some(tree) = &self.tree else { return };
@@ -290,21 +294,21 @@ impl Domains {
                     warn!("domain {}: {at}: {what}", f.path);
                 }
                 self.note(&f.path, f.cgid, f.marks);
-                self.tell(&f.path, kernel);
+                self.push_settings(&f.path, kernel);
                 self.end_if_empty(&f.path, kernel);
             }
             if !fresh {
-                return; // all of it was watched before it was listed
+                return; // every directory was watched before it was listed
             }
         }
     }
 
-    /// Note what a domain's attributes say, and watch it.
+    /// Record a domain's settings, and watch it.
     fn note(&mut self, path: &DomainPath, cgid: u64, marks: Marks) {
         let known = self.known.entry(path.clone()).or_insert(Known {
             cgid,
             marks,
-            told: Marks::default(),
+            pushed: Marks::default(),
             refused: None,
             watched: None,
             events: None,
@@ -313,7 +317,7 @@ impl Domains {
         let (Some(tree), Some(watch)) = (&self.tree, &mut self.watch) else {
             return;
         };
-        let Ok(dir) = tree.open(path) else { return }; // gone: told by the watch above
+        let Ok(dir) = tree.open(path) else { return }; // removed: the parent's watch reports it
         let mut added = Ok(());
         if known.watched.is_none() {
             added = watch.directory(&dir).map(|n| known.watched = Some(n));
@@ -325,9 +329,10 @@ impl Domains {
             if e.kind() != io::ErrorKind::NotFound && !self.warned {
                 self.warned = true;
                 warn!("not all cgroups can be watched ({path}: {e}): the tree is looked through every {} s",
-                    POLL.as_secs());
+                    WALK_INTERVAL.as_secs());
             }
-            self.poll.get_or_insert_with(|| Instant::now() + POLL);
+            self.walk_at
+                .get_or_insert_with(|| Instant::now() + WALK_INTERVAL);
         }
     }
 
@@ -345,16 +350,16 @@ impl Domains {
         if self.known.get(path).is_some_and(|k| k.cgid != cgid) {
             self.forget(path, kernel);
         }
-        let before = self.known.get(path).map(|k| k.told);
+        let before = self.known.get(path).map(|k| k.pushed);
         self.note(path, cgid, marks);
-        self.tell(path, kernel);
+        self.push_settings(path, kernel);
         self.end_if_empty(path, kernel);
-        if before != self.known.get(path).map(|k| k.told) {
-            self.tell_all(kernel); // it may have left room for others
+        if before != self.known.get(path).map(|k| k.pushed) {
+            self.push_all(kernel); // there may be room for refused domains now
         }
     }
 
-    /// What is known of `top` and all below it.
+    /// The known domains at `top` and below.
     fn below<'a>(
         &'a self,
         top: &'a DomainPath,
@@ -363,17 +368,18 @@ impl Domains {
         from_top.take_while(|(path, _)| top.holds(path))
     }
 
-    /// `top` and all below it have gone. What they had reserved is given back: the kernel side
-    /// hears of it later than we do, and whoever asks meanwhile would be refused.
+    /// `top` and all domains below were removed. Give their reservations back now: the kernel side
+    /// learns of the removal later than the daemon, and would refuse other reservations until then.
     fn forget(&mut self, top: &DomainPath, kernel: &mut dyn Kernel) {
         let gone: Vec<_> = self.below(top).map(|(p, _)| p.clone()).collect();
-        // those below first: a domain cannot have less than is reserved in it
+        // The lowest first: a domain cannot have less than is reserved below it.
         for path in gone.iter().rev() {
             let Some(known) = self.known.remove(path) else {
                 continue;
             };
-            if let Some(reserved) = known.told.reservation {
-                let _ = kernel.set_domain(known.cgid, none_of(reserved)); // it may know already
+            if let Some(reserved) = known.pushed.reservation {
+                // This fails if the kernel side knows of the removal already.
+                let _ = kernel.set_domain(known.cgid, removal_of(reserved));
             }
             if let Some(watch) = &mut self.watch {
                 let numbers = [known.watched, known.events];
@@ -382,50 +388,52 @@ impl Domains {
         }
     }
 
-    /// Tell the kernel side of all that it does not have yet.
-    fn tell_all(&mut self, kernel: &mut dyn Kernel) {
+    /// Push all settings that are not in force yet.
+    fn push_all(&mut self, kernel: &mut dyn Kernel) {
         let behind: Vec<_> = self
             .known
             .iter()
             .filter(|(_, k)| k.refused.is_some())
             .map(|(p, _)| p.clone())
             .collect();
-        behind.iter().for_each(|path| self.tell(path, kernel));
+        behind
+            .iter()
+            .for_each(|path| self.push_settings(path, kernel));
     }
 
     fn any_unknown(&self) -> bool {
         self.known
             .values()
-            .any(|k| matches!(k.refused, Some(Why::Unknown(_))))
+            .any(|k| matches!(k.refused, Some(NotInForce::Unknown(_))))
     }
 
-    /// Tell the kernel side what a domain's attributes say, as far as that is new.
-    fn tell(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
+    /// Push the settings of a domain that changed.
+    fn push_settings(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
         let Some(known) = self.known.get_mut(path) else {
             return;
         };
-        let result = tell(known, kernel);
+        let result = push_settings(known, kernel);
         let why = result.err().map(|e| match e {
-            KernelError::NoDomain(_) => Why::Unknown(format!(
+            KernelError::NoDomain(_) => NotInForce::Unknown(format!(
                 "{path} is no domain of the kernel side: it has no CPU controller, or is beyond a limit"
             )),
-            e => Why::Refused {
+            e => NotInForce::Refused {
                 code: code_of(&e),
                 message: format!("{path}: {e}"),
             },
         });
         if why != known.refused {
-            if let Some(Why::Refused { message, .. }) = &why {
+            if let Some(NotInForce::Refused { message, .. }) = &why {
                 warn!("not in force: {message}");
             }
-            if matches!(why, Some(Why::Unknown(_))) && self.again.is_none() {
-                self.again = Some((Instant::now() + FIRST_LOOK, 1));
+            if matches!(why, Some(NotInForce::Unknown(_))) && self.next_look.is_none() {
+                self.next_look = Some((Instant::now() + FIRST_LOOK, 1));
             }
             known.refused = why;
         }
     }
 
-    /// Remove an ephemeral domain whose last process has gone.
+    /// Remove an ephemeral domain whose last process has exited.
     fn end_if_empty(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
         let ephemeral = self.known.get(path).is_some_and(|k| k.marks.ephemeral);
         let Some(tree) = self.tree.as_ref().filter(|_| ephemeral) else {
@@ -439,7 +447,7 @@ impl Domains {
         drop(dir);
         match with_manager(tree, |m| m.remove(path)) {
             Ok(()) => self.forget(path, kernel),
-            // it has domains below, or just got a process: told when that changes
+            // It has domains below, or just got a process. The watches report when that changes.
             Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
             Err(e) => warn!("{e}"),
         }
@@ -457,7 +465,7 @@ fn line(d: &Domain, found: Option<(&DomainPath, &Known)>) -> DomainLine {
         policy: d.policy,
         reservation: d.reservation,
         refused: refused.map(|why| match why {
-            Why::Unknown(message) | Why::Refused { message, .. } => message,
+            NotInForce::Unknown(message) | NotInForce::Refused { message, .. } => message,
         }),
         max: d.max,
         share_ppm: d.share_ppm,

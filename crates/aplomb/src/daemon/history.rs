@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 
 use aplomb_kernel::Event;
 
-/// Events that are kept; the oldest goes when one more comes. 72 bytes each: 4.5 MB.
+/// Events that are kept. A new event replaces the oldest one. 72 bytes each: 4.5 MB.
 pub const CAPACITY: usize = 65_536;
 
-/// A queue of events, each with a number that never changes: the first ever is 0.
+/// A queue of events. Each has a number that never changes; the first event has 0.
 #[derive(Debug)]
 pub struct History {
     events: VecDeque<Event>,
     capacity: usize,
-    /// Number of the oldest event that is kept.
+    /// Number of the oldest event in the queue.
     first: u64,
 }
 
@@ -45,19 +45,19 @@ impl History {
         self.first
     }
 
-    /// Number that the next event will have.
+    /// Number of the next event to come.
     pub fn end(&self) -> u64 {
         self.first + self.events.len() as u64
     }
 
-    /// The event with a number, unless it has gone or not come yet.
+    /// The event of a number. None if it was dropped or has not come yet.
     pub fn get(&self, number: u64) -> Option<&Event> {
         self.events
             .get(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
     /// Number of the first event at or after `time_ns` (CLOCK_MONOTONIC). Events of different CPUs
-    /// may be out of order by microseconds; that is not corrected.
+    /// can be out of order by microseconds. This is not corrected.
     pub fn since(&self, time_ns: u64) -> u64 {
         self.first + self.events.partition_point(|e| e.time_ns < time_ns) as u64
     }

@@ -1,5 +1,5 @@
-//! The specs in force, what they are on this machine now, and the numbers that the kernel side
-//! calls them by.
+//! The specs in force, the files that they mean on this machine now, and the numbers by which the
+//! kernel side names them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -14,31 +14,31 @@ use crate::config::percent;
 use crate::protocol::{SpecLine, RUN_SPEC};
 use tracing::{error, warn};
 
-/// Number of the spec that stands for reservations by request; the others follow.
+/// Number of the spec that stands for reservations by request. The numbers of others follow.
 pub const RUN_ID: u32 = 1;
 
-/// Errors in specs that are reported one by one; the rest is counted.
+/// Errors in specs that are reported one by one. The rest is only counted.
 pub const MAX_REPORT: usize = aplomb_spec::limits::MAX_DIAGNOSTICS;
 
-/// Where specs come from.
+/// The places of the specs.
 #[derive(Debug, Clone)]
 pub struct Sources {
     pub dirs: Dirs,
     pub options: LoadOptions,
-    /// What "/" is: another folder in tests.
+    /// The folder that stands for "/": another one in tests.
     pub root: PathBuf,
 }
 
-/// Specs, resolved.
+/// The specs in force and their rows.
 #[derive(Debug)]
 pub struct Library {
     sources: Sources,
     specs: Vec<Spec>,
     resolution: Resolution,
-    /// What was skipped when the files were read, and why.
+    /// The errors of specs that were skipped when the files were read.
     errors: Vec<Diagnostic>,
-    /// Names by number, from [`RUN_ID`]. Only grows, so that a number in the history keeps its
-    /// meaning.
+    /// Names by number, from [`RUN_ID`] on. The list only grows, so that the numbers in the history
+    /// stay valid.
     names: Vec<String>,
     numbers: HashMap<String, u32>,
 }
@@ -47,7 +47,7 @@ impl Library {
     /// Read and resolve all specs.
     ///
     /// # Errors
-    /// The mount table cannot be read. An error in a spec is none: see [`Library::errors`].
+    /// The mount table cannot be read. Errors in specs are in [`Library::errors`] instead.
     pub fn open(sources: Sources) -> Result<Self, ResolveError> {
         let mut library = Self {
             sources,
@@ -61,10 +61,10 @@ impl Library {
         Ok(library)
     }
 
-    /// Read everything again. A spec with an error is reported and skipped; all others hold.
+    /// Read and resolve everything again. A spec with an error is reported and skipped.
     ///
     /// # Errors
-    /// As [`Library::open`]; nothing has changed then.
+    /// As [`Library::open`]. The library is unchanged then.
     pub fn reload(&mut self) -> Result<(), ResolveError> {
         let SpecSet { specs, diagnostics } = load(&self.sources.dirs, &self.sources.options);
         let resolution = self.resolve(&specs)?;
@@ -88,10 +88,10 @@ impl Library {
         Ok(())
     }
 
-    /// Look again what files the specs mean. True if that changed.
+    /// Find the files of the specs again. Returns true if the rows changed.
     ///
     /// # Errors
-    /// The mount table cannot be read; nothing has changed then.
+    /// The mount table cannot be read. The library is unchanged then.
     pub fn resolve_again(&mut self) -> Result<bool, ResolveError> {
         let new = self.resolve(&self.specs)?;
         let changed = new.rows != self.resolution.rows;
@@ -103,13 +103,13 @@ impl Library {
         Ok(Resolver::new(&self.sources.root)?.set(specs))
     }
 
-    /// What is wrong in the files of specs: what each error is in was skipped.
+    /// The errors in the files of specs. Each spec with an error was skipped.
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
         let resolving = self.resolution.diagnostics.iter();
         self.errors.iter().chain(resolving.filter(|d| d.is_error()))
     }
 
-    /// [`Library::errors`] as lines of text, at most [`MAX_REPORT`] and one that counts the rest.
+    /// [`Library::errors`] as lines of text: at most [`MAX_REPORT`], and one that counts the rest.
     pub fn error_report(&self) -> Vec<String> {
         let mut lines: Vec<String> = self
             .errors()
@@ -142,17 +142,17 @@ impl Library {
                 runtime_ns: spec.runtime_ns,
                 period_ns: spec.period_ns,
                 id: *self.numbers.get(&spec.name)?,
-                flags: row.gives.flags,
+                flags: row.grant.flags,
                 protect_s: spec.protect_s.unwrap_or(0),
                 io_priority: spec.io.map_or(aplomb_spec::IO_AUTO, u32::from),
-                policy: row.gives.server,
+                policy: row.grant.server,
             };
             Some((Matcher(row.key.words()), kernel))
         });
         rows.collect()
     }
 
-    /// Name of a spec by its number; empty if there never was one.
+    /// Name of the spec with a number. Empty if there never was one.
     pub fn name(&self, id: u32) -> &str {
         let index = id.checked_sub(RUN_ID).map(|i| i as usize);
         index
@@ -160,19 +160,19 @@ impl Library {
             .map_or("", String::as_str)
     }
 
-    /// The domain that a process of the spec with this number is moved into. None too if anybody's
-    /// program can pass for it: a domain's share is not for everybody to take.
+    /// The domain into which a process of the spec with this number is moved. Also None if any
+    /// user's program could match the spec, because such a program must not get a domain's share.
     pub fn domain_of(&self, id: u32) -> Option<&str> {
         let name = self.name(id);
         let index = self.specs.iter().position(|s| s.name == name)?;
         let mut rows = self.resolution.rows.iter().filter(|r| r.spec == index);
         let domain = self.specs[index].domain.as_deref();
-        domain.filter(|_| rows.all(|r| r.gives.domain))
+        domain.filter(|_| rows.all(|r| r.grant.domain))
     }
 
-    /// Says which specs are guaranteed more than `r_max_ppm`, what each CPU may promise: they never
-    /// get it.
-    pub fn warn_of_vain_promises(&self, r_max_ppm: u64) {
+    /// Warn of guaranteed specs that need more than `r_max_ppm`, the most that a CPU may promise.
+    /// They are never admitted.
+    pub fn warn_of_unreachable_guarantees(&self, r_max_ppm: u64) {
         for spec in &self.specs {
             if spec.guaranteed && spec.bandwidth_ppm() > r_max_ppm {
                 let (share, most) = (percent(spec.bandwidth_ppm()), percent(r_max_ppm));
@@ -194,7 +194,7 @@ impl Library {
         self.resolution.rows.len()
     }
 
-    /// All specs, with what they mean now.
+    /// All specs, with the files that they mean now.
     pub fn lines(&self) -> Vec<SpecLine> {
         let mut lines: Vec<SpecLine> = self
             .specs
@@ -234,7 +234,7 @@ impl Library {
     }
 
     /// Directories in which a change may change the specs: those of the specs and of their
-    /// drop-ins, or what exists above them.
+    /// drop-ins, or for a missing one its nearest existing parent.
     pub fn spec_dirs(&self) -> BTreeSet<PathBuf> {
         let dirs = &self.sources.dirs;
         let mut all = BTreeSet::new();

@@ -1,7 +1,7 @@
-//! One daemon a machine: a lock in the run directory, and the socket beside it.
+//! Ensures that one daemon runs at a time: a lock in the run directory, and the socket beside it.
 //!
-//! The lock belongs to an open file, so it goes with the process however that ends. Whoever holds
-//! it may remove the socket that a dead daemon left.
+//! The lock belongs to an open file, so the kernel releases it when the process ends in any way.
+//! The daemon that holds the lock may remove the socket that a killed daemon left.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Write};
@@ -14,19 +14,19 @@ use rustix::fs::{flock, FlockOperation};
 
 use crate::exit::{Exit, Failure};
 
-/// Where the daemon listens unless `--socket` says otherwise.
+/// The daemon's socket, unless `--socket` names another.
 pub const SOCKET: &str = "/run/aplomb/socket";
 
-/// The right to be the daemon; given up when dropped.
+/// The lock that the one running daemon holds. Dropping releases it.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
-/// Take the lock of the directory that `socket` is in; the directory is made if it is missing.
+/// Take the lock in the directory of `socket`. The directory is created if it is missing.
 ///
 /// # Errors
-/// Another daemon holds it (its process id is named), or the directory cannot be written.
+/// Another daemon holds the lock (the message has its process id); the directory cannot be written.
 pub fn take(socket: &Path) -> Result<Lock> {
     let dir = socket
         .parent()
@@ -75,17 +75,17 @@ fn permission(error: std::io::Error, what: &str) -> anyhow::Error {
     }
 }
 
-/// The listening socket; its file goes when it is dropped.
+/// The listening socket. Dropping removes its file.
 #[derive(Debug)]
 pub struct Socket {
     pub listener: UnixListener,
     path: PathBuf,
 }
 
-/// Listen on `path`, for everybody: peer credentials decide who may do what.
+/// Listen on `path`. All users may connect; the credentials of each peer decide what it may do.
 ///
 /// # Errors
-/// Something that is no socket is in the way, or the directory cannot be written.
+/// `path` exists and is no socket; the directory cannot be written.
 pub fn listen(path: &Path, _lock: &Lock) -> Result<Socket> {
     match fs::symlink_metadata(path) {
         Ok(m) if m.file_type().is_socket() => {
@@ -117,7 +117,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     #[test]
-    fn the_second_daemon_is_refused_and_told_who_the_first_is() {
+    fn the_second_daemon_is_refused_with_the_pid_of_the_first() {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("run/socket");
         let lock = take(&socket).unwrap();
@@ -132,7 +132,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("socket");
         let lock = take(&path).unwrap();
-        drop(UnixListener::bind(&path).unwrap()); // leaves its file, as a killed daemon does
+        drop(UnixListener::bind(&path).unwrap()); // the file stays, as after a killed daemon
         assert!(UnixStream::connect(&path).is_err());
         let socket = listen(&path, &lock).unwrap();
         UnixStream::connect(&path).unwrap();

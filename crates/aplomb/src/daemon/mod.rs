@@ -1,9 +1,9 @@
-//! The daemon: loads the specs and the scheduler, keeps them fresh, and answers on the socket.
+//! The daemon: loads specs and scheduler, keeps the specs current, and answers on the socket.
 //!
-//! One thread and one epoll. It is not on the path of any decision, which all fall in the kernel,
-//! so it may sleep: it wakes for a request, an event, a changed file, the end of a process with a
-//! reservation, a signal. When it ends, in whatever way, its file descriptors close, and with them
-//! goes the scheduler.
+//! It has one thread and one epoll. All scheduling decisions are made in the kernel, so the daemon
+//! may sleep. It wakes up for a request, an event, a changed file, the exit of a process with a
+//! reservation, and a signal. When it ends in any way, its file descriptors are closed, and the
+//! kernel detaches the scheduler.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -39,45 +39,47 @@ mod watch;
 pub use library::Sources;
 
 use boost::Boost;
-use clients::{Clients, Wish};
+use clients::{Clients, Effect};
 use domains::Domains;
 use library::Library;
 use poll::{Interest, Poll, Source};
 use state::State;
 
-/// Events taken from the kernel in one turn; the rest waits, so that a flood does not shut clients
-/// out.
-const EVENTS_A_TURN: usize = 4096;
-/// After a change of files: time until the daemon looks, so that it looks once for a burst of
-/// changes.
+/// Events taken from the kernel before other sources are served: a flood must not lock clients out.
+const EVENTS_PER_WAKEUP: usize = 4096;
+/// Time from a change of a file until the daemon reads the files, so that it reads them once for a
+/// burst of changes.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Restarts that the kernel may ask for in [`RESTART_WINDOW`]; one more ends the daemon. Those
-/// because a CPU came or went do not count: somebody switches CPUs, and that ends by itself.
+/// Restarts that the kernel may ask for in [`RESTART_WINDOW`]. One more ends the daemon. Restarts
+/// because of CPU hotplug do not count: an administrator causes them, and their number is bounded.
 const MAX_RESTARTS: usize = 3;
 const RESTART_WINDOW: Duration = Duration::from_secs(60);
-/// The scheduler follows CPUs that come and go by itself (bpf/layers/hotplug.bpf.h), so they are no
-/// reason for a restart any more; should the kernel ask for one all the same, nothing is lost.
+/// Least time between two restarts because of CPU hotplug. The scheduler handles hotplug itself
+/// (bpf/layers/hotplug.bpf.h), so the kernel should ask for none; if it does, no setting is lost.
 ///
-/// CPUs often go in rows (a laptop parks cores). The first restart is at once; one that follows
-/// another within this time waits as long, so that a row costs few restarts.
+/// Often several CPUs are switched in a row (a laptop parks cores). The first restart is done at
+/// once; a later one waits until this time has passed since the previous one. So a row of changes
+/// costs few restarts.
 const HOTPLUG_PAUSE: Duration = Duration::from_secs(1);
 
-/// How to start.
+/// Options of the daemon.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// None: the usual place, and no error if there is none.
+    /// The configuration file. None means the default path, where the file may be missing.
     pub config: Option<PathBuf>,
     pub socket: PathBuf,
     pub sources: Sources,
 }
 
-/// Makes the kernel side: [`aplomb_kernel::Scheduler::load`], or a stand-in in tests.
+/// Loads the kernel side: [`aplomb_kernel::Scheduler::load`], or a stand-in in tests.
 pub type Loader = Box<dyn FnMut(&Settings) -> Result<Box<dyn Kernel>, LoadError>>;
 
-/// Run the daemon until it is told to stop.
+/// Run the daemon until a signal or a request stops it.
 ///
-/// # Errors It could not start, or the kernel ended the scheduler. [`crate::exit::code_of`] tells
-/// the exit code. The stock scheduler runs then.
+/// # Errors
+///
+/// The daemon could not start, or the kernel ended the scheduler. In both cases the stock scheduler
+/// runs. [`crate::exit::code_of`] has the exit code.
 pub fn run(options: &Options, load: Loader) -> Result<()> {
     let tree = Tree::system()
         .inspect_err(|e| warn!("no domains: {e}"))
@@ -93,20 +95,20 @@ struct Daemon {
     clients: Clients,
     state: State,
     load: Loader,
-    /// Files changed; look at them at this time.
+    /// The time at which to read changed files, and which ones changed.
     settle: Option<(Instant, watch::Changed)>,
     restarts: VecDeque<Instant>,
-    /// The last restart, and the next one if it has to wait.
+    /// The time of the last restart, and of the next one if it has to wait.
     restarted: Option<Instant>,
     restart_at: Option<Instant>,
-    // last: given up after everything else is gone
+    // The last field, so that the lock is released after everything else is dropped.
     _lock: lock::Lock,
 }
 
-/// Whether to go on.
+/// What the daemon does next.
 #[derive(Debug, PartialEq, Eq)]
-enum Turn {
-    On,
+enum Next {
+    Continue,
     Stop,
 }
 
@@ -135,7 +137,7 @@ impl Daemon {
         let file = options.config.as_deref();
         let file = file.unwrap_or(Path::new(crate::config::PATH)).display();
         let tables = &state.config.domains;
-        state.domains.make(tables, &file.to_string());
+        state.domains.create(tables, &file.to_string());
         poll.add(&signals.stop, Source::StopSignal, Interest::Read)?;
         poll.add(&signals.reload, Source::ReloadSignal, Interest::Read)?;
         poll.add(&socket.listener, Source::Listener, Interest::Read)?;
@@ -159,29 +161,29 @@ impl Daemon {
             _lock: lock,
         };
         daemon.watch_files();
-        // A file may have changed between reading and watching it.
+        // A file may have changed between its reading and the start of its watch.
         daemon.state.library.resolve_again()?;
         daemon.attach()?;
         drop(boost);
         daemon
             .state
             .library
-            .warn_of_vain_promises(daemon.state.config.kernel.r_max_ppm);
+            .warn_of_unreachable_guarantees(daemon.state.config.kernel.r_max_ppm);
         info!("{}", daemon.state.library.summary());
         info!("ready: scheduler aplomb attached");
         notify(&[NotifyState::Ready]);
         Ok(daemon)
     }
 
-    /// Fill the loaded kernel side and attach it.
+    /// Write specs and settings into the loaded kernel side and attach it.
     fn attach(&mut self) -> Result<()> {
         let state = &mut self.state;
         state.apply_specs(false)?;
         state.kernel.attach()?;
-        // programs that were running before
+        // Match the programs that were running before.
         state.kernel.rematch()?;
         state.attached = Some(Instant::now());
-        state.domains.loaded_again(&mut *state.kernel);
+        state.domains.kernel_reloaded(&mut *state.kernel);
         if let Some(fd) = state.kernel.event_fd() {
             self.poll.add(fd, Source::Events, Interest::Read)?;
         }
@@ -197,13 +199,13 @@ impl Daemon {
                 .flatten()
                 .min();
             let ready = self.poll.wait(deadline)?;
-            let mut turn = Turn::On;
+            let mut next = Next::Continue;
             for source in ready {
-                if self.handle(source)? == Turn::Stop {
-                    turn = Turn::Stop;
+                if self.handle(source)? == Next::Stop {
+                    next = Next::Stop;
                 }
             }
-            if turn == Turn::Stop {
+            if next == Next::Stop {
                 break;
             }
             let now = Instant::now();
@@ -225,11 +227,11 @@ impl Daemon {
         Ok(())
     }
 
-    fn handle(&mut self, source: Source) -> Result<Turn> {
+    fn handle(&mut self, source: Source) -> Result<Next> {
         match source {
             Source::StopSignal => {
                 drain(&mut self.signals.stop);
-                return Ok(Turn::Stop);
+                return Ok(Next::Stop);
             }
             Source::ReloadSignal => self.hangup(),
             Source::Listener => self.clients.accept(&self.socket.listener, &self.poll),
@@ -244,28 +246,28 @@ impl Daemon {
                 let state = &mut self.state;
                 state.domains.changed(&mut *state.kernel);
             }
-            Source::Events => return self.events().map(|()| Turn::On),
+            Source::Events => return self.events().map(|()| Next::Continue),
             Source::Client(id) => match self.clients.ready(id, &self.poll, &mut self.state) {
-                Some(Wish::Watch(pid)) => self.watch_process(pid),
-                Some(Wish::Reload(id)) => {
+                Some(Effect::Watch(pid)) => self.watch_process(pid),
+                Some(Effect::Reload(id)) => {
                     let answer = self.reload();
                     self.clients
                         .answer(id, &answer, &self.poll, &mut self.state);
                 }
-                Some(Wish::Stop) => {
-                    info!("told to stop");
-                    return Ok(Turn::Stop);
+                Some(Effect::Stop) => {
+                    info!("a client asked the daemon to stop");
+                    return Ok(Next::Stop);
                 }
                 None => {}
             },
-            // the kernel side saw it too; this only frees the place
+            // The kernel side saw the exit too. Here only the table entry is freed.
             Source::Process(pid) => {
                 if let Some(gone) = self.state.reservations.remove(pid) {
                     self.poll.remove(&gone.process);
                 }
             }
         }
-        Ok(Turn::On)
+        Ok(Next::Continue)
     }
 
     fn watch_process(&mut self, pid: i32) {
@@ -274,7 +276,7 @@ impl Daemon {
                 .poll
                 .add(&r.process, Source::Process(pid), Interest::Read)
             {
-                // It is found out at the next reservation.
+                // The next request for a reservation checks for exited processes.
                 warn!("the end of process {pid} will not be seen at once: {e}");
             }
         }
@@ -293,9 +295,9 @@ impl Daemon {
         notify(&[NotifyState::Ready]);
     }
 
-    /// Events of the kernel side, or its end.
+    /// Take the events of the kernel side, or handle its end.
     fn events(&mut self) -> Result<()> {
-        let events = self.state.kernel.take_events(EVENTS_A_TURN);
+        let events = self.state.kernel.take_events(EVENTS_PER_WAKEUP);
         for event in &events {
             if event.kind == EventKind::Limit {
                 warn!("{}", limit_reached(event));
@@ -306,7 +308,7 @@ impl Daemon {
                 }
             }
             if event.kind == EventKind::Exited {
-                self.state.domains.room_may_be(Instant::now());
+                self.state.domains.retry_refused_soon(Instant::now());
             }
             self.state.history.push(*event);
         }
@@ -319,7 +321,7 @@ impl Daemon {
         }
     }
 
-    /// The kernel took the scheduler off.
+    /// The kernel detached the scheduler.
     fn ended(&mut self, exit: &ExitInfo) -> Result<()> {
         self.state.attached = None;
         if let Some(fd) = self.state.kernel.event_fd() {
@@ -347,7 +349,7 @@ impl Daemon {
         }
     }
 
-    /// Load and attach again, with what was in force.
+    /// Load and attach the scheduler again, with the specs and reservations that were in force.
     fn restart(&mut self) -> Result<()> {
         let _boost = Boost::new();
         self.restart_at = None;
@@ -373,8 +375,8 @@ impl Daemon {
         }
         match self.state.library.resolve_again() {
             Ok(true) => {
-                // Only for what is executed from now on: running processes keep what they have,
-                // though their program's file may be gone.
+                // This applies to programs that are executed from now on. Running processes keep
+                // their reservation, even if their program's file was removed.
                 if let Err(e) = self.state.apply_specs(false) {
                     error!("{e}");
                 } else {
@@ -390,9 +392,9 @@ impl Daemon {
         self.watch_files();
     }
 
-    /// Read the specs again. Those with an error are skipped, and the answer lists the errors.
+    /// Read the specs again. Specs with an error are skipped, and the answer lists the errors.
     fn reload(&mut self) -> Answer {
-        // whatever changed until now is read now
+        // All changes until now are read now, so drop their events.
         self.watch.read();
         self.settle = None;
         let state = &mut self.state;
@@ -406,7 +408,7 @@ impl Daemon {
         match result {
             Ok(()) => {
                 let r_max_ppm = self.state.config.kernel.r_max_ppm;
-                self.state.library.warn_of_vain_promises(r_max_ppm);
+                self.state.library.warn_of_unreachable_guarantees(r_max_ppm);
                 let (summary, report) = (
                     self.state.library.summary(),
                     self.state.library.error_report(),
@@ -430,8 +432,7 @@ impl Daemon {
     }
 }
 
-/// Which limit of the kernel side an event of that kind is about: processes have one, cgroups have
-/// two.
+/// The text for a reached limit of the kernel side: one for processes, two for cgroups.
 fn limit_reached(event: &Event) -> String {
     use aplomb_kernel::limits::{MAX_DEPTH, MAX_DOMAINS, MAX_SERVERS};
     if event.a == u64::from(MAX_DEPTH) {
@@ -446,8 +447,8 @@ fn limit_reached(event: &Event) -> String {
     )
 }
 
-/// Load the kernel side. The kernel may still be taking an earlier aplomb off, one that was killed
-/// just now or that ended for a restart: wait a moment for that.
+/// Load the kernel side. If the kernel is still detaching an earlier aplomb (killed just now, or
+/// ended for a restart), wait a moment and try again.
 fn load_patiently(load: &mut Loader, settings: &Settings) -> Result<Box<dyn Kernel>, LoadError> {
     for _ in 0..50 {
         match load(settings) {
@@ -491,7 +492,7 @@ fn drain(stream: &mut UnixStream) {
     while matches!(stream.read(&mut bytes), Ok(n) if n > 0) {}
 }
 
-/// Tells the service manager how far the daemon is; without one nothing happens.
+/// Report the daemon's state to the service manager, if there is one.
 fn notify(states: &[NotifyState<'_>]) {
     if let Err(e) = sd_notify::notify(states) {
         warn!("the service manager cannot be notified: {e}");

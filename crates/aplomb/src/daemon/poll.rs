@@ -1,5 +1,5 @@
-//! One epoll for everything that the daemon waits for. No time-out unless something has a deadline:
-//! a daemon with nothing to do is never woken.
+//! One epoll for everything that the daemon waits for. It has a time-out only if something has a
+//! deadline, so an idle daemon is never woken.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::buffer::spare_capacity;
 use rustix::event::{epoll, Timespec};
 
-/// What became ready.
+/// The sources of events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     StopSignal,
@@ -18,9 +18,9 @@ pub enum Source {
     /// The cgroup tree changed.
     Cgroups,
     Events,
-    /// A connection, by its number.
+    /// The connection of this number.
     Client(u32),
-    /// A process with a reservation, by its id, has ended.
+    /// The process of this id, which has a reservation, has exited.
     Process(i32),
 }
 
@@ -55,12 +55,12 @@ impl Source {
     }
 }
 
-/// What to wait for on a file descriptor.
+/// The events to wait for on a file descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Interest {
     Read,
     Write,
-    /// Only that the other side has gone.
+    /// Only the end of the connection.
     Hangup,
 }
 
@@ -89,10 +89,10 @@ impl Poll {
         })
     }
 
-    /// Wait for `interest` on `fd`, reported as `source`. Closing `fd` ends it.
+    /// Wait for `interest` on `fd`, and report it as `source`, until `fd` is closed.
     ///
     /// # Errors
-    /// Already there, or no memory left.
+    /// `fd` was added already; no memory left.
     pub fn add(&self, fd: impl AsFd, source: Source, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(
             &self.fd,
@@ -102,10 +102,10 @@ impl Poll {
         )?)
     }
 
-    /// Wait for something else on `fd`.
+    /// Wait for other events on `fd`.
     ///
     /// # Errors
-    /// It was not added.
+    /// `fd` was not added.
     pub fn change(&self, fd: impl AsFd, source: Source, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(
             &self.fd,
@@ -117,14 +117,14 @@ impl Poll {
 
     /// Stop waiting for `fd`.
     pub fn remove(&self, fd: impl AsFd) {
-        // the only error is that it is not there
+        // The only error is that `fd` was not added.
         let _ = epoll::delete(&self.fd, fd);
     }
 
-    /// Sleep until something is ready, or until `deadline`.
+    /// Sleep until a source is ready, or until `deadline`.
     ///
     /// # Errors
-    /// Never in practice; a signal only ends the sleep early.
+    /// None in practice. A signal only ends the sleep early.
     pub fn wait(&self, deadline: Option<Instant>) -> io::Result<Vec<Source>> {
         let left = deadline.map(|d| {
             d.saturating_duration_since(Instant::now())

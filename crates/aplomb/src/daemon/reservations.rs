@@ -1,9 +1,10 @@
-//! Reservations asked for by `aplomb run` and `aplomb set`: who may have what, and until when.
+//! Reservations by `aplomb run` and `aplomb set`: the limits of each user, and the end of each
+//! reservation.
 //!
-//! A process id is a number that the kernel gives to another process when the first has gone, so
-//! the daemon opens a pidfd first, looks at the process's owner second, and checks third that the
-//! process of the pidfd is still there: then the owner that it saw was that process's. The pidfd
-//! also tells when the process ends.
+//! When a process has exited, the kernel may give its id to another one. So the daemon first opens
+//! a pidfd, then reads the process's owner, and then checks that the process of the pidfd still
+//! runs. If it does, the owner was that process's. The pidfd becomes readable when the process
+//! exits.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,13 +17,13 @@ use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use crate::config::{percent, UserLimit};
 use crate::protocol::{Code, Refusal};
 
-/// Reservations at a time, root's too.
+/// The most reservations at a time, including root's.
 pub const MAX_RESERVATIONS: usize = 1024;
 
 /// One process that has a reservation by request.
 #[derive(Debug)]
 pub struct Reservation {
-    /// Who asked.
+    /// The user that asked for it.
     pub uid: u32,
     pub row: SpecRow,
     /// Becomes readable when the process ends.
@@ -35,23 +36,23 @@ impl Reservation {
     }
 }
 
-/// C/T in ppm, rounded up: a limit is never passed by rounding.
+/// C/T in ppm. It is rounded up, so that rounding never exceeds a limit.
 fn bandwidth_ppm(row: &SpecRow) -> u64 {
     (u128::from(row.runtime_ns) * 1_000_000).div_ceil(u128::from(row.period_ns.max(1))) as u64
 }
 
-/// All of them, by process id.
+/// All reservations by request, by process id.
 #[derive(Debug, Default)]
 pub struct Reservations {
     by_pid: HashMap<i32, Reservation>,
 }
 
 impl Reservations {
-    /// May `uid` have `row` for process `pid`? A reservation that the process already has is
-    /// replaced and does not count.
+    /// Check that user `uid` may have `row` for process `pid`. A reservation that the process
+    /// already has would be replaced, so it does not count.
     ///
     /// # Errors
-    /// Which limit it would pass.
+    /// A refusal that names the exceeded limit.
     pub fn allow(
         &self,
         uid: u32,
@@ -102,17 +103,17 @@ impl Reservations {
         Ok(())
     }
 
-    /// Note a reservation that was made.
+    /// Record a reservation that was made.
     pub fn insert(&mut self, pid: i32, reservation: Reservation) {
         self.by_pid.insert(pid, reservation);
     }
 
-    /// Forget one: the process ended, or the reservation was taken away.
+    /// Forget a reservation: its process exited, or the reservation was removed.
     pub fn remove(&mut self, pid: i32) -> Option<Reservation> {
         self.by_pid.remove(&pid)
     }
 
-    /// Forget those whose process has ended.
+    /// Forget the reservations of processes that have exited.
     pub fn remove_ended(&mut self) {
         self.by_pid.retain(|_, r| is_alive(&r.process));
     }
@@ -126,12 +127,12 @@ impl Reservations {
     }
 }
 
-/// A process and who owns it.
+/// A process and its owner.
 #[derive(Debug)]
 pub struct Process {
     pub fd: OwnedFd,
-    /// The one user whose it is: real, effective, saved and file-system id. None: they differ, as
-    /// in a set-user-ID program, which is nobody's to control but root's.
+    /// The user whose id is the process's real, effective, saved and file-system id. None if these
+    /// differ, as in a set-user-ID program: then only root may control the process.
     pub owner: Option<u32>,
 }
 
@@ -145,7 +146,7 @@ pub fn find_process(pid: i32) -> Result<Process, Refusal> {
         .then(|| Pid::from_raw(pid))
         .flatten()
         .ok_or_else(gone)?;
-    // without PIDFD_THREAD this fails for the id of a thread that leads no process
+    // Without PIDFD_THREAD this fails for the id of a thread that is not a group leader.
     let fd = pidfd_open(id, PidfdFlags::empty()).map_err(|_| gone())?;
     let status = procfs::process::Process::new(pid).and_then(|p| p.status());
     let status = status.map_err(|_| gone())?;
@@ -158,12 +159,12 @@ pub fn find_process(pid: i32) -> Result<Process, Refusal> {
     })
 }
 
-/// The one user that all four ids of a process are, if they agree.
+/// The user of all four ids of a process. None if they differ.
 fn owner_of(ids: [u32; 4]) -> Option<u32> {
     ids.iter().all(|id| *id == ids[0]).then_some(ids[0])
 }
 
-/// Has the process of a pidfd not ended yet?
+/// True if the process of a pidfd has not exited.
 pub fn is_alive(process: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(process, PollFlags::IN)];
     match poll(
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_gets_no_more_than_his_share() {
+    fn a_user_gets_no_more_than_their_limit() {
         let mut all = Reservations::default();
         assert!(
             all.allow(1000, 10, &row(10, 100), &LIMIT).is_ok(),
@@ -220,11 +221,11 @@ mod tests {
         assert!(refusal.message.contains("4 % left"), "{refusal}");
         assert!(
             all.allow(1000, 10, &row(10, 100), &LIMIT).is_ok(),
-            "his own is replaced"
+            "the user's own one is replaced"
         );
         assert!(
             all.allow(1001, 11, &row(10, 100), &LIMIT).is_ok(),
-            "another user's is his"
+            "another user's counts for that user"
         );
         assert!(
             all.allow(0, 11, &row(90, 100), &LIMIT).is_ok(),

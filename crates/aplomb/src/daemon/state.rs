@@ -1,5 +1,4 @@
-//! What the daemon knows, and its answers: who asks for what, and what becomes of it. No sockets
-//! here.
+//! The daemon's state without its sockets: checks the rights of each request and answers it.
 
 use std::time::Instant;
 
@@ -18,21 +17,22 @@ use crate::protocol::{
 };
 use tracing::warn;
 
-/// Who asks, as the kernel says (SO_PEERCRED). Ids are those of the daemon's own namespaces.
+/// The client, as the kernel identifies it (SO_PEERCRED). Ids are those of the daemon's own
+/// namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     pub uid: u32,
-    /// 0: in a process namespace that the daemon does not see.
+    /// 0 if the client is in a process namespace that the daemon does not see.
     pub pid: i32,
 }
 
-/// What to do about a request.
+/// What the caller has to do for a request.
 #[derive(Debug)]
 pub enum Outcome {
     Answer(Answer),
-    /// Answer, and see when this process ends.
+    /// Answer, and watch for the exit of this process.
     Reserved(Answer, i32),
-    /// Send events from this number on.
+    /// Send the events of this query.
     Log(LogQuery),
     /// Answer, then end.
     Stop(Answer),
@@ -48,7 +48,7 @@ pub struct LogQuery {
     pub pid: Option<i32>,
 }
 
-/// The daemon without its sockets.
+/// The state of the daemon.
 pub struct State {
     pub config: Config,
     pub library: Library,
@@ -56,7 +56,7 @@ pub struct State {
     pub history: History,
     pub reservations: Reservations,
     pub domains: Domains,
-    /// When the scheduler was attached; None while it is not.
+    /// When the scheduler was attached. None while it is not attached.
     pub attached: Option<Instant>,
     pub restarts: u32,
     /// `uname -r`.
@@ -86,7 +86,7 @@ impl State {
                 let table = self.domains.table(&*self.kernel).map_err(failed);
                 table.map(|t| Outcome::Answer(Answer::Domains(t)))
             }
-            Ask::Look { domain } => root(peer, "tell").and_then(|()| {
+            Ask::Look { domain } => root(peer, "check domains through").and_then(|()| {
                 self.domains.look(&domain, &mut *self.kernel)?;
                 Ok(Outcome::Answer(Answer::Done(String::new())))
             }),
@@ -176,7 +176,7 @@ impl State {
                 text(period_ns)
             ));
         }
-        if let Some(why) = strong(wanted).filter(|_| peer.uid != 0) {
+        if let Some(why) = privileged_part(wanted).filter(|_| peer.uid != 0) {
             return Err(Refusal::new(
                 Code::Permission,
                 format!("only root may ask for {why}"),
@@ -216,7 +216,7 @@ impl State {
             .allow(peer.uid, target.pid, &row, &self.config.user)?;
         let reserved = self.kernel.reserve(target.pid, Some(row)).map_err(failed)?;
         if !is_alive(&target.fd) {
-            // It ended in between, and its number may be another's by now.
+            // The process exited in between, and another process may have its id by now.
             let _ = self.kernel.reserve(target.pid, None);
             return Err(Refusal::new(
                 Code::Failed,
@@ -248,7 +248,7 @@ impl State {
         Ok(Outcome::Reserved(Answer::Reserved(line), target.pid))
     }
 
-    /// The CPUs on which process `pid` is guaranteed something.
+    /// The CPUs on which process `pid` has guaranteed parts.
     fn parts_of(&self, pid: i32) -> Result<Vec<Part>, Refusal> {
         let servers = self.kernel.servers().map_err(failed)?;
         let parts = servers.into_iter().find(|s| s.pid == pid).map(|s| s.parts);
@@ -259,14 +259,14 @@ impl State {
         let target = self.own_process(peer, Some(pid))?;
         self.kernel.reserve(target.pid, None).map_err(failed)?;
         self.reservations.remove(target.pid);
-        // it may have a spec of its own, which applies again
+        // The process may have a spec, which applies again now.
         self.join_threads();
         Ok(Outcome::Answer(Answer::Done(format!(
             "process {pid} has no reservation by request any more"
         ))))
     }
 
-    /// The process that a request is about, if the peer may have a say in it.
+    /// The process that a request is about, if the peer may control it.
     fn own_process(&self, peer: Peer, pid: Option<i32>) -> Result<Target, Refusal> {
         let pid = pid.unwrap_or(peer.pid);
         if pid <= 0 {
@@ -288,15 +288,15 @@ impl State {
         })
     }
 
-    /// Have the kernel side look at all processes, so that the other threads of one join its
-    /// server.
+    /// Have the kernel side match all processes again, so that the other threads of a process join
+    /// its server.
     fn join_threads(&mut self) {
         if let Err(e) = self.kernel.rematch() {
             warn!("{e}");
         }
     }
 
-    /// Put what the library says into the kernel side; with `rematch`, apply it to running
+    /// Write the rows of the library into the kernel side. With `rematch`, apply them to running
     /// processes too.
     ///
     /// # Errors
@@ -309,8 +309,7 @@ impl State {
         Ok(())
     }
 
-    /// After a restart of the kernel side: ask again for what was reserved. Returns how many were
-    /// lost.
+    /// After a restart of the kernel side, make all reservations again. Returns how many were lost.
     pub fn reserve_again(&mut self) -> usize {
         self.reservations.remove_ended();
         let all: Vec<(i32, SpecRow)> = self
@@ -329,7 +328,7 @@ impl State {
         lost
     }
 
-    /// An event as clients see it. `offset_ns`: real time minus CLOCK_MONOTONIC.
+    /// An event as it is sent to clients. `offset_ns`: real time minus CLOCK_MONOTONIC.
     pub fn line(&self, event: &Event, offset_ns: u64) -> LogEvent {
         LogEvent {
             time_ns: event.time_ns.wrapping_add(offset_ns),
@@ -348,8 +347,9 @@ struct Target {
     fd: std::os::fd::OwnedFd,
 }
 
-/// What of it can crowd out everybody else, and so is root's to ask for.
-fn strong(wanted: &Wanted) -> Option<&'static str> {
+/// The part of a request that could take CPU time from all other users, so that only root may ask
+/// for it.
+fn privileged_part(wanted: &Wanted) -> Option<&'static str> {
     let soft = wanted.server == Some(ServerPolicy::CbsSoft);
     [
         (
@@ -358,7 +358,7 @@ fn strong(wanted: &Wanted) -> Option<&'static str> {
         ),
         (
             wanted.guaranteed,
-            "flag G: nobody else can have what is guaranteed",
+            "flag G: no other program can have what is guaranteed",
         ),
         (
             wanted.keep,
@@ -387,7 +387,7 @@ fn failed(error: KernelError) -> Refusal {
     Refusal::new(code_of(&error), error.to_string())
 }
 
-/// What kind of refusal an error of the kernel side is.
+/// The code of a refusal for an error of the kernel side.
 pub(super) fn code_of(error: &KernelError) -> Code {
     match error {
         KernelError::Full(_) | KernelError::DomainFull { .. } | KernelError::DomainUnpromised => {

@@ -1,4 +1,4 @@
-//! A stand-in for the kernel side, and what else several tests need.
+//! A stand-in for the kernel side, and other helpers of several tests.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -23,13 +23,13 @@ use super::reservations::Reservations;
 use super::state::State;
 use crate::config::Config;
 
-/// What happened to a [`Fake`], and what it will say.
+/// The calls that a [`Fake`] received, and the answers that it gives.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub rows: Vec<(Matcher, SpecRow)>,
     pub rematched: usize,
     pub reserved: Vec<(i32, Option<SpecRow>)>,
-    /// Threads that were parked, and for how long, ns.
+    /// Parked threads, and the length of each park, ns.
     pub parked: Vec<(i32, u64)>,
     pub attached: bool,
     pub events: VecDeque<Event>,
@@ -38,17 +38,17 @@ pub struct Seen {
     pub full: bool,
     pub domains: Vec<Domain>,
     pub domain_changes: Vec<(u64, DomainChange)>,
-    /// A fraction above this is refused.
+    /// Fractions above this are refused.
     pub room_ppm: Option<u32>,
-    /// No CPU can promise a domain anything.
+    /// If true, every guaranteed reservation of a domain is refused.
     pub no_promise: bool,
 }
 
-/// A kernel side that only notes what is asked of it.
+/// A kernel side that only records the calls.
 #[derive(Debug, Clone)]
 pub struct Fake {
     pub seen: Rc<RefCell<Seen>>,
-    /// A byte in it: there are events.
+    /// Readable while there are events.
     bell: Rc<(UnixStream, UnixStream)>,
 }
 
@@ -262,7 +262,7 @@ impl Root {
         Sources {
             dirs: Dirs::under(root),
             options: LoadOptions {
-                trust: Trust::Anybody,
+                trust: Trust::AnyOwner,
             },
             root: root.into(),
         }

@@ -1,4 +1,4 @@
-//! The daemon as its clients meet it: real sockets, a stand-in for the kernel side, peers of any
+//! The daemon as its clients see it: real sockets, a stand-in for the kernel side, peers of any
 //! user.
 
 mod connections;
@@ -18,7 +18,7 @@ use super::history::History;
 use super::poll::{Poll, Source};
 use super::state::{Outcome, Peer, State};
 use super::testing::{event, Fake, Root};
-use super::{Daemon, Loader, Options, Turn};
+use super::{Daemon, Loader, Next, Options};
 use crate::exit::{code_of, Exit};
 use crate::protocol::{to_line, Answer, Ask, Code, Request, Wanted, MAX_REQUEST, VERSION};
 
@@ -48,7 +48,7 @@ pub fn reserve(pid: Option<i32>, runtime_ms: u64, period_ms: u64) -> Ask {
     })
 }
 
-/// This process, as a peer that owns it.
+/// A peer that is this process, with its user.
 pub fn me() -> Peer {
     Peer {
         uid: rustix::process::getuid().as_raw(),

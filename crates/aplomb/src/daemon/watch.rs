@@ -1,7 +1,7 @@
-//! Sees when files of specs, or the programs that they name, come, go or are replaced (inotify).
+//! Watches for created, removed and replaced files of specs and programs (inotify).
 //!
 //! Directories are watched, not files: a package manager writes a new file and renames it over the
-//! old one, which a watch on the old file would never tell.
+//! old one, and a watch on the old file would not report that.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{self, ErrorKind};
@@ -10,10 +10,10 @@ use std::path::PathBuf;
 
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 
-/// Directories that are watched at most; what is over is not, and that is logged.
+/// The most directories that are watched. If there are more, this is logged.
 pub const MAX_DIRS: usize = 4096;
 
-/// What a change is about.
+/// The kinds of files that changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Changed {
     pub specs: bool,
@@ -43,7 +43,7 @@ impl Watch {
         })
     }
 
-    /// Watch exactly these directories. Returns what could not be watched, as sentences.
+    /// Watch exactly these directories. Returns a sentence for each that could not be watched.
     pub fn set(&mut self, specs: &BTreeSet<PathBuf>, programs: &BTreeSet<PathBuf>) -> Vec<String> {
         let mut problems = Vec::new();
         let old = std::mem::take(&mut self.dirs);
@@ -70,8 +70,8 @@ impl Watch {
             if role.specs {
                 flags |= WatchMask::CLOSE_WRITE;
             }
-            // For a directory that is watched already this returns the same descriptor and sets the
-            // mask.
+            // For a directory that is watched already, add() returns the same descriptor and sets
+            // the mask.
             match self.inotify.watches().add(dir, flags) {
                 Ok(watch) => drop(self.dirs.insert(dir.clone(), (watch, role))),
                 Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
@@ -84,18 +84,18 @@ impl Watch {
         let kept: HashSet<&WatchDescriptor> = self.dirs.values().map(|(watch, _)| watch).collect();
         for (watch, _) in old.into_values() {
             if !kept.contains(&watch) {
-                // fails if the directory was removed, and the watch with it
+                // This fails if the directory was removed, because its watch was removed with it.
                 let _ = self.inotify.watches().remove(watch);
             }
         }
         problems
     }
 
-    /// What changed since the last call.
+    /// The kinds of files that changed since the last call.
     pub fn read(&mut self) -> Changed {
         let mut changed = Changed::default();
         let mut buffer = [0; 4096];
-        // no events are the error WouldBlock
+        // Without events, read_events() fails with WouldBlock.
         while let Ok(events) = self.inotify.read_events(&mut buffer) {
             for event in events {
                 if event.mask.contains(EventMask::Q_OVERFLOW) {
@@ -104,7 +104,7 @@ impl Watch {
                         programs: true,
                     };
                 }
-                // Two paths may be one directory and so one watch.
+                // Two paths can be the same directory, and so have the same watch.
                 for (_, role) in self.dirs.values().filter(|(w, _)| *w == event.wd) {
                     changed.specs |= role.specs;
                     changed.programs |= role.programs;

@@ -1,4 +1,4 @@
-//! Every decision has words.
+//! Every decision has a text.
 
 use super::*;
 
@@ -17,8 +17,8 @@ fn event(event: EventKind, time_ms: u64, numbers: [u64; 3]) -> LogEvent {
 #[test]
 fn a_revocation_is_explained_by_what_led_to_it() {
     let mut story = Story::default();
-    let tell = |story: &mut Story, e| story.tell("12:03:11", &e);
-    let first = tell(
+    let sentence = |story: &mut Story, e| story.sentence("12:03:11", &e);
+    let first = sentence(
         &mut story,
         event(EventKind::Matched, 0, [2, 5_000_000, 30_000_000]),
     );
@@ -27,19 +27,19 @@ fn a_revocation_is_explained_by_what_led_to_it() {
             .contains("its program file as \"mplayer\", which asks for 5ms/30ms (16.7 % of a CPU)"),
         "{first}"
     );
-    tell(
+    sentence(
         &mut story,
         event(EventKind::Exhausted, 1000, [7, 5_000_000, 1]),
     );
-    tell(
+    sentence(
         &mut story,
         event(EventKind::Exhausted, 6000, [16, 5_000_000, 1]),
     );
-    tell(
+    sentence(
         &mut story,
         event(EventKind::Exhausted, 7000, [15, 5_000_000, 1]),
     );
-    let last = tell(
+    let last = sentence(
         &mut story,
         event(EventKind::Revoked, 8000, [930_000, 900_000, 160_000]),
     );
@@ -48,8 +48,8 @@ fn a_revocation_is_explained_by_what_led_to_it() {
         "at 12:03:11 mplayer (pid 812) was revoked: interactive tasks had used 93 % of CPU 1 over the last 4 s \
          (limit 90 %), and it had exhausted its reservation of 5ms/30ms (16.7 % of a CPU) 31 times"
     );
-    // a later one is not blamed on the same exhaustions
-    let again = tell(
+    // A later revocation is not explained by the same exhaustions.
+    let again = sentence(
         &mut story,
         event(EventKind::Revoked, 8500, [930_000, 900_000, 160_000]),
     );
@@ -59,14 +59,14 @@ fn a_revocation_is_explained_by_what_led_to_it() {
 #[test]
 fn a_promise_is_told_with_its_places() {
     let mut story = Story::default();
-    let mut tell = |kind, numbers| story.tell("12:03:11", &event(kind, 0, numbers));
-    tell(EventKind::Matched, [2, 25_000_000, 41_000_000]);
+    let mut sentence = |kind, numbers| story.sentence("12:03:11", &event(kind, 0, numbers));
+    sentence(EventKind::Matched, [2, 25_000_000, 41_000_000]);
     assert_eq!(
-        tell(EventKind::Guaranteed, [1, 0, 609_756]),
+        sentence(EventKind::Guaranteed, [1, 0, 609_756]),
         "at 12:03:11 mplayer (pid 812) was guaranteed its reservation of 25ms/41ms (61 % of a CPU) on CPU 1: \
          nothing was promised there before; it will not be revoked"
     );
-    let split = tell(EventKind::Guaranteed, [2, 609_757, 609_756]);
+    let split = sentence(EventKind::Guaranteed, [2, 609_757, 609_756]);
     assert!(
         split.ends_with(
             "in turn on 2 CPUs, from CPU 1 on: what was promised on CPU 1 before, 61 %, left room for it; it \
@@ -75,7 +75,7 @@ fn a_promise_is_told_with_its_places() {
         "{split}"
     );
     let numbers = [100_000, 900_000, 609_756];
-    let refused = tell(EventKind::Rejected, numbers);
+    let refused = sentence(EventKind::Rejected, numbers);
     assert!(
         refused.contains("61 % can be guaranteed neither on one CPU nor on several in turn"),
         "{refused}"
@@ -113,7 +113,7 @@ fn every_event_has_words_and_names() {
         let e = event(kind, 0, [1, 2, 3]);
         assert!(!short(&e).is_empty());
         assert!(Story::default()
-            .tell("12:00:00", &e)
+            .sentence("12:00:00", &e)
             .starts_with("at 12:00:00 "));
         let json = to_json(&e);
         assert_eq!(json["event"], kind.name());
@@ -142,7 +142,8 @@ fn durations_have_three_digits() {
     assert_eq!(all, ["999 ns", "4.97 us", "12.3 ms", "999 ms", "61.5 s"]);
 }
 
-/// The same event is of a process that found no place, or of a cgroup (no pid) that is no domain.
+/// The same kind of event is about a process (for which the table was full) or about a cgroup
+/// (which became no domain). An event about a cgroup has no pid.
 #[test]
 fn a_limit_says_whose_it_is() {
     let process = event(EventKind::Limit, 0, [4096, 5_000_000, 30_000_000]);

@@ -1,4 +1,4 @@
-//! Changes by way of the cgroup file system.
+//! Changes through the cgroup file system.
 
 use super::*;
 use crate::testing::{tree, InFiles};
@@ -56,7 +56,7 @@ fn an_owner_sets_the_policy_and_no_reservation() {
     assert_eq!(tree.marks(&a).0.policy, DomainPolicy::Wrr);
     let e = set_mark(&tree, &a, &"cpu=25%".parse().unwrap()).unwrap_err();
     assert!(e.is_permission() && e.to_string().contains(CPU), "{e}");
-    // where root has set one, the owner's does not count, and he is told
+    // If root has set a policy, the owner's does not count, and the owner gets an error.
     let roots = dir.path().join("a/.attribute.trusted.aplomb.policy");
     fs::write(roots, "sfq").unwrap();
     let e = set_mark(&tree, &a, &"policy=mtr".parse().unwrap()).unwrap_err();
@@ -72,7 +72,7 @@ fn what_cannot_be_entered_is_not_left_behind() {
         cpus: 1,
     };
     let a: DomainPath = "a".parse().unwrap();
-    // no kernel, so no file cgroup.procs comes with the directory
+    // Without the kernel the new directory has no file cgroup.procs.
     assert!(manager.enter(&a, false).is_err());
     assert!(!dir.path().join("a").exists());
     assert!(manager.create(&a, false).unwrap());

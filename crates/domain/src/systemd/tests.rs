@@ -1,7 +1,7 @@
-//! What systemd is asked, by a peer that stands for it on the other end of a socket.
+//! The requests to systemd, received by a stand-in on the other end of a socket.
 
 use super::*;
-use crate::testing::{furnish, tree, InFiles};
+use crate::testing::{create_cgroup_files, tree, InFiles};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use zbus::zvariant::{OwnedObjectPath, OwnedValue};
 
 type Asked = Arc<Mutex<Vec<String>>>;
 
-/// Notes what is asked, and makes and removes directories as systemd does.
+/// Records the requests, and creates and removes directories as systemd does.
 struct Peer {
     asked: Asked,
     root: PathBuf,
@@ -48,10 +48,10 @@ impl Peer {
         if let Some((above, _)) = name.rsplit_once('-').filter(|_| name.ends_with(".slice")) {
             let dir = self.root.join(format!("{above}.slice")).join(&name);
             std::fs::create_dir_all(&dir).unwrap();
-            furnish(&dir);
+            create_cgroup_files(&dir);
         } else if name.ends_with(".slice") {
             std::fs::create_dir(self.root.join(&name)).unwrap();
-            furnish(&self.root.join(&name));
+            create_cgroup_files(&self.root.join(&name));
         }
         job()
     }
@@ -76,7 +76,7 @@ impl Peer {
     }
 }
 
-/// Run `test` with a manager whose systemd is a [`Peer`]; returns what that was asked.
+/// Run `test` with a manager whose systemd is a [`Peer`]. Returns the requests that it received.
 fn with_peer(domains: &[&str], test: impl FnOnce(&Systemd<'_>, &Path)) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let tree = tree(dir.path(), domains, InFiles::default());
@@ -119,7 +119,7 @@ fn domains_are_slices() {
         ("a-b/c d", "a\\x2db.slice/a\\x2db-c\\x20d.slice"),
         (".x", "\\x2ex.slice"),
         ("system.slice/ssh.service", "system.slice/ssh.service"),
-        // below a service or scope there are no slices of ours: names are as they are
+        // Below a service or a scope there are no slices of ours: names are used as they are.
         ("system.slice/ssh.service/x", "system.slice/ssh.service/x"),
         ("x.scope/a.slice/b-c", "x.scope/a.slice/b-c"),
     ] {
@@ -229,7 +229,7 @@ fn processes_go_into_units() {
 const APP: &str = "user.slice/user-1000.slice/user@1000.service/app.slice";
 const INSIDE: &str = "machine.slice/web.scope/system.slice";
 
-/// The system manager has an app.slice and a system.slice too, perhaps: those must not be meant.
+/// The system manager may have an app.slice and a system.slice too. Those must not be changed.
 #[test]
 fn below_a_service_the_system_manager_is_not_asked() {
     let (app, inside) = (format!("{APP}/x.scope/deep"), format!("{INSIDE}/x.service"));
@@ -289,7 +289,7 @@ fn below_a_service_attributes_can_be_set() {
     assert_eq!(asked, [""; 0]);
 }
 
-/// The unit that is around them is the system manager's.
+/// The unit around these cgroups is the system manager's.
 #[test]
 fn services_and_a_users_manager_itself_are_units() {
     let users = path(APP).parent().unwrap();

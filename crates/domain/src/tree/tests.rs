@@ -1,7 +1,7 @@
-//! The tree, in folders that stand for cgroups.
+//! The tree, tested in folders that stand for cgroups.
 
 use super::*;
-use crate::testing::{furnish, tree, InFiles};
+use crate::testing::{create_cgroup_files, tree, InFiles};
 use crate::{DomainPolicy, CPU, OWNERS_POLICY};
 use std::fs;
 
@@ -20,20 +20,21 @@ fn domains_are_made_with_the_cpu_controller() {
     assert!(tree.create(&path("a/b")).unwrap());
     assert_eq!(control("a/cgroup.subtree_control"), "+cpu");
     assert!(dir.path().join("a/b").is_dir());
-    // a part that cannot be made takes those before it away: here a/b/c gets no files, as no kernel
-    // makes them
+    // If a part cannot be created, the parts that were created before it are removed. Here that is
+    // a/c: no kernel creates its files, so a/c/d cannot be created.
     let e = tree.create(&path("a/c/d")).unwrap_err().to_string();
     assert!(e.contains("a/c/cgroup.subtree_control"), "{e}");
     assert!(!dir.path().join("a/c").exists());
 }
 
-/// The kernel would make it, as the controller is for threads too, and then let nobody in.
+/// The kernel would create the child, because the CPU controller is threaded, but would then let no
+/// process in. So the tree refuses to create it.
 #[test]
 fn below_processes_nothing_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let tree = tree(dir.path(), &["a", "b/x"], InFiles::default());
     let put = |d: &str, text: &str| fs::write(dir.path().join(d), text).unwrap();
-    put("cgroup.procs", "1\n2\n"); // the root's, which has no type
+    put("cgroup.procs", "1\n2\n"); // of the root, which has no cgroup.type
     put("cgroup.subtree_control", "cpu\n");
     for part in ["a", "b"] {
         put(&format!("{part}/cgroup.type"), "domain\n");
@@ -66,7 +67,7 @@ fn without_the_controller_nothing_is_made() {
 fn links_lead_nowhere() {
     let dir = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();
-    furnish(outside.path());
+    create_cgroup_files(outside.path());
     let tree = tree(dir.path(), &["a"], InFiles::default());
     std::os::unix::fs::symlink(outside.path(), dir.path().join("link")).unwrap();
     std::os::unix::fs::symlink("/etc/passwd", dir.path().join("a/cpu.idle2")).unwrap();

@@ -1,12 +1,12 @@
-//! What of sched_ext's interface differs from kernel to kernel, and what of it this one has.
+//! The parts of sched_ext's interface that differ between kernels, and which of them this one has.
 
 use super::{fail, ok, Fact, Machine};
 use crate::btf::Types;
 use crate::scheduler;
 
 impl Machine {
-    /// The numbers that the programs take from the kernel must be there. What came later than 6.16
-    /// is done without.
+    /// The kernel must have the numbers that the programs take from it. Parts that are newer than
+    /// 6.16 are optional.
     pub(super) fn interface(&self) -> Fact {
         let Some(types) = self.types().filter(|_| self.has_sched_ext()) else {
             return ok("interface", "unknown (without sched_ext or btf)");

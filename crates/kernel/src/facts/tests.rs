@@ -1,24 +1,24 @@
-//! Machines made of files, good and bad.
+//! Machines fake of files, good and bad.
 
 use super::*;
 
 /// A machine on which all is well, as files below a temporary folder.
-struct Made(tempfile::TempDir);
+struct FakeMachine(tempfile::TempDir);
 
-impl Made {
+impl FakeMachine {
     fn new() -> Self {
-        let made = Self(tempfile::tempdir().unwrap());
-        made.write("proc/sys/kernel/osrelease", "7.3.4+deb13-cloud-amd64");
+        let fake = Self(tempfile::tempdir().unwrap());
+        fake.write("proc/sys/kernel/osrelease", "7.3.4+deb13-cloud-amd64");
         // our own object describes all of the kernel that it uses
         let object = concat!(env!("OUT_DIR"), "/main.bpf.o");
-        fs::create_dir_all(made.0.path().join("sys/kernel/btf")).unwrap();
-        fs::copy(object, made.0.path().join("sys/kernel/btf/vmlinux")).unwrap();
-        made.write("sys/kernel/sched_ext/state", "disabled");
-        made.write("sys/devices/system/cpu/possible", "0-7");
-        made.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
-        made.write("sys/fs/cgroup/cgroup.controllers", "cpu");
-        made.write("proc/1/comm", "systemd");
-        made
+        fs::create_dir_all(fake.0.path().join("sys/kernel/btf")).unwrap();
+        fs::copy(object, fake.0.path().join("sys/kernel/btf/vmlinux")).unwrap();
+        fake.write("sys/kernel/sched_ext/state", "disabled");
+        fake.write("sys/devices/system/cpu/possible", "0-7");
+        fake.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
+        fake.write("sys/fs/cgroup/cgroup.controllers", "cpu");
+        fake.write("proc/1/comm", "systemd");
+        fake
     }
 
     fn write(&self, path: &str, text: &str) -> &Self {
@@ -44,21 +44,21 @@ impl Made {
 
 #[test]
 fn a_good_machine_has_only_good_facts() {
-    let made = Made::new();
-    assert!(made.machine().require().is_ok());
-    for fact in made.machine().facts() {
+    let fake = FakeMachine::new();
+    assert!(fake.machine().require().is_ok());
+    for fact in fake.machine().facts() {
         assert_eq!(fact.level, Level::Ok, "{fact:?}");
     }
 }
 
 #[test]
 fn every_complaint_says_why_and_what_to_do() {
-    let made = Made(tempfile::tempdir().unwrap());
-    made.write("sys/kernel/realtime", "1")
+    let fake = FakeMachine(tempfile::tempdir().unwrap());
+    fake.write("sys/kernel/realtime", "1")
         .write("sys/kernel/security/lockdown", "none [confidentiality]");
-    made.write("proc/sys/net/core/bpf_jit_enable", "0")
+    fake.write("proc/sys/net/core/bpf_jit_enable", "0")
         .write("proc/1/comm", "runit");
-    let bad: Vec<Fact> = made
+    let bad: Vec<Fact> = fake
         .machine()
         .facts()
         .into_iter()
@@ -72,23 +72,23 @@ fn every_complaint_says_why_and_what_to_do() {
 
 #[test]
 fn debian_6_12_is_refused_by_name() {
-    let made = Made::new();
-    made.write("proc/sys/kernel/osrelease", "6.12.48+deb13-amd64");
-    fs::remove_dir_all(made.0.path().join("sys/kernel/sched_ext")).unwrap();
-    let error = made.machine().require().unwrap_err();
+    let fake = FakeMachine::new();
+    fake.write("proc/sys/kernel/osrelease", "6.12.48+deb13-amd64");
+    fs::remove_dir_all(fake.0.path().join("sys/kernel/sched_ext")).unwrap();
+    let error = fake.machine().require().unwrap_err();
     assert!(matches!(error, LoadError::NoSchedExt { .. }));
     assert!(error.to_string().contains("6.12.48+deb13-amd64"), "{error}");
-    assert_eq!(made.level("kernel"), Level::Warn);
-    assert_eq!(made.level("sched_ext"), Level::Fail);
+    assert_eq!(fake.level("kernel"), Level::Warn);
+    assert_eq!(fake.level("sched_ext"), Level::Fail);
 }
 
 #[test]
 fn advice_is_for_the_distribution_at_hand() {
     let advice = |os_release: &str| {
-        let made = Made::new();
-        made.write("etc/os-release", os_release);
-        fs::remove_dir_all(made.0.path().join("sys/kernel/sched_ext")).unwrap();
-        let facts = made.machine().facts();
+        let fake = FakeMachine::new();
+        fake.write("etc/os-release", os_release);
+        fs::remove_dir_all(fake.0.path().join("sys/kernel/sched_ext")).unwrap();
+        let facts = fake.machine().facts();
         let of = |name: &str| facts.iter().find(|f| f.name == name).unwrap().clone();
         (of("distribution").found, of("sched_ext").change)
     };
@@ -117,39 +117,39 @@ fn advice_is_for_the_distribution_at_hand() {
 
 #[test]
 fn refusals_name_what_is_missing() {
-    let made = Made::new();
-    made.write("proc/self/status", "CapEff:\t0000000000000000");
-    assert!(made
+    let fake = FakeMachine::new();
+    fake.write("proc/self/status", "CapEff:\t0000000000000000");
+    assert!(fake
         .machine()
         .require()
         .unwrap_err()
         .to_string()
         .contains("CAP_BPF"));
-    let made = Made::new();
-    made.write("sys/kernel/sched_ext/state", "enabled")
+    let fake = FakeMachine::new();
+    fake.write("sys/kernel/sched_ext/state", "enabled")
         .write("sys/kernel/sched_ext/root/ops", "bpfland_1.1");
-    assert!(made
+    assert!(fake
         .machine()
         .require()
         .unwrap_err()
         .to_string()
         .contains("bpfland_1.1"));
-    assert_eq!(made.level("scheduler"), Level::Fail);
-    made.write("sys/kernel/sched_ext/root/ops", "aplomb");
-    assert_eq!(made.level("scheduler"), Level::Ok);
-    let made = Made::new();
-    made.write("sys/devices/system/cpu/possible", "0-1024");
+    assert_eq!(fake.level("scheduler"), Level::Fail);
+    fake.write("sys/kernel/sched_ext/root/ops", "aplomb");
+    assert_eq!(fake.level("scheduler"), Level::Ok);
+    let fake = FakeMachine::new();
+    fake.write("sys/devices/system/cpu/possible", "0-1024");
     assert!(matches!(
-        made.machine().require(),
+        fake.machine().require(),
         Err(LoadError::TooManyCpus {
             found: 1025,
             limit: 1024
         })
     ));
-    let made = Made::new();
-    let btf = made.0.path().join("sys/kernel/btf/vmlinux");
+    let fake = FakeMachine::new();
+    let btf = fake.0.path().join("sys/kernel/btf/vmlinux");
     fs::write(&btf, "").unwrap();
-    assert!(matches!(made.machine().require(), Err(LoadError::NoBtf)));
+    assert!(matches!(fake.machine().require(), Err(LoadError::NoBtf)));
     fs::remove_file(&btf).unwrap();
-    assert!(matches!(made.machine().require(), Err(LoadError::NoBtf)));
+    assert!(matches!(fake.machine().require(), Err(LoadError::NoBtf)));
 }

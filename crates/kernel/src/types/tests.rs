@@ -1,4 +1,4 @@
-//! The layouts of bpf/intf.h and what becomes of them in Rust.
+//! The layouts of bpf/intf.h and their Rust types.
 
 use super::*;
 

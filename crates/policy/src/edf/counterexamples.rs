@@ -111,7 +111,7 @@ fn with_max_an_overrun_is_forgiven() {
 /// takes these and 50 more in the next: all of the CPU for 99 ms. B (80:160), whose job comes with
 /// A's wake-up, is left with 61 ms before its deadline.
 #[test]
-fn without_the_wake_rule_who_wakes_late_takes_others_time() {
+fn without_the_wake_rule_a_late_wake_up_takes_the_time_of_others() {
     let tasks = || {
         let a = Task::new(50 * MS, 100 * MS, [at(200, 1), at(251, 10_000)]);
         vec![a, Task::new(80 * MS, 160 * MS, [at(0, 1), at(251, 80)])]

@@ -91,7 +91,7 @@ fn late_work_keeps_its_deadline_and_is_reported_once() {
 }
 
 #[test]
-fn who_slept_gets_a_new_period_at_the_deadline() {
+fn a_task_that_slept_gets_a_new_period_at_the_deadline() {
     let mut s = player();
     s.charge(2 * MS);
     s.sleep();
@@ -172,7 +172,7 @@ fn a_job_of_exactly_its_budget_is_not_late_when_the_next_one_comes_late() {
 }
 
 #[test]
-fn who_is_admitted_asleep_begins_a_period_when_it_wakes() {
+fn a_task_admitted_asleep_begins_a_period_when_it_wakes() {
     let mut s = player();
     s.wake(129 * MS);
     assert_eq!(s.assign(129 * MS), Change::Kept);

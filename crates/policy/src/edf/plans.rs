@@ -12,7 +12,7 @@ pub struct Plan {
     pub weight: u64,
     pub period: u64,
     pub offset: u64,
-    /// Two numbers a step, ppm: see [`Plan::jobs`] and [`Plan::pranks`].
+    /// Two numbers a step, ppm: see [`Plan::jobs`] and [`Plan::hostile_bursts`].
     pub steps: Vec<(u64, u64)>,
 }
 
@@ -36,9 +36,9 @@ impl Plan {
     }
 
     /// Hostile: any work (in parts of C) and any sleep (in parts of T), down to nanoseconds.
-    pub fn pranks(&self, runtime: u64) -> Vec<Burst> {
+    pub fn hostile_bursts(&self, runtime: u64) -> Vec<Burst> {
         let steps = self.steps.iter().cycle().take(5_000);
-        let pranks = steps.map(|&(sleep, work)| Burst {
+        let hostile_bursts = steps.map(|&(sleep, work)| Burst {
             when: When::After((self.period * sleep / PPM).max(1)),
             work: (runtime * work / PPM).max(1),
         });
@@ -46,7 +46,7 @@ impl Plan {
             when: When::At(self.offset),
             work: 1,
         };
-        std::iter::once(first).chain(pranks).collect()
+        std::iter::once(first).chain(hostile_bursts).collect()
     }
 }
 

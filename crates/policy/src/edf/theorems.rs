@@ -70,7 +70,7 @@ proptest! {
         let c = runtimes(&plans, total);
         let jobs = plans[0].jobs(c[0]);
         let mut tasks = vec![Task::new(c[0], plans[0].period, jobs.iter().copied())];
-        tasks.extend(plans.iter().zip(&c).skip(1).map(|(p, &c)| Task::new(c, p.period, p.pranks(c))));
+        tasks.extend(plans.iter().zip(&c).skip(1).map(|(p, &c)| Task::new(c, p.period, p.hostile_bursts(c))));
         let mut cpu = Cpu::new(tasks);
         cpu.spare = spare;
         cpu.run(END);
@@ -91,7 +91,7 @@ proptest! {
         let c = runtimes(&plans, total);
         let alone = plans.len() == 1;
         let mut tasks = vec![Task::new(c[0], plans[0].period, [FOREVER])];
-        tasks.extend(plans.iter().zip(&c).skip(1).map(|(p, &c)| Task::new(c, p.period, p.pranks(c))));
+        tasks.extend(plans.iter().zip(&c).skip(1).map(|(p, &c)| Task::new(c, p.period, p.hostile_bursts(c))));
         let mut cpu = Cpu::new(tasks);
         cpu.run(END);
         let s = cpu.tasks[0].server;

@@ -193,8 +193,9 @@ proptest! {
         }
     }
 
-    /// Theorem 1 on several CPUs, for equal weights. (With others it cannot hold: nobody runs on
-    /// two.) The bound has two slices more: each CPU chose at its own time.
+    /// Theorem 1 on several CPUs, for equal weights. (It cannot hold for different ones, because a
+    /// task does not run on two CPUs at once.) The bound has two slices more, because each CPU
+    /// chooses at its own time.
     #[test]
     fn equals_get_the_same_on_many_cpus(cpus in 2usize..6, more in 1usize..8, slices in slices()) {
         let mut m = Machine::new(cpus);

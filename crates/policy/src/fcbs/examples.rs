@@ -53,8 +53,8 @@ fn ms(intervals: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 /// "If there is a task whose server deadline is s_k > t + P_k, it has exhausted its budget at some
-/// earlier point of time, and is now overrunning": it runs on what is left, at the deadline of who
-/// left it, and has its own budget and deadline back when that is used up.
+/// earlier point of time, and is now overrunning": that task runs on the slack, at the deadline of
+/// the server that left it. When the slack is used up, it has its own budget and deadline again.
 #[test]
 fn rule_1_slack_goes_to_the_overrunning_job() {
     // B has used up its 2 ms in 10 at 2 ms; A runs from 2 to 3 and leaves 4 ms, due at 100
@@ -67,7 +67,7 @@ fn rule_1_slack_goes_to_the_overrunning_job() {
 }
 
 #[test]
-fn rule_1_at_the_deadline_of_who_left_it() {
+fn rule_1_at_the_deadline_of_the_lender() {
     // C has 5:50 and comes at 4 ms: that is before A's deadline, so it goes before B now
     let cpu = run(vec![
         task(5, 100, &[(0, 1)]),
@@ -95,7 +95,11 @@ fn rule_2_else_to_the_next_by_deadline() {
 fn rule_2_keeps_the_slack_of_an_earlier_deadline() {
     let (mut bank, _) = lent();
     bank.freeze(MS, 30 * MS);
-    assert_eq!(bank.slack(9 * MS), 4 * MS, "nothing melts while he runs");
+    assert_eq!(
+        bank.slack(9 * MS),
+        4 * MS,
+        "the slack does not shrink while the task runs"
+    );
     assert_eq!(
         bank.deadline,
         100 * MS,
@@ -159,7 +163,7 @@ fn other_policies_neither_lend_nor_draw() {
 }
 
 #[test]
-fn the_loan_is_given_back_to_who_wakes_up_early() {
+fn the_loan_is_given_back_to_a_task_that_wakes_up_early() {
     let (mut bank, mut loan) = lent();
     assert_eq!(
         bank.take_back(&mut loan, 3 * MS),
@@ -181,7 +185,7 @@ fn but_not_what_an_overrunner_used() {
 }
 
 #[test]
-fn it_is_given_back_under_the_one_who_runs_on_it() {
+fn it_is_given_back_while_another_task_runs_on_it() {
     let (mut bank, mut loan) = lent();
     bank.draw(MS);
     assert_eq!(bank.take_back(&mut loan, 3 * MS), 2 * MS);

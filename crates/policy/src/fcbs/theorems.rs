@@ -46,7 +46,7 @@ fn run(tasks: Vec<Task>, spare: bool) -> Cpu {
 
 fn hostile_tasks<'a>(plans: &'a [Plan], runtimes: &'a [u64]) -> impl Iterator<Item = Task> + 'a {
     let pairs = plans.iter().zip(runtimes);
-    pairs.map(|(p, &q)| Task::new(q, p.period, p.pranks(q)))
+    pairs.map(|(p, &q)| Task::new(q, p.period, p.hostile_bursts(q)))
 }
 
 fn length(runs: &[(u64, u64)]) -> u64 {
@@ -97,9 +97,9 @@ proptest! {
     /// Theorem 2, and theorem 3 on the way.
     #[test]
     fn no_job_within_its_q_is_late(jobs in prop::collection::vec(good(), 1..4), total in total(), spare: bool,
-                                   pranks in prop::collection::vec(hostile(), 1..4)) {
+                                   hostile_bursts in prop::collection::vec(hostile(), 1..4)) {
         let (n, mut plans) = (jobs.len(), jobs);
-        plans.extend(pranks);
+        plans.extend(hostile_bursts);
         let q = runtimes(&plans, total);
         let jobs: Vec<_> = plans.iter().zip(&q).take(n).map(|(p, &q)| p.jobs(q)).collect();
         let good = plans.iter().zip(&q).zip(&jobs).map(|((p, &q), j)| Task::new(q, p.period, j.iter().copied()));

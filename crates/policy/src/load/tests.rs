@@ -74,7 +74,7 @@ fn expected_is_the_larger_one_and_admission_is_strict() {
 }
 
 #[test]
-fn who_leaves_at_once_leaves_nothing() {
+fn a_task_that_leaves_at_once_leaves_nothing() {
     let mut l = Load::default();
     l.launch(300_000);
     l.launch(100_000);
@@ -83,7 +83,7 @@ fn who_leaves_at_once_leaves_nothing() {
 }
 
 #[test]
-fn who_leaves_later_takes_what_is_left_of_its_launch() {
+fn a_task_that_leaves_later_takes_what_is_left_of_its_launch() {
     let mut l = Load::default();
     l.launch(400_000);
     for _ in 0..4 {
@@ -149,7 +149,7 @@ fn old_seconds_fall_out_of_the_window() {
 /// A busy loop that came a second ago, against a player that was there and uses 80 % of what it
 /// reserved.
 #[test]
-fn who_just_came_is_judged_by_the_time_it_was_there() {
+fn a_new_task_is_judged_by_the_time_since_it_came() {
     let busy_for_one_second = usage_part_ppm(100_000 / 4, 100_000, SEC);
     let player = usage_part_ppm(360_000, 450_000, 60 * SEC);
     assert_eq!((busy_for_one_second, player), (PPM, 800_000));

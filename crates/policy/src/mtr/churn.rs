@@ -17,9 +17,9 @@ enum Event {
     /// Its share changes, if there is room.
     Resize(usize, u64),
     /// It falls asleep, or wakes up.
-    Turn(usize),
+    Toggle(usize),
     /// The one that is observed does.
-    TurnMine,
+    ToggleObserved,
 }
 
 const OTHERS: usize = 5;
@@ -31,8 +31,8 @@ fn events(resize: u32) -> impl Strategy<Value = Vec<(u64, Event)>> {
         3 => (who(), share()).prop_map(|(i, s)| Event::Join(i, s)),
         2 => who().prop_map(Event::Leave),
         resize => (who(), share()).prop_map(|(i, s)| Event::Resize(i, s)),
-        3 => who().prop_map(Event::Turn),
-        1 => Just(Event::TurnMine),
+        3 => who().prop_map(Event::Toggle),
+        1 => Just(Event::ToggleObserved),
     ];
     // resize is 0 for none: an arm of no weight is never chosen
     prop::collection::vec((10_000u64..80 * MS, event), 50..400)
@@ -62,7 +62,7 @@ fn worst(mine: u64, events: &[(u64, Event)]) -> f64 {
                     *share = to;
                 }
             }
-            Event::Turn(i) => {
+            Event::Toggle(i) => {
                 if let Some(other) = &mut others[i] {
                     other.2 = !other.2;
                     if other.2 {
@@ -70,7 +70,7 @@ fn worst(mine: u64, events: &[(u64, Event)]) -> f64 {
                     }
                 }
             }
-            Event::TurnMine => {
+            Event::ToggleObserved => {
                 awake = !awake;
                 if awake {
                     me.wake(&node);

@@ -84,7 +84,7 @@ fn layout_and_constants_are_the_headers() {
 
 /// Example 2 (figure 6): a member that sleeps keeps its place, and its used tokens are at the rear.
 #[test]
-fn who_sleeps_keeps_its_place() {
+fn a_member_that_sleeps_keeps_its_place() {
     let mut n = Node::default();
     let [mut a, mut b] = [100_000, 100_000].map(|ppm| Member::join(&mut n, ppm));
     assert!(a.key() < b.key());
@@ -196,7 +196,7 @@ fn beside_onoffs(weight: u32, (on, off): node::Phase) -> (u64, u64, u64) {
 /// One that wants more than its share begins soon whenever it wakes up, and has no more than its
 /// share.
 #[test]
-fn who_wants_more_than_its_share_begins_soon() {
+fn a_member_that_wants_more_than_its_share_begins_soon() {
     for (on, off) in [(11, 100), (11, 60), (9, 70), (20, 200)] {
         let (wait, ran, other) = beside_onoffs(100, (on * MS, off * MS));
         // a slice of each of a few that woke up just before; 60 to 300 ms without the early token
@@ -208,7 +208,7 @@ fn who_wants_more_than_its_share_begins_soon() {
 
 /// A member that wants less than its share runs before all that are early.
 #[test]
-fn who_wants_less_than_its_share_begins_at_once() {
+fn a_member_that_wants_less_than_its_share_begins_at_once() {
     for (on, off) in [(11, 100), (5, 40), (20, 200), (1, 9)] {
         let (wait, ..) = beside_onoffs(400, (on * MS, off * MS));
         assert_eq!(wait, 0, "{on} of {}", on + off);

@@ -40,8 +40,8 @@ fn an_unknown_reason_is_refused() {
 }
 
 proptest! {
-    /// Theorem: whatever is asked for, and however often, a task is kept off the CPU no longer than
-    /// the bound from the first request until it runs; and a request within the bound is kept whole.
+    /// Theorem: for any requests, a task is kept off the CPU no longer than the bound, counted from
+    /// the first request until it runs. A request within the bound is kept whole.
     #[test]
     fn the_bound_holds_for_all_requests(
         asks in prop::collection::vec((0..REASONS as u32, 0..20 * MS, 0..400 * MS), 1..40),

@@ -181,7 +181,7 @@ fn sleep_earns_nothing() {
 /// Wherever it was, at any weight, also where virtual time wraps: no further behind than its
 /// credit, nor ahead of where it was.
 #[test]
-fn who_is_released_keeps_its_place() {
+fn a_member_that_is_released_keeps_its_place() {
     for weight in [1, 64, 400, 640_000] {
         let credit = (QUANTUM * SCALE / u64::from(weight)).min(1 << 41);
         for now in [0, 5, 1 << 42, u64::MAX - 7] {

@@ -60,7 +60,7 @@ fn halves(first: u64, second: u64) -> Split {
 /// Two CPUs, 14:25 on each; 17:20 is split, 8.5 in each window of 10. At 10 and at 25 the demand
 /// fits, and the bandwidths are 0.985 of a CPU; at 30 two windows and one movie are due, 31 ms.
 #[test]
-fn checked_at_deadlines_only_the_staircase_lets_in_who_misses() {
+fn checked_at_deadlines_only_the_staircase_admits_a_task_that_misses() {
     let period = 20 * MS;
     let run = |q: u64| {
         let wholes = [0, 1].map(|cpu| {

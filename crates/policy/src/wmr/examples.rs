@@ -132,7 +132,7 @@ fn sleeping_in_a_window_counts_as_running_there() {
 }
 
 #[test]
-fn who_sleeps_into_another_window_has_what_is_left_of_that() {
+fn a_task_that_sleeps_into_another_window_has_what_is_left_of_it() {
     let (mut w, mut s) = player();
     assert_eq!(sleeps(&mut w, &mut s, 101, 112), Change::Kept);
     assert_eq!(window(&w, &s), (1, 110, 120, 1));

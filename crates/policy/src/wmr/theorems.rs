@@ -29,30 +29,39 @@ fn shares() -> impl Strategy<Value = u64> {
     prop_oneof![3 => 400_000..900_000u64, 1 => 20_000..400_000u64]
 }
 
-type Wish = (u64, Plan);
+type Request = (u64, Plan);
 
-fn wishes(plan: impl Strategy<Value = Plan>, most: usize) -> impl Strategy<Value = Vec<Wish>> {
+fn requests(plan: impl Strategy<Value = Plan>, most: usize) -> impl Strategy<Value = Vec<Request>> {
     prop::collection::vec((shares(), plan), 1..most)
 }
 
-fn runtime((share, plan): &Wish) -> u64 {
+fn runtime((share, plan): &Request) -> u64 {
     (plan.period * share / PPM).max(200_000)
 }
 
-/// Admits of `wishes` what fits on `cpus`, and runs it: jobs within Q of the first `n`, pranks of
-/// the others.
-fn run(cpus: usize, wishes: &[Wish], n: usize, reclaim: bool) -> (Machine, Vec<Wish>, usize) {
+/// Admits the `requests` that fit on `cpus` and runs them: the first `n` with jobs within Q, the
+/// others with hostile bursts.
+fn run(
+    cpus: usize,
+    requests: &[Request],
+    n: usize,
+    reclaim: bool,
+) -> (Machine, Vec<Request>, usize) {
     let mut rosters = vec![Roster::default(); cpus];
     let (mut tasks, mut admitted, mut good) = (Vec::new(), Vec::new(), 0);
-    for (i, wish) in wishes.iter().enumerate() {
-        let (q, plan) = (runtime(wish), &wish.1);
+    for (i, request) in requests.iter().enumerate() {
+        let (q, plan) = (runtime(request), &request.1);
         let Some(split) = place(&mut rosters, PPM, i as u64, q, plan.period) else {
             continue;
         };
         good += usize::from(i < n);
-        let bursts = if i < n { plan.jobs(q) } else { plan.pranks(q) };
+        let bursts = if i < n {
+            plan.jobs(q)
+        } else {
+            plan.hostile_bursts(q)
+        };
         tasks.push(Task::new(split, plan.period, bursts));
-        admitted.push(wish.clone());
+        admitted.push(request.clone());
     }
     let mut machine = Machine::new(cpus, tasks);
     machine.reclaim = reclaim;
@@ -104,14 +113,14 @@ proptest! {
     /// Theorem 1, and 2 and 3 on the way: some do their jobs, others sleep and overrun as they
     /// like; what they leave is handed on (fcbs.h), or not.
     #[test]
-    fn an_admitted_task_misses_no_deadline(cpus in 2usize..5, jobs in wishes(good(), 7), pranks in wishes(hostile(), 4),
+    fn an_admitted_task_misses_no_deadline(cpus in 2usize..5, jobs in requests(good(), 7), hostile_bursts in requests(hostile(), 4),
                                             reclaim: bool) {
         let n = jobs.len();
-        let mut wishes = jobs;
-        wishes.extend(pranks);
-        let (machine, admitted, good) = run(cpus, &wishes, n, reclaim);
-        for (task, wish) in machine.tasks.iter().zip(&admitted).take(good) {
-            on_time(&task.trace, &wish.1, &wish.1.jobs(runtime(wish)), machine.now)?;
+        let mut requests = jobs;
+        requests.extend(hostile_bursts);
+        let (machine, admitted, good) = run(cpus, &requests, n, reclaim);
+        for (task, request) in machine.tasks.iter().zip(&admitted).take(good) {
+            on_time(&task.trace, &request.1, &request.1.jobs(runtime(request)), machine.now)?;
         }
         for task in &machine.tasks {
             got_its_own(task)?;

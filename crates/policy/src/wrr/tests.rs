@@ -57,7 +57,7 @@ fn layout_is_the_headers() {
 }
 
 #[test]
-fn who_never_sleeps_gets_his_share() {
+fn a_member_that_never_sleeps_gets_its_share() {
     let shares = [500_000, 300_000, 200_000];
     let members = shares.map(|s| node::Member::new((s, PPM), vec![(SEC, 0)]));
     let mut m = Machine::new(Wrr::new(&shares), members.into());
@@ -93,14 +93,14 @@ enum Event {
     /// For all of it, and for so many ns more.
     Whole(u64),
     /// This one falls asleep, or wakes up.
-    Turn(usize),
+    Toggle(usize),
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let event = prop_oneof![
         2 => (0..PPM).prop_map(Event::Part),
         4 => prop_oneof![Just(0), 0..=OVER].prop_map(Event::Whole),
-        1 => (0usize..8).prop_map(Event::Turn),
+        1 => (0usize..8).prop_map(Event::Toggle),
     ];
     prop::collection::vec(event, 50..250)
 }
@@ -193,7 +193,7 @@ proptest! {
             match event {
                 Event::Part(ppm) => line.run(|left| left * ppm / PPM)?,
                 Event::Whole(over) => line.run(|left| left + over)?,
-                Event::Turn(m) => line.turn(m % weights.len()),
+                Event::Toggle(m) => line.turn(m % weights.len()),
             }
         }
         for (i, ends) in line.rounds.iter().enumerate() {

@@ -14,7 +14,7 @@ fn a_program_is_its_inode_and_device() {
     let r = root.one("/usr/bin/mpv");
     assert_eq!(keys(&r), [Key::file(inode, root.device())]);
     assert_eq!(
-        r.rows[0].gives.flags,
+        r.rows[0].grant.flags,
         flags::INTERACTIVE,
         "a file needs no R"
     );
@@ -85,7 +85,7 @@ fn what_is_absent_or_no_program() {
     assert_eq!(
         why("/usr/bin/fifo"),
         "it is no file",
-        "and nobody waits for its writer"
+        "and the resolver does not wait for its writer"
     );
 }
 
@@ -156,8 +156,8 @@ fn scripts_are_arguments_of_their_interpreter() {
     assert!(
         r.rows
             .iter()
-            .all(|row| row.gives.flags == flags::INTERACTIVE | flags::REVOCABLE),
-        "anybody can type it"
+            .all(|row| row.grant.flags == flags::INTERACTIVE | flags::REVOCABLE),
+        "any user can type it"
     );
     assert_eq!(
         r.rows[0].file.as_deref(),

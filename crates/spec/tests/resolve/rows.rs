@@ -44,12 +44,13 @@ fn a_name_is_revocable_even_beside_a_path() {
     let r = root.resolver().spec(spec);
     let revocable: Vec<_> = r
         .iter()
-        .map(|r| r.rows[0].gives.flags & flags::REVOCABLE != 0)
+        .map(|r| r.rows[0].grant.flags & flags::REVOCABLE != 0)
         .collect();
     assert_eq!(revocable, [false, true, false]);
 }
 
-/// Only one file is one program: what anybody's can pass for gets no promise, and says so.
+/// Only a file identifies one program. A row that any user's program can match is not guaranteed,
+/// and a warning says so.
 #[test]
 fn weak_rows_are_not_guaranteed() {
     let root = Root::new();
@@ -61,21 +62,21 @@ fn weak_rows_are_not_guaranteed() {
          [[spec]]\nname='soft'\ncpu='5ms/41ms'\npath='/opt/script'\nserver='cbs-soft'\n\
          [[spec]]\nname='hard'\ncpu='5ms/41ms'\nkernel-thread='k'\nguaranteed=true\nserver='cbs-hard'",
     );
-    let gives = |i: usize| -> Vec<_> {
+    let grants = |i: usize| -> Vec<_> {
         let rows = root.resolver().spec(&specs[i]).remove(0).rows;
         rows.iter()
-            .map(|r| (r.gives.flags, r.gives.server))
+            .map(|r| (r.grant.flags, r.grant.server))
             .collect()
     };
     let (strong, weak) = (flags::GUARANTEED, flags::REVOCABLE);
     let i = flags::INTERACTIVE;
     assert_eq!(
-        gives(0),
+        grants(0),
         [(i | strong, Some(ServerPolicy::CbsSoft)), (i | weak, None)],
         "the program, then the script"
     );
-    assert_eq!(gives(1), [(i | weak, None)]);
-    assert_eq!(gives(2), [(i | strong, Some(ServerPolicy::CbsHard))]);
+    assert_eq!(grants(1), [(i | weak, None)]);
+    assert_eq!(grants(2), [(i | strong, Some(ServerPolicy::CbsHard))]);
     let set = root.resolver().set(&specs);
     let said: Vec<_> = set
         .diagnostics
@@ -90,9 +91,9 @@ fn weak_rows_are_not_guaranteed() {
     // the same file on a file system that uses an inode's number twice
     let btrfs = Resolver::with(root.0.path(), Btrfs).unwrap();
     let file = &parse("/opt/real:iact:25:41:G");
-    assert_eq!(btrfs.spec(file)[0].rows[0].gives.flags, i | weak);
+    assert_eq!(btrfs.spec(file)[0].rows[0].grant.flags, i | weak);
     assert_eq!(
-        root.resolver().spec(file)[0].rows[0].gives.flags,
+        root.resolver().spec(file)[0].rows[0].grant.flags,
         i | strong
     );
 }
@@ -119,7 +120,7 @@ fn the_superblocks_device_counts_and_shared_inodes_are_weak() {
         .spec(&parse("/usr/bin/x:iact:1:10:-"))
         .remove(0);
     assert_eq!(keys(&r), [Key::file(inode, 35)]);
-    assert_eq!(r.rows[0].gives.flags & flags::REVOCABLE, flags::REVOCABLE);
+    assert_eq!(r.rows[0].grant.flags & flags::REVOCABLE, flags::REVOCABLE);
     // With a table of mounts, by mount point: an overlay over the whole root.
     let line = format!(
         "77 1 0:123 / {} rw - overlay overlay rw",
@@ -230,7 +231,7 @@ fn from_directories_to_rows() {
     let set = load(
         &Dirs::under(root.0.path()),
         &LoadOptions {
-            trust: Trust::Anybody,
+            trust: Trust::AnyOwner,
         },
     );
     let resolution = root.resolver().set(&set.specs);

@@ -1,4 +1,4 @@
-//! What `aplomb domain ls` and `show` print.
+//! The output of `aplomb domain ls` and `show`.
 
 use aplomb_domain::{DomainPath, Reservation};
 use serde::Serialize;
@@ -8,24 +8,24 @@ use crate::config::percent;
 use crate::explain::rough;
 use crate::protocol::{DomainLine, DomainTable};
 
-/// A domain, with what it received.
+/// A domain, with the CPU time that it received.
 #[derive(Debug, Serialize)]
 pub struct Row {
     #[serde(flatten)]
     pub line: DomainLine,
-    /// Of the machine, in the time that was looked at, ppm; None: not known.
+    /// The part of the machine that the domain received in `over_ns`, ppm. None if not known.
     pub received_ppm: Option<u64>,
-    /// That time, ns.
+    /// The time between the two tables, ns.
     pub over_ns: u64,
-    /// CPUs that the machine had.
+    /// Number of CPUs of the machine.
     #[serde(skip)]
     cpus: u32,
-    /// `share_ppm` is known: this is from the kernel side.
+    /// True if `share_ppm` is known, because the table is from the kernel side.
     #[serde(skip)]
     measured: bool,
 }
 
-/// What each domain of `now` received since `before`.
+/// The rows of `now`, with the CPU time that each domain received since `before`.
 pub fn received(before: Option<DomainTable>, now: DomainTable) -> Vec<Row> {
     let over_ns = before
         .as_ref()
@@ -38,7 +38,7 @@ pub fn received(before: Option<DomainTable>, now: DomainTable) -> Vec<Row> {
         .collect();
     let (measured, cpus) = (now.time_ns > 0, now.cpus.max(1));
     let rows = now.domains.into_iter().map(|line| {
-        // one that came meanwhile had used nothing before
+        // A domain that was created meanwhile had used nothing before.
         let ran = line
             .ran_ns
             .saturating_sub(ran_before.get(&line.cgid).copied().unwrap_or(0));
@@ -82,7 +82,7 @@ pub fn list(rows: &[Row]) -> String {
     let mut text = table::text(&table);
     if let Some(row) = rows.iter().find(|r| r.over_ns > 0) {
         text += &format!(
-            "(share: of the machine, while everybody else wants his too; received: over the last {})\n",
+            "(share: of the machine, while all others use theirs; received: over the last {})\n",
             rough(row.over_ns)
         );
     }
@@ -92,8 +92,8 @@ pub fn list(rows: &[Row]) -> String {
     )
 }
 
-/// What all domains have reserved, ppm of the machine; what is reserved inside another reservation
-/// is part of that.
+/// The reservations of all domains together, ppm of the machine. A reservation inside another one
+/// is part of that one.
 fn reserved(rows: &[Row]) -> u64 {
     let mut sum = 0;
     let mut inside: Option<DomainPath> = None;
@@ -164,7 +164,8 @@ pub fn one(row: &Row) -> String {
     table::text(&table)
 }
 
-/// Its last part, indented by its depth. A cgroup's name is its maker's.
+/// The last part of its path, indented by its depth. The name is escaped, because the creator of a
+/// cgroup chooses it freely.
 fn name(d: &DomainLine) -> String {
     let name = match d.path.as_str() {
         "" => format!("(cgroup {})", d.cgid),
@@ -263,7 +264,7 @@ domain        weight  policy   reserved         max   share  received
 /                  -  default         -           -   100 %     100 %
   media          200  mtr           25%           -  66.7 %      50 %
     a\\u{1b}b     100  default         -  50ms/100ms  33.3 %      25 %  ephemeral, not in force: no room
-(share: of the machine, while everybody else wants his too; received: over the last 1.00 s)
+(share: of the machine, while all others use theirs; received: over the last 1.00 s)
 reserved in all: 25 % of the machine
 ";
         assert_eq!(text, expected, "\n{text}");

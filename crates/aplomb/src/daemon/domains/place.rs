@@ -1,9 +1,9 @@
-//! Moves a program that its spec names a domain for into that domain's cgroup.
+//! Moves a process into the domain that its spec names.
 //!
-//! The kernel side tells that it recognised a program at its exec; the daemon reads that and moves
-//! the process. So for a moment, usually well under a millisecond and longer when the machine is
-//! loaded, the program runs where it was started; children that it forks in that moment stay there.
-//! `aplomb domain run` has no such moment.
+//! When a program is executed, the kernel side recognises it and sends an event. The daemon reads
+//! the event and moves the process. Until then the program runs in the cgroup in which it was
+//! started: usually for well under a millisecond, longer if the machine is loaded. Children that it
+//! forks in this time stay there. `aplomb domain run` moves the process before the exec.
 
 use aplomb_domain::{DomainError, DomainPath, Tree};
 use aplomb_kernel::Event;
@@ -13,53 +13,54 @@ use rustix::time::{clock_gettime, ClockId};
 use super::super::reservations::is_alive;
 use crate::domains::with_manager;
 
-/// What became of it.
+/// The outcome of a move.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Placed {
     Moved,
-    /// It is there already, or below.
-    There,
-    /// It has ended; what has its number now is another process.
-    Gone,
+    /// The process is in the domain, or below it, already.
+    AlreadyThere,
+    /// The process has exited. Another process may have its id now.
+    Exited,
 }
 
-/// Move the process of an event into `domain`, which is made if it is missing.
+/// Move the process of an event into `domain`, which is created if it is missing.
 ///
 /// # Errors
-/// The domain cannot be made or entered.
+/// The domain cannot be created or entered.
 pub fn place(tree: &Tree, event: &Event, domain: &DomainPath) -> Result<Placed, DomainError> {
     let Some(id) = (event.pid > 0).then(|| Pid::from_raw(event.pid)).flatten() else {
-        return Ok(Placed::Gone);
+        return Ok(Placed::Exited);
     };
-    // the descriptor first: then what /proc says is about its process, if that still lives
-    // afterwards
+    // Open the descriptor first. If its process is alive afterwards, what was read from /proc was
+    // about this process.
     let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else {
-        return Ok(Placed::Gone);
+        return Ok(Placed::Exited);
     };
     let proc = procfs::process::Process::new(event.pid);
     let Ok((stat, cgroups)) = proc.and_then(|p| Ok((p.stat()?, p.cgroups()?))) else {
-        return Ok(Placed::Gone);
+        return Ok(Placed::Exited);
     };
     let exec_ns = event.time_ns.saturating_add(suspended_ns());
     let same = start_ns(&stat) <= exec_ns + tick_ns();
     if !same || !is_alive(&process) {
-        return Ok(Placed::Gone);
+        return Ok(Placed::Exited);
     }
     let target = with_manager(tree, |m| m.place(domain))?;
     let now = cgroups.into_iter().find(|c| c.hierarchy == 0);
     let now = now.and_then(|c| c.pathname.parse::<DomainPath>().ok());
     if now.is_some_and(|now| target.holds(&now)) {
-        return Ok(Placed::There);
+        return Ok(Placed::AlreadyThere);
     }
     with_manager(tree, |m| m.create(domain, false))?;
-    // A process that ends just here gives its number back only when its parent has waited for it;
-    // the way to that is long, but there is no call that moves the process of a descriptor.
+    // If the process exits after this check, its id could be reused before the move, because no
+    // system call moves the process of a descriptor. That is unlikely: the id becomes free only
+    // when its parent has waited for it.
     if !is_alive(&process) {
-        return Ok(Placed::Gone);
+        return Ok(Placed::Exited);
     }
     match with_manager(tree, |m| m.move_pid(domain, event.pid)) {
         Ok(()) => Ok(Placed::Moved),
-        Err(_) if !is_alive(&process) => Ok(Placed::Gone),
+        Err(_) if !is_alive(&process) => Ok(Placed::Exited),
         Err(e) => Err(e),
     }
 }
@@ -104,15 +105,15 @@ mod tests {
         let tree = tree(dir.path(), &["media"], InFiles::default());
         let media: DomainPath = "media".parse().unwrap();
         let me = std::process::id() as i32;
-        // this test started long before now, but not before the machine did
+        // This test started long before now, but after the machine.
         let placed = place(&tree, &event(monotonic_ns(), me), &media).unwrap();
         assert_eq!(placed, Placed::Moved);
         let procs = std::fs::read_to_string(dir.path().join("media/cgroup.procs")).unwrap();
         assert_eq!(procs, me.to_string());
         std::fs::write(dir.path().join("media/cgroup.procs"), "").unwrap();
         let long_ago = place(&tree, &event(1, me), &media).unwrap();
-        assert_eq!(long_ago, Placed::Gone, "it started after that exec");
-        assert_eq!(place(&tree, &event(1, -1), &media).unwrap(), Placed::Gone);
+        assert_eq!(long_ago, Placed::Exited, "it started after that exec");
+        assert_eq!(place(&tree, &event(1, -1), &media).unwrap(), Placed::Exited);
         let procs = std::fs::read_to_string(dir.path().join("media/cgroup.procs")).unwrap();
         assert_eq!(procs, "");
     }

@@ -1,8 +1,9 @@
-//! Domains over a folder that stands for the cgroup tree, and a stand-in for the kernel side.
+//! Domains, tested with a folder that stands for the cgroup tree and a stand-in for the kernel
+//! side.
 
 use super::*;
 use crate::daemon::testing::Fake;
-use aplomb_domain::testing::{furnish, tree, InFiles};
+use aplomb_domain::testing::{create_cgroup_files, tree, InFiles};
 use aplomb_domain::{DomainPolicy, CPU, EPHEMERAL, POLICY};
 use aplomb_kernel::DomainChange;
 use std::fs;
@@ -13,7 +14,7 @@ fn path(text: &str) -> DomainPath {
     text.parse().unwrap()
 }
 
-/// A domain of the kernel side for the folder `name` of `root`.
+/// The kernel side's domain for the folder `name` of `root`.
 fn domain(root: &Path, name: &str) -> Domain {
     Domain {
         cgid: fs::metadata(root.join(name)).unwrap().ino(),
@@ -50,7 +51,7 @@ fn changes(fake: &Fake) -> Vec<DomainChange> {
 fn mark(root: &Path, domain: &str, name: &str, value: &str) {
     let dir = root.join(domain);
     fs::write(dir.join(format!(".attribute.{name}")), value).unwrap();
-    // a real attribute is reported as a change of the directory; so is this
+    // inotify reports a changed attribute as a change of the directory, and so it does this.
     let mode = fs::metadata(&dir).unwrap().permissions();
     fs::set_permissions(&dir, mode).unwrap();
 }
@@ -68,11 +69,11 @@ fn attributes_reach_the_kernel_side_once() {
     domains.scan(&mut fake);
     assert_eq!(changes(&fake), [], "it knows already");
     assert_eq!(domains.deadline(), None, "nothing wakes it up");
-    // another attribute is seen by inotify
+    // inotify reports the change of another attribute.
     mark(root, "a", POLICY, "mtr");
     domains.changed(&mut fake);
     assert_eq!(changes(&fake), [DomainChange::Policy(DomainPolicy::Mtr)]);
-    // the other kind of reservation takes the place of the first
+    // The other kind of reservation replaces the first.
     mark(root, "a", CPU, "10ms/100ms");
     domains.changed(&mut fake);
     let budget = DomainChange::Budget {
@@ -87,8 +88,8 @@ fn attributes_reach_the_kernel_side_once() {
         period_ns: 0,
     };
     assert_eq!(changes(&fake), [none]);
-    // a kernel side that was loaded anew is told again
-    domains.loaded_again(&mut fake);
+    // A kernel side that was loaded again gets all settings again.
+    domains.kernel_reloaded(&mut fake);
     assert_eq!(changes(&fake), [DomainChange::Policy(DomainPolicy::Mtr)]);
 }
 
@@ -100,7 +101,7 @@ fn domains_come_and_go() {
     let mut domains = Domains::new(Some(tree)).unwrap();
     domains.scan(&mut fake);
     fs::create_dir_all(root.join("a/b")).unwrap();
-    furnish(&root.join("a/b"));
+    create_cgroup_files(&root.join("a/b"));
     mark(root, "a/b", CPU, "10%");
     known_to(&fake, root, &["a", "a/b"]);
     domains.changed(&mut fake);
@@ -122,7 +123,7 @@ fn only_what_came_is_looked_at() {
     let tree = tree(root, &["a", "a-b"], InFiles::default());
     let mut domains = Domains::new(Some(tree)).unwrap();
     domains.scan(&mut fake);
-    // not reported: who looks at it finds it all the same
+    // This change is not reported by inotify, but look() finds it.
     fs::write(root.join("a").join(format!(".attribute.{CPU}")), "25%").unwrap();
     known_to(&fake, root, &["a"]);
     fs::create_dir_all(root.join("b/c")).unwrap();
@@ -153,7 +154,7 @@ fn what_the_kernel_side_does_not_know_yet_is_tried_again_and_not_for_ever() {
         assert!(looks <= LOOKS);
     }
     assert_eq!(looks, LOOKS);
-    // a later look still helps
+    // A later look still succeeds.
     known_to(&fake, root, &["a"]);
     domains.look(&path("a"), &mut fake).unwrap();
     assert_eq!(changes(&fake), [DomainChange::Fraction(250_000)]);
@@ -197,15 +198,15 @@ fn a_promise_is_tried_again_when_a_programs_has_ended() {
     let tree = tree(root, &["a"], InFiles::default());
     known_to(&fake, root, &["a"]);
     let mut domains = Domains::new(Some(tree)).unwrap();
-    domains.room_may_be(Instant::now());
-    assert_eq!(domains.deadline(), None, "nobody waits for it");
+    domains.retry_refused_soon(Instant::now());
+    assert_eq!(domains.deadline(), None, "no look is due");
     fake.seen.borrow_mut().no_promise = true;
     mark(root, "a", CPU, "10ms/100ms");
     domains.scan(&mut fake);
     assert_eq!((changes(&fake), domains.deadline()), (vec![], None));
     let now = Instant::now();
-    domains.room_may_be(now);
-    domains.room_may_be(now + FIRST_LOOK / 2);
+    domains.retry_refused_soon(now);
+    domains.retry_refused_soon(now + FIRST_LOOK / 2);
     assert_eq!(
         domains.deadline(),
         Some(now + FIRST_LOOK),
@@ -214,16 +215,16 @@ fn a_promise_is_tried_again_when_a_programs_has_ended() {
     domains.tick(now + FIRST_LOOK, &mut fake);
     assert_eq!((changes(&fake), domains.deadline()), (vec![], None));
     fake.seen.borrow_mut().no_promise = false;
-    domains.room_may_be(now);
+    domains.retry_refused_soon(now);
     domains.tick(now + FIRST_LOOK, &mut fake);
     assert_eq!(changes(&fake).len(), 1);
     assert!(domains.table(&fake).unwrap().domains[0].refused.is_none());
-    domains.room_may_be(now);
+    domains.retry_refused_soon(now);
     assert_eq!(domains.deadline(), None);
 }
 
-/// Programs end all the time, and whoever likes can have them end: those that the kernel side does
-/// not know yet are looked at as often as ever.
+/// Processes exit all the time, and any user can make processes exit. This must not cost the
+/// domains that the kernel side does not know yet any of their looks.
 #[test]
 fn programs_that_end_take_no_look_from_others() {
     let dir = tempfile::tempdir().unwrap();
@@ -235,10 +236,10 @@ fn programs_that_end_take_no_look_from_others() {
     let mut domains = Domains::new(Some(tree)).unwrap();
     domains.scan(&mut fake);
     let now = Instant::now();
-    domains.room_may_be(now);
+    domains.retry_refused_soon(now);
     mark(root, "b", CPU, "25%");
     domains.look(&path("b"), &mut fake).unwrap_err();
-    domains.tick(now + FIRST_LOOK, &mut fake); // for the room
+    domains.tick(now + FIRST_LOOK, &mut fake); // retries the refused domain
     let mut looks = 0;
     while let Some(at) = domains.deadline() {
         domains.tick(at, &mut fake);
@@ -264,7 +265,7 @@ fn the_room_of_one_that_went_is_free_at_once() {
     fs::remove_dir_all(root.join("a")).unwrap();
     domains.look(&path("c"), &mut fake).unwrap();
     let taken = std::mem::take(&mut fake.seen.borrow_mut().domain_changes);
-    // what is inside first; then there is room for the other
+    // The inner domain gives its reservation back first; then there is room for the other one.
     let none = DomainChange::Fraction(0);
     let freed = [(cgids[1], none), (cgids[0], none)];
     assert!(taken.iter().filter(|c| c.1 == none).eq(&freed), "{taken:?}");
@@ -279,7 +280,7 @@ fn an_ephemeral_domain_ends_with_its_last_process_and_not_before_its_first() {
     let mut domains = Domains::new(Some(tree)).unwrap();
     mark(root, "a", EPHEMERAL, "1");
     domains.scan(&mut fake);
-    assert!(root.join("a").exists(), "nobody was in it yet");
+    assert!(root.join("a").exists(), "it had no process yet");
     fs::write(root.join("a/cgroup.events"), "populated 1\n").unwrap();
     domains.changed(&mut fake);
     fs::write(root.join("a/cpu.stat"), "usage_usec 12\n").unwrap();

@@ -1,7 +1,8 @@
-//! Sees domains come, go and get other attributes (inotify on the directories of the cgroup tree).
+//! Watches for created and removed domains and for changed attributes (inotify on the directories
+//! of the cgroup tree).
 //!
-//! The kernel reports what people do to the tree: directories made and removed, attributes set.
-//! Changes that the kernel makes by itself it does not report, except to a cgroup.events, which is
+//! The kernel reports changes that programs make: created and removed directories, attributes. It
+//! does not report changes that it makes itself, except those of cgroup.events. That file is
 //! watched for ephemeral domains.
 
 use std::collections::HashMap;
@@ -11,21 +12,21 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use aplomb_domain::{Directory, DomainPath};
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 
-/// Directories and files that are watched at most: twice the domains that the kernel side holds.
+/// The most directories and files that are watched: twice the domains of the kernel side's table.
 pub const MAX_WATCHED: usize = 8192;
 
-/// What happened to a domain.
+/// A change of a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     /// The domain of this path was created.
     Created(DomainPath),
     /// The domain of this path was removed.
     Removed(DomainPath),
-    /// Its attributes changed.
+    /// The attributes of this domain changed.
     Attributes(DomainPath),
-    /// It got processes, or lost the last one.
+    /// This domain got its first process, or lost the last one.
     Populated(DomainPath),
-    /// More than the queue holds: everything may have changed.
+    /// The queue overflowed: every domain may have changed.
     All,
 }
 
@@ -36,7 +37,7 @@ enum Role {
 }
 
 impl Role {
-    /// What an event on the watch of this role says. None: nothing that matters.
+    /// The change that an event on a watch of this role means. None if it does not matter.
     fn seen(&self, event: EventMask, name: Option<&str>) -> Option<Seen> {
         let path = match self {
             Self::Events(path) => return Some(Seen::Populated(path.clone())),
@@ -44,14 +45,14 @@ impl Role {
         };
         let comes_or_goes = event.intersects(EventMask::CREATE | EventMask::DELETE);
         if comes_or_goes && event.contains(EventMask::ISDIR) {
-            // an error: too deep, or no name of a domain, so it was never known
+            // On an error the name is no domain's or is too deep, so it was never known.
             let child = path.child(name?).ok()?;
             return Some(match event.contains(EventMask::CREATE) {
                 true => Seen::Created(child),
                 false => Seen::Removed(child),
             });
         }
-        // with a name: a child's attributes, which the child's own watch reports too
+        // An event with a name is about a child, whose own watch reports it too.
         (event.contains(EventMask::ATTRIB) && name.is_none())
             .then(|| Seen::Attributes(path.clone()))
     }
@@ -76,18 +77,19 @@ impl Watch {
         })
     }
 
-    /// Watch a domain's directory; its number is to be given back when it goes.
+    /// Watch a domain's directory. When the domain is removed, the caller passes the descriptor to
+    /// [`Watch::remove`].
     ///
     /// # Errors
-    /// Too many are watched ([`MAX_WATCHED`], or the machine's limit).
+    /// There are too many watches ([`MAX_WATCHED`], or the machine's limit).
     pub fn directory(&mut self, dir: &Directory) -> io::Result<WatchDescriptor> {
         let flags = WatchMask::CREATE | WatchMask::DELETE | WatchMask::ATTRIB | WatchMask::ONLYDIR;
-        // by its descriptor: no other directory of the same name can take its place
+        // By its descriptor, so that no other directory of the same name can take its place.
         let place = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
         self.add(&place, flags, Role::Directory(dir.path.clone()))
     }
 
-    /// Watch whether a domain has processes.
+    /// Watch whether a domain has processes (cgroup.events).
     ///
     /// # Errors
     /// As [`Watch::directory`].
@@ -105,18 +107,18 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Give a watch back. Nothing if the kernel took it with its directory.
+    /// Remove a watch. Does nothing if the kernel removed it with its directory.
     pub fn remove(&mut self, watch: WatchDescriptor) {
         if self.roles.remove(&watch).is_some() {
             let _ = self.inotify.watches().remove(watch);
         }
     }
 
-    /// What happened since the last call, each once.
+    /// The changes since the last call, each once.
     pub fn read(&mut self) -> Vec<Seen> {
         let mut all: Vec<Seen> = Vec::new();
         let mut buffer = [0; 4096];
-        // no events are the error WouldBlock
+        // Without events, read_events() fails with WouldBlock.
         while let Ok(events) = self.inotify.read_events(&mut buffer) {
             for event in events {
                 if event.mask.contains(EventMask::Q_OVERFLOW) {

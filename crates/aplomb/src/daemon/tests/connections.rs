@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Connections over a state, without a listener: the peers are whoever the test says.
+/// Connections without a listener. The test chooses the credentials of each peer.
 struct Bench {
     _root: Root,
     state: State,
@@ -31,8 +31,8 @@ impl Bench {
         BufReader::new(theirs)
     }
 
-    /// Handle what is ready until nothing is.
-    fn turn(&mut self) -> Vec<crate::daemon::clients::Wish> {
+    /// Handle the ready connections until none is ready.
+    fn handle_ready(&mut self) -> Vec<crate::daemon::clients::Effect> {
         let mut wishes = Vec::new();
         loop {
             let ready = self.poll.wait(Some(Instant::now())).unwrap();
@@ -63,10 +63,10 @@ fn a_connection_answers_one_request_after_the_other() {
     for _ in 0..3 {
         send(&mut client, Ask::Status {});
         send(&mut client, Ask::Specs {});
-        bench.turn();
+        bench.handle_ready();
         assert!(matches!(answer(&mut client), Some(Answer::Status(_))));
-        // the second one came in the same piece
-        bench.turn();
+        // The second request arrived together with the first.
+        bench.handle_ready();
         assert!(matches!(answer(&mut client), Some(Answer::Specs(_))));
     }
 }
@@ -80,7 +80,7 @@ fn a_request_may_come_in_pieces() {
         ask: Ask::Status {},
     }) {
         client.get_mut().write_all(&[byte]).unwrap();
-        bench.turn();
+        bench.handle_ready();
     }
     assert!(matches!(answer(&mut client), Some(Answer::Status(_))));
 }
@@ -95,14 +95,14 @@ fn a_line_too_long_is_refused_and_the_connection_closed() {
         match client.get_mut().write(&[b' '; 4096]) {
             Ok(n) => sent += n,
             Err(_) => {
-                bench.turn();
+                bench.handle_ready();
                 if bench.clients.len() == 0 {
                     break;
                 }
             }
         }
     }
-    bench.turn();
+    bench.handle_ready();
     assert_eq!(bench.clients.len(), 0, "closed after {sent} bytes");
     client.get_ref().set_nonblocking(false).unwrap();
     let Some(Answer::Refused(r)) = answer(&mut client) else {
@@ -116,7 +116,7 @@ fn nonsense_is_refused_and_the_connection_closed() {
     let mut bench = Bench::new();
     let mut client = bench.connect(USER);
     client.get_mut().write_all(b"GET / HTTP/1.1\n").unwrap();
-    bench.turn();
+    bench.handle_ready();
     assert_eq!(refusal(answer(&mut client).unwrap()), Code::Invalid);
     assert_eq!(bench.clients.len(), 0);
 }
@@ -151,7 +151,7 @@ fn a_user_and_all_users_have_so_many_connections() {
         Code::Limit
     );
     held.remove(0);
-    bench.turn();
+    bench.handle_ready();
     held.push(bench.connect(ROOT));
     assert_eq!(
         bench.clients.len(),
@@ -165,7 +165,7 @@ fn an_incomplete_request_has_thirty_seconds() {
     let mut bench = Bench::new();
     let mut client = bench.connect(USER);
     client.get_mut().write_all(br#"{"v":1,"#).unwrap();
-    bench.turn();
+    bench.handle_ready();
     let now = Instant::now();
     let deadline = bench.clients.deadline().unwrap();
     assert!(deadline <= now + PATIENCE);
@@ -194,7 +194,7 @@ fn a_log_has_what_is_kept_and_an_end() {
             since_ns: None,
         },
     );
-    bench.turn();
+    bench.handle_ready();
     for _ in 0..5 {
         let Some(Answer::Event(e)) = answer(&mut client) else {
             panic!()
@@ -219,7 +219,7 @@ fn a_follower_gets_new_events_and_costs_nothing_in_between() {
             since_ns: None,
         },
     );
-    bench.turn();
+    bench.handle_ready();
     assert!(
         bench.clients.deadline().is_none(),
         "no time-out while it has everything"
@@ -230,7 +230,7 @@ fn a_follower_gets_new_events_and_costs_nothing_in_between() {
     }
     assert!(bench.clients.deadline().is_none());
     drop(client);
-    bench.turn();
+    bench.handle_ready();
     assert_eq!(bench.clients.len(), 0);
 }
 
@@ -247,7 +247,7 @@ fn a_log_longer_than_the_sockets_buffer_comes_whole() {
             since_ns: None,
         },
     );
-    bench.turn();
+    bench.handle_ready();
     let reader = std::thread::spawn(move || {
         let mut events = 0;
         while let Some(Answer::Event(_)) = answer(&mut client) {
@@ -256,7 +256,7 @@ fn a_log_longer_than_the_sockets_buffer_comes_whole() {
         events
     });
     while bench.clients.len() > 0 && !reader.is_finished() {
-        bench.turn();
+        bench.handle_ready();
     }
     assert_eq!(reader.join().unwrap(), 20_000);
 }
@@ -273,8 +273,9 @@ fn a_slow_follower_is_told_and_dropped() {
             since_ns: None,
         },
     );
-    bench.turn();
-    // more than the socket's buffer and the allowance hold, in bites, and nobody reads
+    bench.handle_ready();
+    // The client does not read. Events are added, 100 at a time, until there are more than the
+    // socket's buffer and MAX_BEHIND allow.
     let mut t = 0;
     while bench.clients.len() > 0 && t < 50_000 {
         bench.events(t..t + 100, 812);
@@ -292,7 +293,7 @@ fn a_slow_follower_is_told_and_dropped() {
         last
     });
     while bench.clients.len() > 0 {
-        bench.turn();
+        bench.handle_ready();
     }
     let Some(Answer::Notice(text)) = reader.join().unwrap() else {
         panic!("no notice")
@@ -314,7 +315,7 @@ fn lost_history_is_told() {
             since_ns: None,
         },
     );
-    // until the socket is full; what is not sent yet is overwritten then
+    // Fill the socket. Events that are not sent yet are overwritten in the history then.
     let ready = bench.poll.wait(Some(Instant::now())).unwrap();
     let Source::Client(id) = ready[0] else {
         panic!()
@@ -334,7 +335,7 @@ fn lost_history_is_told() {
         }
     });
     while !reader.is_finished() {
-        bench.turn();
+        bench.handle_ready();
     }
     let (events, notice) = reader.join().unwrap();
     assert!(events < 2000, "{events}");

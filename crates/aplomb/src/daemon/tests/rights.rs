@@ -1,4 +1,4 @@
-//! Who may do what.
+//! The rights of clients.
 
 use super::super::testing::server;
 use super::*;
@@ -15,7 +15,7 @@ fn domains_are_everybodys_to_see_and_roots_to_tell() {
         domain: "media".parse().unwrap(),
     };
     assert_eq!(refusal(ask(&mut state, USER, look())), Code::Permission);
-    // there is no tree in this test
+    // This test has no cgroup tree.
     assert_eq!(refusal(ask(&mut state, ROOT, look())), Code::Failed);
 }
 use aplomb_kernel::{Part, ServerPolicy};
@@ -54,7 +54,7 @@ fn users_reserve_for_their_own_processes_only() {
         uid: me.uid + 1,
         pid: me.pid,
     };
-    // root's own processes are strangers to a stranger, as init is
+    // Another user may control neither root's processes nor init.
     assert_eq!(
         refusal(ask(&mut state, stranger, reserve(Some(me.pid), 1, 100))),
         Code::Permission
@@ -89,7 +89,7 @@ fn users_reserve_for_their_own_processes_only() {
         Answer::Done(_)
     ));
     assert_eq!(fake.seen.borrow().reserved[1], (me.pid, None));
-    // in a namespace of its own
+    // A client in another process namespace has no pid here.
     assert_eq!(
         refusal(ask(
             &mut state,
@@ -139,8 +139,8 @@ fn values_out_of_range_do_not_reach_the_kernel() {
     assert!(fake.seen.borrow().reserved.is_empty());
 }
 
-/// What only root may ask for, in every way to ask for it, with words that the refusal must have.
-fn strong_wishes() -> Vec<(Wanted, &'static str)> {
+/// The requests that only root may make, each with a text that the refusal must contain.
+fn privileged_requests() -> Vec<(Wanted, &'static str)> {
     let soft = Some(ServerPolicy::CbsSoft);
     let of = |inherit, keep, guaranteed, server| Wanted {
         pid: None,
@@ -169,11 +169,11 @@ fn strong_flags_and_servers_are_roots() {
         uid: me().uid + 1000,
         ..me()
     };
-    for (wish, words) in strong_wishes() {
-        let Answer::Refused(r) = ask(&mut state, user, Ask::Reserve(wish.clone())) else {
-            panic!("{wish:?}")
+    for (request, words) in privileged_requests() {
+        let Answer::Refused(r) = ask(&mut state, user, Ask::Reserve(request.clone())) else {
+            panic!("{request:?}")
         };
-        assert_eq!(r.code, Code::Permission, "{wish:?}");
+        assert_eq!(r.code, Code::Permission, "{request:?}");
         assert!(
             r.message.contains("only root") && r.message.contains(words),
             "{r}"
@@ -183,24 +183,24 @@ fn strong_flags_and_servers_are_roots() {
         fake.seen.borrow().reserved.is_empty(),
         "the kernel side was not asked"
     );
-    for (wish, _) in strong_wishes() {
+    for (request, _) in privileged_requests() {
         let pid = Some(me().pid);
-        let answer = ask(&mut state, ROOT, Ask::Reserve(Wanted { pid, ..wish }));
+        let answer = ask(&mut state, ROOT, Ask::Reserve(Wanted { pid, ..request }));
         assert!(matches!(answer, Answer::Reserved(_)), "{answer:?}");
     }
     let seen = fake.seen.borrow();
-    for ((wish, _), (_, row)) in strong_wishes().iter().zip(&seen.reserved) {
+    for ((request, _), (_, row)) in privileged_requests().iter().zip(&seen.reserved) {
         let row = row.unwrap();
         let has = |flag| row.flags & flag != 0;
-        assert_eq!(has(flags::INHERIT), wish.inherit, "{wish:?}");
-        assert_eq!(has(flags::GUARANTEED), wish.guaranteed, "{wish:?}");
-        let stays = wish.keep || wish.guaranteed;
+        assert_eq!(has(flags::INHERIT), request.inherit, "{request:?}");
+        assert_eq!(has(flags::GUARANTEED), request.guaranteed, "{request:?}");
+        let stays = request.keep || request.guaranteed;
         assert_eq!(
             has(flags::REVOCABLE),
             !stays,
-            "{wish:?}: a promise is never revoked"
+            "{request:?}: a promise is never revoked"
         );
-        assert_eq!(row.policy, wish.server, "{wish:?}");
+        assert_eq!(row.policy, request.server, "{request:?}");
     }
 }
 
@@ -209,13 +209,13 @@ fn users_choose_among_the_servers_that_take_from_nobody() {
     let (root, fake) = (Root::new(), Fake::new());
     let mut state = root.state(&fake);
     for server in ServerPolicy::ALL {
-        let wish = Ask::Reserve(Wanted {
+        let request = Ask::Reserve(Wanted {
             runtime_ns: 5_000_000,
             period_ns: 100_000_000,
             server: Some(server),
             ..Wanted::default()
         });
-        let mine = matches!(ask(&mut state, me(), wish), Answer::Reserved(_));
+        let mine = matches!(ask(&mut state, me(), request), Answer::Reserved(_));
         assert_eq!(
             mine,
             server != ServerPolicy::CbsSoft || me().uid == 0,
@@ -225,18 +225,18 @@ fn users_choose_among_the_servers_that_take_from_nobody() {
 }
 
 #[test]
-fn nobody_is_promised_more_than_a_cpu_may_promise() {
+fn no_process_is_promised_more_than_a_cpu_may_promise() {
     let (root, fake) = (Root::new(), Fake::new());
     let mut state = root.state(&fake);
     let mut promise = |runtime_ms: u64, guaranteed: bool| {
-        let wish = Ask::Reserve(Wanted {
+        let request = Ask::Reserve(Wanted {
             pid: Some(me().pid),
             runtime_ns: runtime_ms * 1_000_000,
             period_ns: 100_000_000,
             guaranteed,
             ..Wanted::default()
         });
-        ask(&mut state, ROOT, wish)
+        ask(&mut state, ROOT, request)
     };
     let Answer::Refused(r) = promise(91, true) else {
         panic!()
@@ -254,20 +254,20 @@ fn nobody_is_promised_more_than_a_cpu_may_promise() {
 }
 
 #[test]
-fn who_is_promised_something_is_told_where() {
+fn a_guaranteed_client_learns_on_which_cpus() {
     let (root, fake) = (Root::new(), Fake::new());
     let mut state = root.state(&fake);
     let parts =
         [(0, 13_000_000), (1, 12_000_000)].map(|(cpu, runtime_ns)| Part { cpu, runtime_ns });
     fake.seen.borrow_mut().servers = vec![server(1, vec![]), server(me().pid, parts.to_vec())];
-    let wish = Ask::Reserve(Wanted {
+    let request = Ask::Reserve(Wanted {
         pid: Some(me().pid),
         runtime_ns: 25_000_000,
         period_ns: 41_000_000,
         guaranteed: true,
         ..Wanted::default()
     });
-    let Answer::Reserved(line) = ask(&mut state, ROOT, wish) else {
+    let Answer::Reserved(line) = ask(&mut state, ROOT, request) else {
         panic!()
     };
     assert_eq!(line.parts, parts);

@@ -42,19 +42,19 @@ fn a_program_goes_into_the_domain_of_its_spec() {
     let me = std::process::id() as i32;
     let now = super::super::state::monotonic_ns();
     fake.happen(event(now, me)); // of spec 2, the first one
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     let procs = || std::fs::read_to_string(groups.join("media/cgroup.procs")).unwrap();
     assert_eq!(procs(), me.to_string());
-    // what only says that a program inherits moves nothing
+    // An event that only says that a program inherits moves no process.
     std::fs::write(groups.join("media/cgroup.procs"), "").unwrap();
     let mut inherited = event(now, me);
     inherited.kind = EventKind::Inherited;
     fake.happen(inherited);
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     assert_eq!(procs(), "");
 }
 
-/// The inode that the kernel side has a matcher for.
+/// The inode of the kernel side's matcher.
 fn inode(fake: &Fake) -> Option<u64> {
     let seen = fake.seen.borrow();
     seen.rows
@@ -63,15 +63,15 @@ fn inode(fake: &Fake) -> Option<u64> {
         .map(|(Matcher(w), _)| w[1])
 }
 
-/// Let the daemon handle what is ready, and what has settled.
-fn turn(daemon: &mut Daemon) -> Turn {
+/// Let the daemon handle the sources that are ready, and changed files.
+fn handle_ready(daemon: &mut Daemon) -> Next {
     let ready = daemon.poll.wait(Some(Instant::now())).unwrap();
     for source in ready {
-        if daemon.handle(source).unwrap() == Turn::Stop {
-            return Turn::Stop;
+        if daemon.handle(source).unwrap() == Next::Stop {
+            return Next::Stop;
         }
     }
-    Turn::On
+    Next::Continue
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_replaced_program_is_matched_by_its_new_inode() {
     let rematched = fake.seen.borrow().rematched;
     root.write("usr/bin/mplayer.dpkg-new", "\x7fELF 2");
     std::fs::rename(root.path("usr/bin/mplayer.dpkg-new"), &program).unwrap();
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     let (_, changed) = daemon.settle.take().expect("it noticed");
     assert!(changed.programs && !changed.specs);
     daemon.files_changed(changed);
@@ -97,8 +97,8 @@ fn a_replaced_program_is_matched_by_its_new_inode() {
         rematched,
         "running processes keep what they have"
     );
-    // nothing is left that would wake it
-    turn(&mut daemon);
+    // No source is left that would wake the daemon.
+    handle_ready(&mut daemon);
     assert!(daemon.settle.is_none() && daemon.clients.deadline().is_none());
 }
 
@@ -124,7 +124,7 @@ fn promises_and_servers_reach_the_kernel_for_files_only() {
     let weak = (flags::REVOCABLE, None);
     assert_eq!(of("movie", 1), weak, "an argument");
     if of("plain", 2) == weak {
-        return; // the tests' folder is on btrfs, where a file is no better
+        return; // the tests' folder is on btrfs, where a path is no better than a name
     }
     let soft = Some(aplomb_kernel::ServerPolicy::CbsSoft);
     assert_eq!(of("movie", 2), (flags::GUARANTEED, soft), "a file");
@@ -148,7 +148,7 @@ fn a_changed_spec_is_taken_over_and_a_wrong_one_is_skipped() {
         all
     };
     root.spec("mplayer", "7ms/30ms", "/usr/bin/mplayer");
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     let (_, changed) = daemon.settle.take().unwrap();
     assert!(changed.specs);
     daemon.files_changed(changed);
@@ -172,7 +172,7 @@ fn a_changed_spec_is_taken_over_and_a_wrong_one_is_skipped() {
 #[test]
 fn a_bad_spec_does_not_keep_the_daemon_from_starting() {
     let (root, fake) = (Root::new(), Fake::new());
-    // one file: a wrong value, a syntax error, and a good spec between them
+    // One file with a wrong value, a syntax error, and a valid spec between them.
     root.write("usr/bin/good", "\x7fELF");
     let text = "[[spec]]\nname = \"bad\"\npath = \"/usr/bin/bad\"\ncpu = \"40ms/30ms\"\n\
                 [[spec]]\nname = \"good\"\npath = \"/usr/bin/good\"\ncpu = \"2ms/30ms\"\n\
@@ -201,8 +201,8 @@ fn a_bad_spec_does_not_keep_the_daemon_from_starting() {
             "{place}: {report:?}"
         );
     }
-    // a log begins with the report, and one that follows gets it again when the specs are read
-    // again
+    // A log begins with the report of errors. A follower gets the report again when the specs are
+    // read again.
     let (ours, theirs) = UnixStream::pair().unwrap();
     daemon.clients.adopt(ours, USER, &daemon.poll);
     let mut client = BufReader::new(theirs);
@@ -214,7 +214,7 @@ fn a_bad_spec_does_not_keep_the_daemon_from_starting() {
             since_ns: None,
         },
     );
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     let notices = |client: &mut BufReader<UnixStream>| {
         report
             .iter()
@@ -258,7 +258,7 @@ fn it_stops_when_told_and_leaves_nothing() {
     send(&mut client, Ask::Stop {});
     let privileged = rustix::process::getuid().is_root();
     if !privileged {
-        return; // peer credentials are real here: only root gets further
+        return; // the peer credentials are real here, and only root may stop the daemon
     }
     daemon.serve().unwrap();
     assert!(matches!(answer(&mut client), Some(Answer::Done(_))));
@@ -282,7 +282,7 @@ fn a_restart_keeps_matchers_and_reservations() {
     let outcome = daemon.state.handle(ROOT, reserve(Some(me().pid), 5, 30));
     assert!(matches!(outcome, Outcome::Reserved(..)));
     first.end(hotplug());
-    assert_eq!(turn(&mut daemon), Turn::On);
+    assert_eq!(handle_ready(&mut daemon), Next::Continue);
     let seen = second.seen.borrow();
     assert!(seen.attached && seen.rows.len() == 1 && seen.rematched > 0);
     assert_eq!(seen.reserved.len(), 1);
@@ -290,7 +290,7 @@ fn a_restart_keeps_matchers_and_reservations() {
     assert_eq!(daemon.state.restarts, 1);
     drop(seen);
     second.happen(event(1, 812));
-    turn(&mut daemon);
+    handle_ready(&mut daemon);
     assert_eq!(
         daemon.state.history.end(),
         1,
@@ -372,7 +372,7 @@ fn a_reservation_ends_with_its_process() {
         panic!()
     };
     daemon.watch_process(watched);
-    assert_eq!(turn(&mut daemon), Turn::On);
+    assert_eq!(handle_ready(&mut daemon), Next::Continue);
     assert!(daemon.state.reservations.get(pid).is_some());
     child.kill().unwrap();
     child.wait().unwrap();

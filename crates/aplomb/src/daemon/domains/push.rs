@@ -1,39 +1,39 @@
-//! What the kernel side is told of one domain: the difference between its attributes and what was
-//! told before.
+//! Pushes the settings of one domain to the kernel side.
 
 use aplomb_domain::Reservation;
 use aplomb_kernel::{DomainChange, Kernel, KernelError};
 
 use super::Known;
 
-/// Tell the kernel side the difference between what it was told and what the attributes say. What
-/// is refused leaves in force what was there before.
-pub fn tell(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), KernelError> {
+/// Push the settings in which the attributes (`known.marks`) differ from those pushed before
+/// (`known.pushed`). If the kernel side refuses a setting, the previous one stays in force.
+pub fn push_settings(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), KernelError> {
     let (cgid, marks) = (known.cgid, known.marks);
-    if known.told.policy != marks.policy {
+    if known.pushed.policy != marks.policy {
         kernel.set_domain(cgid, DomainChange::Policy(marks.policy))?;
-        known.told.policy = marks.policy;
+        known.pushed.policy = marks.policy;
     }
-    if known.told.reservation != marks.reservation {
-        let (old, new) = (known.told.reservation, marks.reservation);
-        // the two kinds exclude each other, and one would count beside the other
+    if known.pushed.reservation != marks.reservation {
+        let (old, new) = (known.pushed.reservation, marks.reservation);
+        // A domain has one of the two kinds of reservation. So the old kind is removed first;
+        // otherwise it would count beside the new one.
         if old.is_some_and(|o| !new.is_some_and(|n| same_kind(o, n))) {
-            kernel.set_domain(cgid, old.map_or(DomainChange::Fraction(0), none_of))?;
-            known.told.reservation = None;
+            kernel.set_domain(cgid, old.map_or(DomainChange::Fraction(0), removal_of))?;
+            known.pushed.reservation = None;
         }
         if let Some(new) = new {
             if let Err(e) = kernel.set_domain(cgid, some(new)) {
-                if known.told.reservation.is_none() {
+                if known.pushed.reservation.is_none() {
                     if let Some(old) = old {
                         if kernel.set_domain(cgid, some(old)).is_ok() {
-                            known.told.reservation = Some(old);
+                            known.pushed.reservation = Some(old);
                         }
                     }
                 }
                 return Err(e);
             }
         }
-        known.told.reservation = new;
+        known.pushed.reservation = new;
     }
     Ok(())
 }
@@ -55,8 +55,8 @@ fn some(reservation: Reservation) -> DomainChange {
     }
 }
 
-/// The change that takes `reservation` away.
-pub fn none_of(reservation: Reservation) -> DomainChange {
+/// The change that removes `reservation`.
+pub fn removal_of(reservation: Reservation) -> DomainChange {
     match reservation {
         Reservation::Fraction(_) => DomainChange::Fraction(0),
         Reservation::Budget { .. } => DomainChange::Budget {

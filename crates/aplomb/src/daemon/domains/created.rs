@@ -1,5 +1,5 @@
-//! The tree that the settings describe: made at start, and what was made taken away at the end
-//! where it is empty.
+//! The domains of the settings. The daemon creates them when it starts, and removes those that it
+//! created and that are empty when it ends.
 
 use aplomb_domain::{DomainError, DomainPath, Tree};
 
@@ -7,18 +7,18 @@ use crate::config::WantedDomain;
 use crate::domains::with_manager;
 use tracing::{error, warn};
 
-/// What was made.
+/// The domains that the daemon created.
 #[derive(Debug, Default)]
-pub struct Made {
+pub struct Created {
     paths: Vec<DomainPath>,
 }
 
-impl Made {
-    /// Make each domain of `tables` that is missing and give all what the tables say. What fails is
-    /// said, and the others are made: the machine is not left without its scheduler for it. `file`:
-    /// the settings, for messages.
-    pub fn make(tree: &Tree, tables: &[WantedDomain], file: &str) -> Self {
-        let mut made = Self::default();
+impl Created {
+    /// Create the missing domains of `tables`, and set all as the tables say. A failure is logged
+    /// and the other domains are still created, because the scheduler must start in any case.
+    /// `file`: the settings file, for messages.
+    pub fn create(tree: &Tree, tables: &[WantedDomain], file: &str) -> Self {
+        let mut created = Self::default();
         for table in tables {
             let at = |what: &str, e: DomainError| {
                 let (line, path) = (table.line, &table.path);
@@ -26,7 +26,7 @@ impl Made {
             };
             let missing = missing(tree, &table.path);
             match with_manager(tree, |m| m.create(&table.path, false)) {
-                Ok(_) => made.paths.extend(missing),
+                Ok(_) => created.paths.extend(missing),
                 Err(e) => {
                     at("cannot be made", e);
                     continue;
@@ -38,10 +38,10 @@ impl Made {
                 }
             }
         }
-        made
+        created
     }
 
-    /// Remove what was made, the lowest first. What has processes or domains below stays.
+    /// Remove the created domains, the lowest first. Domains with processes or children stay.
     pub fn remove(self, tree: &Tree) {
         for path in self.paths.iter().rev() {
             match with_manager(tree, |m| m.remove(path)) {
@@ -52,7 +52,7 @@ impl Made {
     }
 }
 
-/// The domain and those above it that are not there, the highest first.
+/// The domain and its ancestors that do not exist, the highest first.
 fn missing(tree: &Tree, path: &DomainPath) -> Vec<DomainPath> {
     let mut missing = Vec::new();
     let mut next = Some(path.clone());
@@ -87,14 +87,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
         let tree = tree(root, &["old"], InFiles::default());
-        // weights have no file in a folder that is new: said, and the next change is made all the
-        // same
+        // A new folder has no file cpu.weight. The failure is logged, and the next change is still
+        // made.
         let tables = [
             table("old", &["weight=300", "policy=mtr"]),
             table("new", &["weight=300", "cpu=25%"]),
             table("full", &[]),
         ];
-        let made = Made::make(&tree, &tables, "aplomb.toml");
+        let created = Created::create(&tree, &tables, "aplomb.toml");
         assert_eq!(
             fs::read_to_string(root.join("old/cpu.weight")).unwrap(),
             "300"
@@ -103,7 +103,7 @@ mod tests {
         assert!(marks("new").reservation.is_some());
         assert_eq!(marks("old").policy.name(), "mtr");
         fs::create_dir(root.join("full/below")).unwrap();
-        made.remove(&tree);
+        created.remove(&tree);
         let there: Vec<_> = ["old", "new", "full"]
             .into_iter()
             .filter(|d| root.join(d).exists())
@@ -117,8 +117,8 @@ mod tests {
         let tree = tree(dir.path(), &[], InFiles::default());
         fs::write(dir.path().join("file"), "").unwrap();
         let tables = [table("file/x", &[]), table("a", &[])];
-        let made = Made::make(&tree, &tables, "aplomb.toml");
+        let created = Created::create(&tree, &tables, "aplomb.toml");
         assert!(dir.path().join("a").is_dir());
-        assert_eq!(made.paths, ["a".parse().unwrap()]);
+        assert_eq!(created.paths, ["a".parse().unwrap()]);
     }
 }

@@ -1,4 +1,4 @@
-//! Words are read exactly, and refused with the reason.
+//! Values are parsed exactly, and wrong ones are refused with the reason.
 
 use super::*;
 use proptest::prelude::*;

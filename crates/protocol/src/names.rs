@@ -1,4 +1,4 @@
-//! Words that the kernel side, the daemon and its clients share.
+//! Names of states and events that the kernel side, the daemon and its clients share.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ServerState {
-    /// Has its reservation.
+    /// Its reservation is in force.
     Admitted,
-    /// Was refused one; runs as best-effort.
+    /// Its reservation was refused. The task runs as best-effort.
     Rejected,
-    /// Had one and lost it to overload; runs as best-effort.
+    /// Its reservation was taken back in an overload. The task runs as best-effort.
     Revoked,
 }
 
@@ -32,18 +32,18 @@ pub struct Cpu {
     pub cpu: u32,
     /// R_load, ppm: mean over the last four seconds.
     pub r_load_ppm: u64,
-    /// S_load, ppm: what is expected after launches.
+    /// S_load, ppm: the load expected after launches.
     pub s_load_ppm: u64,
-    /// Bandwidth promised to guaranteed reservations, ppm; in neither load.
+    /// Bandwidth promised to guaranteed reservations, ppm. It is part of neither load.
     pub guaranteed_ppm: u64,
 }
 
-/// A guaranteed reservation's part on one CPU: this much in each of its periods. It has them one
-/// after the other, in windows of the period divided by their number (EDF-WMR).
+/// The part of a guaranteed reservation on one CPU. In each period the task uses its parts one
+/// after the other, in windows of equal length (EDF-WMR).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
     pub cpu: i32,
-    /// Q', ns.
+    /// Q': budget in the window, ns.
     pub runtime_ns: u64,
 }
 
@@ -70,7 +70,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// All of them, in the order of their numbers.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Self; 15] = [
         Self::Matched,
         Self::Inherited,
@@ -89,7 +89,7 @@ impl EventKind {
         Self::Parked,
     ];
 
-    /// The word for it, as in JSON.
+    /// The name, as in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Matched => "matched",

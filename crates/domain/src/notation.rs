@@ -1,10 +1,10 @@
-//! What a domain can be given, as people write it and as the kernel's files and our attributes hold
-//! it.
+//! The notation of a domain's settings: in commands and settings, in the kernel's files and in our
+//! attributes.
 //!
-//! | word | examples | unit |
+//! | setting | examples | unit |
 //! |---|---|---|
-//! | reservation (`cpu`) | `25%`, `10ms/100ms`, `none` | of the whole machine; of one CPU; |
-//! | limit (`max`) | `50%`, `20ms/100ms`, `none` | of the whole machine; CPU time over all CPUs in each period |
+//! | reservation (`cpu`) | `25%`, `10ms/100ms`, `none` | of the machine; of one CPU |
+//! | limit (`max`) | `50%`, `20ms/100ms`, `none` | of the machine; over all CPUs in each period |
 //! | policy | `sfq`, `mtr`, `wrr`, `fair`, `fifo`, `default` | |
 //! | weight | `1` to `10000` | relative to the domain's siblings |
 
@@ -14,24 +14,24 @@ use std::str::FromStr;
 use aplomb_spec::{format_duration, limits as spec_limits, parse_duration, shorten};
 use serde::{Deserialize, Serialize};
 
-/// All of the machine, ppm.
+/// The whole machine, ppm.
 pub const WHOLE_PPM: u32 = 1_000_000;
 /// Smallest fraction that can be reserved or be a limit: 0.01 %, in ppm.
 pub const MIN_PPM: u32 = 100;
-/// Weights, as the kernel's documentation of cpu.weight has them.
+/// The greatest weight, by the kernel's documentation of cpu.weight.
 pub const MAX_WEIGHT: u32 = 10_000;
-/// What cpu.weight is unless it is set.
+/// The default of cpu.weight.
 pub const USUAL_WEIGHT: u32 = 100;
 /// Shortest and longest period of cpu.max, and its smallest quota, ns (kernel/sched/core.c).
 pub const MIN_MAX_NS: u64 = 1_000_000;
 /// See [`MIN_MAX_NS`].
 pub const MAX_MAX_PERIOD_NS: u64 = 1_000_000_000;
-/// Period of a limit that is written as a percentage: what cpu.max has unless it is set.
+/// Period of a limit that is written as a percentage: the default period of cpu.max.
 pub const USUAL_MAX_PERIOD_NS: u64 = 100_000_000;
-/// CPUs that a limit may let run all the time: those that the kernel side knows.
+/// CPUs that a limit may allow all of the time: the most that the kernel side supports.
 const MAX_CPUS: u64 = 1024;
-/// Bytes of a word; a longer one is refused before it is looked at.
-const MAX_WORD: usize = 64;
+/// Bytes of a value. A longer value is refused before it is parsed.
+const MAX_VALUE_BYTES: usize = 64;
 
 /// Which policy orders the members of a domain (`enum domain_policy` of bpf/intf.h).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -42,7 +42,8 @@ pub enum DomainPolicy {
     Default = 0,
     /// Start-time fair queueing (QLinux section 3.2): shares by weight.
     Sfq = 1,
-    /// Move-to-rear list scheduling (Eclipse section 4): shares, and short delays for who sleeps.
+    /// Move-to-rear list scheduling (Eclipse section 4): shares, and short delays for members that
+    /// sleep.
     Mtr = 2,
     /// Weighted round-robin, for comparison.
     Wrr = 3,
@@ -53,7 +54,7 @@ pub enum DomainPolicy {
 }
 
 impl DomainPolicy {
-    /// All of them, in the order of their numbers.
+    /// All policies, in the order of their numbers.
     pub const ALL: [Self; 6] = [
         Self::Default,
         Self::Sfq,
@@ -63,7 +64,7 @@ impl DomainPolicy {
         Self::Fifo,
     ];
 
-    /// The word for it in attributes, commands and JSON.
+    /// The name in attributes, commands and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Default => "default",
@@ -75,12 +76,12 @@ impl DomainPolicy {
         }
     }
 
-    /// Its number in `enum domain_policy`.
+    /// The number in `enum domain_policy`.
     pub fn number(self) -> u32 {
         self as u32
     }
 
-    /// The policy that a number of `enum domain_policy` means.
+    /// The policy with this number in `enum domain_policy`.
     pub fn numbered(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|p| p.number() == number)
     }
@@ -104,13 +105,13 @@ impl FromStr for DomainPolicy {
     }
 }
 
-/// CPU time that a domain has by right, on top of its share.
+/// CPU time that is reserved for a domain, on top of its share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Reservation {
     /// Of the whole machine, ppm: [`MIN_PPM`] to [`WHOLE_PPM`].
     Fraction(u32),
-    /// C every T of one CPU, ns; the ranges are those of specs.
+    /// C every T of one CPU, ns. The ranges are those of specs.
     Budget { runtime_ns: u64, period_ns: u64 },
 }
 
@@ -126,10 +127,10 @@ impl fmt::Display for Reservation {
     }
 }
 
-/// Reads a reservation; None is "none".
+/// Parses a reservation. "none" gives None.
 ///
 /// # Errors
-/// In one sentence what is wrong with the word.
+/// One sentence that says what is wrong with the text.
 pub fn parse_reservation(text: &str) -> Result<Option<Reservation>, String> {
     match word(text)? {
         "none" => Ok(None),
@@ -151,13 +152,13 @@ pub fn parse_reservation(text: &str) -> Result<Option<Reservation>, String> {
     }
 }
 
-/// What a domain may use at most, as it is written.
+/// The most CPU time that a domain may use, as the user wrote it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Limit {
     /// Of the whole machine, ppm: [`MIN_PPM`] to [`WHOLE_PPM`].
     Fraction(u32),
-    /// As cpu.max has it.
+    /// A quota and a period, as in cpu.max.
     Max(Max),
 }
 
@@ -169,14 +170,14 @@ pub struct Max {
 }
 
 impl Limit {
-    /// What it means on a machine of so many CPUs.
+    /// The quota and period that this limit means on a machine of `cpus` CPUs.
     pub fn on(self, cpus: u32) -> Max {
         match self {
             Self::Max(max) => max,
             Self::Fraction(ppm) => {
                 let all = u64::from(cpus.max(1)) * USUAL_MAX_PERIOD_NS;
                 let quota = (u128::from(all) * u128::from(ppm) / u128::from(WHOLE_PPM)) as u64;
-                // the kernel's files are in us
+                // The kernel's files are in us.
                 let quota_ns = (quota / 1000 * 1000).max(MIN_MAX_NS);
                 Max {
                     quota_ns,
@@ -202,10 +203,10 @@ impl fmt::Display for Max {
     }
 }
 
-/// Reads a limit; None is "none".
+/// Parses a limit. "none" gives None.
 ///
 /// # Errors
-/// In one sentence what is wrong with the word.
+/// One sentence that says what is wrong with the text.
 pub fn parse_limit(text: &str) -> Result<Option<Limit>, String> {
     match word(text)? {
         "none" | "max" => Ok(None),
@@ -222,10 +223,10 @@ pub fn parse_limit(text: &str) -> Result<Option<Limit>, String> {
     }
 }
 
-/// Reads the file cpu.max: "max 100000" or "50000 100000", in us. None: no limit.
+/// Parses the file cpu.max: "max 100000" or "50000 100000", in us. None if there is no limit.
 ///
 /// # Errors
-/// In one sentence what is wrong with it.
+/// One sentence that says what is wrong with the text.
 pub fn parse_cpu_max(text: &str) -> Result<Option<Max>, String> {
     let wrong = || format!("\"{}\" is not what cpu.max holds", shorten(text));
     let (quota, period) = text.trim().split_once(' ').ok_or_else(wrong)?;
@@ -243,7 +244,7 @@ pub fn parse_cpu_max(text: &str) -> Result<Option<Max>, String> {
     }))
 }
 
-/// What to write into cpu.max.
+/// The text to write into cpu.max.
 pub fn print_cpu_max(max: Option<Max>) -> String {
     match max {
         None => "max".into(),
@@ -251,7 +252,7 @@ pub fn print_cpu_max(max: Option<Max>) -> String {
     }
 }
 
-/// Reads a weight.
+/// Parses a weight.
 ///
 /// # Errors
 /// Not a whole number from 1 to [`MAX_WEIGHT`].
@@ -262,7 +263,7 @@ pub fn parse_weight(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("\"{}\" is no weight from 1 to {MAX_WEIGHT}", shorten(text)))
 }
 
-/// Reads "0" or "1".
+/// Parses "0" or "1".
 ///
 /// # Errors
 /// Anything else.
@@ -332,8 +333,8 @@ fn digits(text: &str) -> Option<u64> {
 
 fn word(text: &str) -> Result<&str, String> {
     let text = text.trim();
-    if text.is_empty() || text.len() > MAX_WORD {
-        return Err(format!("a value has 1 to {MAX_WORD} bytes"));
+    if text.is_empty() || text.len() > MAX_VALUE_BYTES {
+        return Err(format!("a value has 1 to {MAX_VALUE_BYTES} bytes"));
     }
     Ok(text)
 }
