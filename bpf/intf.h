@@ -153,7 +153,7 @@ struct domain_info {
 	u64 runtime_ns;   /* reservation C every T of one CPU; */
 	u64 interval_ns;  /* T, 0: none */
 	u32 reserved_ppm; /* reservation: fraction of the machine; 0: none */
-	u32 share_ppm;    /* of the machine, that it is due while everybody else wants his too */
+	u32 share_ppm;    /* of the machine, that it is due while all others want theirs too */
 	u32 weight;       /* cpu.weight, 1 to 10,000 */
 	u32 idle;         /* cpu.idle */
 	u32 policy;       /* enum domain_policy, as set */

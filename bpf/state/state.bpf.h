@@ -90,11 +90,11 @@ struct task_ctx {
 	u32 awake;      /* counted in its server's `awake` */
 	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
 	/* tree/ */
-	u32 domain;     /* slot of the domain it belongs to; 0: the root */
-	u32 queued;     /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
-	u32 refused;    /* told that its domain has no time: if it runs it has a turn (claim_late()) */
-	u32 weight;     /* by its nice value, when it was enqueued last */
-	u32 lane;       /* in which it waited last, if it is pinned */
+	u32 domain;  /* slot of the domain it belongs to; 0: the root */
+	u32 queued;  /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
+	u32 refused; /* told that its domain has no time: if it runs it has a turn (claim_late()) */
+	u32 weight;  /* by its nice value, when it was enqueued last */
+	u32 lane;    /* in which it waited last, if it is pinned */
 	u64 charged_to; /* its total CPU time when it went to sleep: see tail() */
 	/* park/ */
 	struct park park; /* timed reasons that keep it off the CPU (park/park.bpf.h) */

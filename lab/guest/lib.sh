@@ -10,10 +10,11 @@ progress() { echo "progress: $*" > /dev/ttyS0; } # the host shows the line at on
 
 # --- waiting ------------------------------------------------------------------------------------
 now_ms() { local up rest; read -r up rest < /proc/uptime; echo $((10#${up/./} * 10)); }
-until_true() { # SECONDS COMMAND…: false if the command did not succeed in time
+until_true() { # SECONDS COMMAND…: false if the command did not succeed in time, or does not exist
 	local end=$((SECONDS + $1 + 1))
 	shift
 	until "$@" > /dev/null 2>&1; do
+		[ $? != 127 ] || { echo "until_true: there is no $1" >&2; return 127; }
 		[ $SECONDS -ge $end ] && return 1
 		sleep 0.05
 	done

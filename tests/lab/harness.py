@@ -55,7 +55,7 @@ class JobTest(unittest.TestCase):
     the budget). full: only `make test-full` runs it (by hand: APLOMB_LAB_FULL=1).
     """
 
-    job = ""  # tests/lab/guest/JOB.sh
+    job = ""  # tests/lab/guest/JOB.sh; several names: in this order, on one start of the daemon
     machine = "timing"
     kernel = "7.3"
     memory = 2048
@@ -74,6 +74,12 @@ class JobTest(unittest.TestCase):
         return float(os.environ.get("APLOMB_LAB_JOB_LIMIT", max(1200, 10 * cls.seconds)))
 
     @classmethod
+    def command(cls) -> list[str]:
+        jobs = cls.job.split()
+        script = "jobs.sh" if len(jobs) > 1 else f"{jobs.pop()}.sh"
+        return ["bash", f"guest/{script}", *jobs]
+
+    @classmethod
     def setUpClass(cls) -> None:
         if not cls.job:
             raise unittest.SkipTest("the base")
@@ -81,7 +87,7 @@ class JobTest(unittest.TestCase):
             raise unittest.SkipTest("only with APLOMB_LAB_FULL=1, as in `make test-full`")
         build_programs()
         cls.result = run(
-            ["bash", f"guest/{cls.job}.sh"],
+            cls.command(),
             out=RESULTS / cls.__name__,
             machine=cls.machine,
             kernel=cls.kernel,

@@ -15,7 +15,7 @@ class DomainFaults(harness.JobTest):
     """domains: random changes, moves, vanishing, users' rights, the limit of 4,096"""
 
     job = "domain_faults"
-    seconds = 150
+    seconds = 190
     env = {
         "RANDOM_S": os.environ.get("APLOMB_LAB_RANDOM", "6"),
         "SEED": SEED,

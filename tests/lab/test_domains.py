@@ -7,4 +7,4 @@ class Domains(harness.JobTest):
     """domains: shares, cpu.max, cpu.idle, policies, reservations"""
 
     job = "domains"
-    seconds = 150
+    seconds = 190

@@ -7,4 +7,4 @@ class Faults(harness.JobTest):
     """the daemon killed, started twice, refused; requests of unprivileged users"""
 
     job = "faults"
-    seconds = 90
+    seconds = 210

@@ -7,7 +7,7 @@ class Install(harness.JobTest):
     """make run and make install where the kernel has sched_ext"""
 
     job = "install"
-    seconds = 50
+    seconds = 160
     inputs = [
         *((harness.REPOSITORY / part, f"tree/{part}") for part in ("scripts", "specs", "dist")),
         (harness.REPOSITORY / "target" / "aplomb-sim", "aplomb-sim"),

@@ -7,5 +7,5 @@ class Limits(harness.JobTest):
     """4,096 interactive processes and 8,193 matcher rows"""
 
     job = "limits"
-    seconds = 120
+    seconds = 170
     memory = 3072

@@ -1,10 +1,10 @@
-"""Which tasks become interactive, and by which spec."""
+"""Which tasks become interactive, by which spec, and when they are admitted."""
 
 from . import harness
 
 
 class Matching(harness.JobTest):
-    """which tasks become interactive"""
+    """which tasks become interactive; load, admission, revocation, reactivation"""
 
-    job = "matching"
-    seconds = 60
+    job = "matching governor"
+    seconds = 160

@@ -64,7 +64,7 @@ class Order(harness.JobTest):
     """the kernel and the simulator dispatch in the same order"""
 
     job = "order"
-    seconds = 40
+    seconds = 100
     needs = ("units",)  # which builds the simulator, and holds cargo's lock
     inputs = [(SCENARIO, "order.toml")]
 

@@ -1,11 +1,12 @@
-"""The park: how fast changes of parked tasks take effect, on two CPUs in virtual time."""
+"""What depends on the kernel's version, and the park, on two CPUs in virtual time."""
 
 from . import harness
 
 
 class Park(harness.JobTest):
-    """parked tasks: affinity, cpuset, freeze and kill take effect; parks by request"""
+    """the kernel's numbers and functions; affinity, cpuset, freeze and kill of parked tasks"""
 
-    job = "park"
-    seconds = 90
+    job = "interface park"
+    seconds = 110
     machine = "timing-smp"
+    env = {"EXPECT": "new", "LACKS": ""}

@@ -1,10 +1,19 @@
-"""Budgets and deadlines on one CPU, in virtual time."""
+"""Reservations on one CPU, in virtual time."""
 
 from . import harness
 
 
 class Reserved(harness.JobTest):
-    """budgets, deadlines and the servers"""
+    """budgets and deadlines; no best-effort task starves, whatever its weight"""
 
-    job = "reserved"
-    seconds = 120
+    job = "reserved starvation"
+    seconds = 190
+
+
+class LongStarvation(harness.JobTest):
+    """no best-effort task starves, for longer"""
+
+    job = "starvation"
+    seconds = 200
+    full = True
+    env = {"LONG": "1"}

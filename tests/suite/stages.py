@@ -28,7 +28,7 @@ GUEST_MB = 2048 + 300
 def build_stages() -> list[Stage]:
     """What is built, and what is tested on this machine alone."""
     return [
-        Stage("build", "the static binary", ("make", "build"), 110, memory_mb=1500),
+        Stage("build", "the static binary", ("make", "build"), 260, memory_mb=1500),
         Stage(
             "image",
             "the lab's emulator, root image and kernel",
@@ -64,7 +64,7 @@ def build_stages() -> list[Stage]:
             "units",
             "Rust units, and the theorems of the policies as properties",
             ("cargo", "test", "--workspace", "-q"),
-            180,
+            280,
             memory_mb=2000,
             checks=cargo_checks,
         ),
@@ -72,7 +72,7 @@ def build_stages() -> list[Stage]:
             "check",
             "formatters, linters and type checkers",
             ("scripts/check",),
-            60,
+            130,
             needs=("units",),  # which holds cargo's lock, and leaves what clippy can use
             memory_mb=1500,
             checks=lint_checks,
@@ -150,7 +150,7 @@ def guest_stages() -> list[Stage]:
             "demo",
             "the demonstration of `make run`, short: table and picture",
             (PYTHON, *UNITTEST, "tests.test_demonstration"),
-            60,
+            95,
             needs=("image", "build"),
             memory_mb=2 * GUEST_MB,
             checks=unittest_checks,

@@ -15,7 +15,7 @@ before=$(nr_bpf)
 failed=
 for i in $(seq $CYCLES); do
 	launch_daemon
-	until_true 120 is_ready
+	daemon_await $daemon_log 120
 	attached || { failed="$failed $i:start:$(tail -n 1 $daemon_log)"; break; }
 	case $((i % 4)) in
 	0) /job/aplomb stop ;;

@@ -111,5 +111,4 @@ end_all
 until_true 3 no_tasks
 check still-attached "" attached
 /job/aplomb log --json > $out/log
-stop_daemon
-finish
+end_job

@@ -19,7 +19,7 @@ int main(int count, char **words)
 		clockid_t clock;
 		struct timespec t;
 
-		/* The CPU time of another process: the C library reads that of this one directly. */
+		/* Of another process: the C library reads its own without this function. */
 		if (clock_getcpuclockid(getppid(), &clock))
 			return 1;
 		while (!clock_gettime(clock, &t))

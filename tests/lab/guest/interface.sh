@@ -73,6 +73,5 @@ check forks-fail-without-memory "$r" within 1 "$(value no_memory "$r")" 2000
 r=$(forks 300)
 check forks-succeed-again "$r" [ "$(value made "$r")" = 300 ]
 check still-attached "$(state)" attached
-stop_daemon
-check stock-again "" stock
-finish
+gone a
+end_job

@@ -13,15 +13,17 @@ hog=$programs/hog
 periodic=$programs/periodic
 bin=/opt/t
 specs=/opt/specs
+running=${daemon:-} # of the job before (jobs.sh)
 # shellcheck source=lab/guest/lib.sh
 . /run/lab/lib.sh
+daemon=$running
 mkdir -p $bin $specs
 chrt -r -p 1 $$
 echo mono > $trace/trace_clock
 
 say() { progress "$*"; }
 check() { # NAME DETAILS COMMAND…: ok if the command succeeds
-	local name=$1 details=$2 verdict=FAIL
+	local name=${job:+$job/}$1 details=$2 verdict=FAIL
 	shift 2
 	"$@" > /dev/null 2>&1 && verdict=ok
 	echo "CHECK $name $verdict $details" | tr '\n' ' ' >> $out/checks
@@ -30,12 +32,29 @@ check() { # NAME DETAILS COMMAND…: ok if the command succeeds
 }
 within() { [ -n "$2" ] && [ "$1" -le "$2" ] && [ "$2" -le "$3" ]; } # LOW VALUE HIGH
 none() { [ -z "$*" ]; }
-finish() { check finish "$(wc -l < $out/checks) checks" true; }
+finish() { job='' check finish "$(wc -l < $out/checks) checks" true; }
+end_job() { # the end of a job that may share its daemon with the next one (jobs.sh)
+	if [ "${jobs_left:-0}" -gt 0 ]; then
+		rm -f $specs/*.toml
+		check next-job-begins-without-specs "" a reload
+		check next-job-begins-without-tasks "" until_true 10 no_tasks
+		return
+	fi
+	stop_daemon
+	check stock-again "" until_true 5 stock
+	finish
+}
 
 # --- the daemon ----------------------------------------------------------------------------------
 daemon_log=$out/daemon.log
 launch_daemon() { daemon_launch $daemon_log --specs $specs "$@"; } # ARGUMENT…: does not wait for it
-start_daemon() { # ARGUMENT…: waits until the scheduler is attached; false if the daemon ended
+# ARGUMENT…: waits until the scheduler is attached; false if the daemon ended. A daemon that the job
+# before has left reads the specs of this one.
+start_daemon() {
+	if [ -n "$daemon" ] && ! has_ended $daemon; then
+		a reload
+		return
+	fi
 	launch_daemon "$@"
 	daemon_await $daemon_log 120 || check daemon-starts "$(tail -n 3 $daemon_log)" false
 }

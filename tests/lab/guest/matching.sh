@@ -162,6 +162,4 @@ done
 check event-has-its-numbers "" grep -q '"bandwidth_ppm":10000,.*"event":"admitted",.*"r_load_ppm":.*"s_load_ppm":' <(/job/aplomb log --json)
 /job/aplomb log --json > $out/log
 check still-attached "" attached
-stop_daemon
-check stock-again "" stock
-finish
+end_job

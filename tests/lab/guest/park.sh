@@ -126,5 +126,4 @@ times=$(a domain show / --over 100ms --json | jq '.parked[] | select(.reason == 
 check parks-are-counted "$times" within 3 "$times" 10
 
 check attached "$(state)" attached
-stop_daemon
-finish
+end_job

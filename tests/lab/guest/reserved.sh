@@ -29,13 +29,15 @@ timers() { # SECONDS: how often a timer of aplomb is started in that time
 	echo 0 > $trace/events/timer/hrtimer_start/enable
 	grep 'hrtimer_start:' $trace/trace > $out/timers
 	[ -s $out/timers ] || return # other timers always start: an empty trace is a broken one
-	grep -c 'function=bpf_timer_cb' $out/timers
+		grep -c 'function=bpf_timer_cb' $out/timers
 }
 switches() { sed -n 's/^voluntary_ctxt_switches:\t//p' /proc/$daemon/status; }
 sleep 2
 before=$(switches)
 n=$(timers 20)
-check no-timer-without-interactive-tasks "started $n times in 20 s" within 0 "$n" 0
+# A tick that finds a task waiting starts the timer that rescues tasks, for one second: the
+# machine's own services meet once in a while.
+check no-timer-without-interactive-tasks "started $n times in 20 s" within 0 "$n" 2
 check no-wake-up-of-the-daemon "$(($(switches) - before)) in 20 s" [ "$(switches)" = "$before" ]
 bg $bin/idle; idle=$!
 until_true 3 is_task $idle
@@ -123,5 +125,4 @@ end_all
 check still-attached "" attached
 check table-is-empty "" until_true 3 no_tasks
 /job/aplomb log --json > $out/log
-stop_daemon
-finish
+end_job

@@ -158,9 +158,9 @@ end_all
 
 say "storms"
 bg $hog 2 --forks
-bg_to $out/storm $bin/storm 20000 5 7
+bg_to $out/storm $bin/storm 12000 5 7
 one=$!
-bg_to $out/bequeath $bin/bequeath 20000 3 8
+bg_to $out/bequeath $bin/bequeath 12000 3 8
 two=$!
 bg_to $out/movie $bin/movie 3000 30000 600 brief
 three=$!

@@ -51,5 +51,4 @@ check weakest-beside-heaviest-runs "nice 19 beside five of nice -20: $r" within 
 end_all
 check still-attached "" attached
 /job/aplomb log --json > $out/log
-stop_daemon
-finish
+end_job
