@@ -217,11 +217,16 @@ struct server_info {
 	char comm[COMM_LEN];
 };
 
+enum exit_flags {
+	EXIT_RESTART = 1, /* the kernel asks for the scheduler to be loaded again */
+	EXIT_HOTPLUG = 2  /* a CPU went off line or came */
+};
+
 /* Why the kernel ended the scheduler; filled in by ops.exit (.data `exit_info`). */
 struct exit_info {
-	s32 kind; /* enum scx_exit_kind of the kernel; 0: still running */
-	u32 pad;
-	s64 exit_code; /* hotplug and other restarts are told here */
+	s32 kind;      /* enum scx_exit_kind of the kernel; 0: still running */
+	u32 flags;     /* enum exit_flags */
+	s64 exit_code; /* as the kernel gave it, for messages */
 	char reason[128];
 	char msg[1024];
 };

@@ -417,6 +417,16 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	return 0;
 }
 
+/* Returns enum exit_flags: only this side knows the running kernel's numbers. */
+static __always_inline u32 exit_flags(const struct scx_exit_info *info)
+{
+	u32 flags = info->exit_code & SCX_ECODE_RSN_HOTPLUG ? EXIT_HOTPLUG : 0;
+
+	if (info->kind < SCX_EXIT_ERROR && info->exit_code & SCX_ECODE_ACT_RESTART)
+		flags |= EXIT_RESTART;
+	return flags;
+}
+
 /* Tells the daemon why the scheduler ended, and wakes it. */
 void OPS(aplomb_exit, struct scx_exit_info *info)
 {
@@ -425,6 +435,7 @@ void OPS(aplomb_exit, struct scx_exit_info *info)
 	bpf_probe_read_kernel_str(exit_info.reason, sizeof(exit_info.reason), info->reason);
 	bpf_probe_read_kernel_str(exit_info.msg, sizeof(exit_info.msg), info->msg);
 	exit_info.exit_code = info->exit_code;
+	exit_info.flags = exit_flags(info);
 	__sync_fetch_and_add(&exit_info.kind, info->kind);
 	end = bpf_ringbuf_reserve(&events, sizeof(*end), 0);
 	if (end) { /* if it is full the daemon is awake anyway */

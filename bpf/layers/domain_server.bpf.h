@@ -9,7 +9,7 @@
  * 1. Why. A fraction says how much, but not by when: a domain that is due 20 % may get its 20 ms at
  *    the end of each 100. "10 ms every 50" has a deadline. So it is for the reserved layer, like a
  *    program's reservation. And it is guaranteed, like a spec's with flag G
- *    (reserved/guarantee.bpf.h), since there is no rule which of a domain's programs to revoke.
+ *    (reserved/admission.bpf.h 1), since there is no rule which of a domain's programs to revoke.
  *
  * 2. Model. A domain with such a reservation has a server. The threads that draw on it are those of
  *    the domain, and of the domains below that have no server of their own, unless their program

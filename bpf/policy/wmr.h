@@ -47,7 +47,7 @@
  *
  *    What is free, L - sum dbf*(L), falls at steps only, and after the last one rises while the
  *    bandwidths add up to no more than the CPU: checking each step once is enough. For tasks with D
- *    = P it is the exact test, sum Q/P <= 1. Where a task goes: reserved/guarantee.bpf.h 3.
+ *    = P it is the exact test, sum Q/P <= 1. Where a task goes: reserved/room.bpf.h 2.
  *
  *    Why 8 steps: with the line alone a second window of 20.5 ms beside a movie of 25:41 has 10.7
  *    ms free, with 2 steps 12.8, with 8 steps 15.1, exactly 16; a third movie needs two of 12.5. Of

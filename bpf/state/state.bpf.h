@@ -212,7 +212,7 @@ u64 fair_now; /* virtual time of the machine's queue */
 
 /*
  * 0: no task is interactive, and every path skips the reserved layer. Set with the first server;
- * cleared once the last has gone and no task is left in an EDF queue (layers/tick.bpf.h).
+ * cleared once the last has gone and no task is left in an EDF queue (layers/second.bpf.h).
  */
 u32 reserved_on;
 

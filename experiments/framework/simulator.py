@@ -20,16 +20,16 @@ from .schedulers import ROOT
 def build() -> Path:
     """The program, made of the present source: a study judges that, not what was built some time
     ago."""
-    words = ["cargo", "build", "--quiet", "--release", "-p", "aplomb-sim", "--bin", "aplomb-sim"]
+    words = ["make", "--silent", "build"]
     try:
         done = subprocess.run(words, cwd=ROOT, check=False)
     except FileNotFoundError:
         raise ExperimentError(
-            "the simulator cannot be built: there is no cargo (run scripts/setup)"
+            "the simulator cannot be built: there is no make (run scripts/setup)"
         ) from None
     if done.returncode:
         raise ExperimentError(f"the simulator does not build: {' '.join(words)}")
-    return Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target") / "release" / "aplomb-sim"
+    return ROOT / "target" / "aplomb-sim"
 
 
 def ask(study: Study, quick: bool) -> Any:

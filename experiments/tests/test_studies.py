@@ -13,7 +13,6 @@ from unittest import mock
 from experiments.framework import experiment, schedulability, simulated_movies, simulator
 from experiments.framework.errors import ExperimentError
 from experiments.framework.marks import Mark, missed
-from experiments.framework.schedulers import ROOT
 
 
 def tally(met: int, misses: int = 0, sets: int = 10) -> dict[str, Any]:
@@ -126,9 +125,6 @@ def missed_of(data: Mapping[str, Any]) -> list[str]:
     return [mark["name"] for mark in data["marks"] if mark["ok"] is False]
 
 
-@unittest.skipUnless(
-    (ROOT / "crates/sim/src/bin/study.rs").exists(), "the simulator has no studies yet"
-)
 class Real(unittest.TestCase):
     def test_a_small_run(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -89,6 +89,7 @@ def build_stages() -> list[Stage]:
             "the experiments' own parts",
             (OURS, *UNITTEST, *modules("experiments/tests")),
             40,
+            needs=("build",),  # a study runs the simulator
             env=(("PYTHONPATH", "."),),
             checks=unittest_checks,
         ),

@@ -23,3 +23,4 @@ enum server_policy layout_server_policy;
 enum domain_policy layout_domain_policy;
 enum domain_state layout_domain_state;
 enum domain_change layout_domain_change;
+enum exit_flags layout_exit_flags;

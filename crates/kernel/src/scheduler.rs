@@ -459,9 +459,12 @@ impl Kernel for Scheduler {
         let bss = self.skel.maps.bss_data.as_deref()?;
         // SAFETY: a valid place; once `kind` is set the kernel side does not write it again.
         let exit = unsafe { std::ptr::read_volatile(&raw const bss.exit_info) };
+        let has = |flag: raw::exit_flags| exit.flags & flag.0 != 0;
         (exit.kind != 0).then(|| ExitInfo {
             kind: exit.kind,
             code: exit.exit_code,
+            restart: has(raw::exit_flags::EXIT_RESTART),
+            hotplug: has(raw::exit_flags::EXIT_HOTPLUG),
             reason: comm_text(&exit.reason.map(|c| c as u8)),
             msg: comm_text(&exit.msg.map(|c| c as u8)),
         })

@@ -185,7 +185,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// `sample_no`: the governor's second that runs now (`sample_no` of reserved/guarantee.bpf.h).
+    /// `sample_no`: the governor's second that runs now (`sample_no` of reserved/server.bpf.h).
     /// It is not over, so the use is that of the full seconds which the ring still has. None: free,
     /// or a domain's, which is no task.
     pub(crate) fn from_raw(s: &raw::server_info, sample_no: u64) -> Option<Self> {
@@ -317,28 +317,14 @@ impl Event {
 pub struct ExitInfo {
     /// `enum scx_exit_kind` of the kernel.
     pub kind: i32,
+    /// As the kernel gave it.
     pub code: i64,
+    /// The kernel asks for the scheduler to be loaded again.
+    pub restart: bool,
+    /// A CPU went off line or came.
+    pub hotplug: bool,
     pub reason: String,
     pub msg: String,
-}
-
-impl ExitInfo {
-    /// `SCX_ECODE_ACT_RESTART`: load it again and all is well (a CPU went off line or came).
-    const ACT_RESTART: i64 = 1 << 48;
-    /// `SCX_ECODE_RSN_HOTPLUG`.
-    const RSN_HOTPLUG: i64 = 1 << 32;
-    /// `SCX_EXIT_ERROR`: from here on it was an error.
-    const ERROR: i32 = 1024;
-
-    /// The kernel asks for a restart.
-    pub fn wants_restart(&self) -> bool {
-        self.kind < Self::ERROR && self.code & Self::ACT_RESTART != 0
-    }
-
-    /// Because a CPU came or went.
-    pub fn is_hotplug(&self) -> bool {
-        self.code & Self::RSN_HOTPLUG != 0
-    }
 }
 
 impl fmt::Display for ExitInfo {
@@ -356,7 +342,7 @@ impl fmt::Display for ExitInfo {
         if self.code != 0 {
             write!(f, ", code {:#x}", self.code)?;
         }
-        if self.is_hotplug() {
+        if self.hotplug {
             write!(f, ", a CPU came or went")?;
         }
         write!(f, "]")

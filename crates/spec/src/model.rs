@@ -141,7 +141,7 @@ pub struct Spec {
     /// Flag R: may be revoked when the CPU is overloaded.
     pub revocable: bool,
     /// Flag G: admitted only if there is room for all that is promised, and then never revoked; may
-    /// be split over several CPUs (bpf/reserved/guarantee.bpf.h). Excludes `revocable`.
+    /// be split over several CPUs (bpf/reserved/room.bpf.h). Excludes `revocable`.
     pub guaranteed: bool,
     /// What becomes of a task that has used up its budget; None: as set for the machine.
     pub server: Option<ServerPolicy>,

@@ -327,11 +327,11 @@ impl Daemon {
         if let Some(fd) = self.state.kernel.event_fd() {
             self.poll.remove(fd);
         }
-        if !exit.wants_restart() {
+        if !exit.restart {
             anyhow::bail!("the kernel ended the scheduler and runs its own: {exit}");
         }
         let now = Instant::now();
-        if !exit.is_hotplug() {
+        if !exit.hotplug {
             self.restarts
                 .retain(|t| now.duration_since(*t) < RESTART_WINDOW);
             if self.restarts.len() >= MAX_RESTARTS {

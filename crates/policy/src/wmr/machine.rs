@@ -369,7 +369,7 @@ impl Machine {
     }
 }
 
-/// Placement as in `bpf/reserved/guarantee.bpf.h`: whole on the CPU with the most room, else over
+/// Placement as in `bpf/reserved/room.bpf.h`: whole on the CPU with the most room, else over
 /// the fewest CPUs.
 pub fn place(
     rosters: &mut [Roster],

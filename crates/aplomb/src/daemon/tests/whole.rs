@@ -270,6 +270,8 @@ fn hotplug() -> ExitInfo {
     ExitInfo {
         kind: 65,
         code: 1 << 48 | 1 << 32,
+        restart: true,
+        hotplug: true,
         reason: "hotplug".into(),
         msg: String::new(),
     }
@@ -305,7 +307,7 @@ fn restarts_without_end_end_the_daemon() {
     let fakes: Vec<Fake> = (0..4).map(|_| Fake::new()).collect();
     let mut daemon = start(&root, fakes).unwrap();
     let exit = ExitInfo {
-        code: 1 << 48,
+        hotplug: false,
         ..hotplug()
     };
     for _ in 0..3 {
@@ -347,6 +349,8 @@ fn an_error_of_the_kernel_side_is_told_with_its_reason() {
     fake.end(ExitInfo {
         kind: 1026,
         code: 0,
+        restart: false,
+        hotplug: false,
         reason: "runnable task stall".into(),
         msg: "x[1] failed to run for 30 s".into(),
     });
