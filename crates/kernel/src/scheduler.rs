@@ -25,6 +25,7 @@ use crate::{
 };
 
 mod domains;
+mod tick;
 
 /// The skeleton of bpf/main.bpf.c, written by libbpf-cargo at build time.
 #[allow(
@@ -165,7 +166,7 @@ impl Scheduler {
                 rodata.r_hi_ppm = settings.r_hi_ppm;
                 rodata.r_max_ppm = settings.r_max_ppm;
                 rodata.fork_window_ns = settings.fork_window_ns;
-                rodata.tick_ns = tick_ns();
+                rodata.tick_ns = tick::period_ns();
                 rodata.server_policy = policy_number(Some(settings.server_policy));
             }
             fit_callbacks(&mut open, &kernel)?;
@@ -482,22 +483,5 @@ fn bytes_of(row: &raw::spec) -> &[u8] {
     // SAFETY: `spec` has no padding (libbpf-cargo would have made it explicit).
     unsafe {
         std::slice::from_raw_parts(std::ptr::from_ref(row).cast::<u8>(), size_of::<raw::spec>())
-    }
-}
-
-/// Between two ticks of a CPU, ns: the resolution of the clock that ticks drive.
-fn tick_ns() -> u64 {
-    let mut resolution = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: writes the struct
-    let status = unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut resolution) };
-    let known = status == 0 && resolution.tv_sec == 0 && resolution.tv_nsec > 0;
-    // HZ is 100 to 1000; a tick that is taken for too long costs timers and nothing else
-    if known {
-        resolution.tv_nsec as u64
-    } else {
-        10_000_000
     }
 }
