@@ -1,5 +1,5 @@
-# jobs.sh JOB…: runs these jobs one after the other in one boot and on one start of the daemon, which
-# costs more time than most jobs do. The first one sees the daemon start. A job that sets up
+# jobs.sh JOB…: runs these jobs one after the other in one boot and on one start of the daemon. A
+# start costs more time than most jobs do. The first job sees the daemon start: a job that sets up
 # something before the start, or looks at what a start does, has to be the first.
 while [ $# -gt 0 ]; do
 	job=$1
