@@ -1,9 +1,9 @@
-//! Compiles the kernel side (bpf/main.bpf.c) with clang and writes its skeleton, and the Rust twins
-//! of the structs in bpf/intf.h.
+//! Compiles the kernel side (bpf/main.bpf.c) with clang. Generates its skeleton and the Rust
+//! equivalents of the structs in bpf/intf.h.
 //!
-//! The compiler is `$BPF_CLANG`, or the first of clang-19, clang-18, clang-17 and clang that is at
-//! least [`OLDEST_CLANG`]: older ones miss BPF instructions (cpu v4, 64-bit enums) that the kernel
-//! side uses.
+//! The compiler is `$BPF_CLANG` if that variable is set, otherwise the first of clang-19, clang-18,
+//! clang-17 and clang whose version is at least [`OLDEST_CLANG`]. Older versions lack BPF features
+//! that the kernel side uses (cpu v4 instructions, 64-bit enums).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -37,7 +37,7 @@ fn main() -> Result<()> {
                 include(&bpf),
                 format!("-D__TARGET_ARCH_{arch}"),
                 "-Wall".into(),
-                "-Werror=macro-redefined".into(), // all headers of bpf/ meet in one file
+                "-Werror=macro-redefined".into(), // -Werror: all headers of bpf/ are included in one file
                 "-Wno-compare-distinct-pointer-types".into(),
                 "-mcpu=v3".into(),
             ])
@@ -49,7 +49,7 @@ fn main() -> Result<()> {
     skeleton(bpf.join("main.bpf.c"), "main.skel.rs")
 }
 
-/// Have cargo run this again when any file below `dir` changes, comes or goes.
+/// Makes cargo run this build script again when a file below `dir` is changed, added or removed.
 fn watch(dir: &Path) -> Result<()> {
     println!("cargo:rerun-if-changed={}", dir.display());
     for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
@@ -86,8 +86,8 @@ fn find_clang() -> Result<String> {
     )
 }
 
-/// Major version from `clang --version` ("Debian clang version 19.1.7 (…)"); None if it does not
-/// run.
+/// The major version from the output of `clang --version` ("Debian clang version 19.1.7 (…)").
+/// Returns None if the program cannot be run.
 fn clang_version(clang: &str) -> Option<u32> {
     let output = Command::new(clang).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -95,7 +95,7 @@ fn clang_version(clang: &str) -> Option<u32> {
     rest.split('.').next()?.trim().parse().ok()
 }
 
-/// The name that libbpf's headers give to an architecture.
+/// The name of an architecture in libbpf's headers.
 fn bpf_arch(rust: &str) -> Result<&'static str> {
     Ok(match rust {
         "x86_64" => "x86",

@@ -1,8 +1,8 @@
-//! What the running kernel is made of, as its BTF says: functions, members of structs, values of
-//! enumerators.
+//! Questions about the running kernel's types, answered from its BTF: does it have this function,
+//! this struct member, this enumerator?
 //!
-//! Each question names a kind. A name alone says nothing: all names of functions, members,
-//! arguments and variables are in one string section.
+//! Each question names the kind of type. A search for the bare name would be wrong: the names of
+//! all functions, members, arguments and variables are in the same string section.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -15,23 +15,29 @@ use libbpf_rs::AsRawLibbpf;
 #[derive(Debug)]
 pub(crate) struct Types<'a>(Btf<'a>);
 
-/// Enums of sched_ext: flags, queue ids, codes. Their values are the kernel's to choose.
+/// Prefix of sched_ext's enums (flags, queue ids, exit codes). Their values can differ between
+/// kernels.
 const KERNELS_ENUMS: &str = "scx_";
-/// The one of them that is not relocated in instructions: see [`Types::ops_flags`].
+/// The only one of these enums whose values libbpf does not relocate: see [`Types::ops_flags`].
 const OPS_FLAGS: &str = "scx_ops_flags";
 
 impl<'a> Types<'a> {
+    /// Wraps BTF that is already loaded.
     pub fn new(btf: Btf<'a>) -> Self {
         Self(btf)
     }
 
-    /// From a BTF file (`/sys/kernel/btf/vmlinux`) or an ELF object.
+    /// Reads a BTF file (`/sys/kernel/btf/vmlinux`) or the BTF of an ELF object.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or it contains no valid BTF.
     pub fn read(path: &Path) -> libbpf_rs::Result<Types<'static>> {
         Btf::from_path(path).map(Types)
     }
 
-    /// The type of this name and kind. (libbpf-rs finds the first type of that name, of whatever
-    /// kind.)
+    /// Finds the type with this name and kind. libbpf-rs itself finds the first type with that
+    /// name, whatever its kind.
     fn find<'s, K: TryFrom<BtfType<'s>>>(&'s self, name: &str, kind: BtfKind) -> Option<K> {
         let name = CString::new(name).ok()?;
         let btf = self.0.as_libbpf_object();
@@ -41,19 +47,20 @@ impl<'a> Types<'a> {
         self.0.type_by_id(TypeId::from(u32::try_from(id).ok()?))
     }
 
-    /// Is there a function of this name, which BPF programs can call if the kernel lets them?
+    /// Does the kernel have a function of this name? (Whether BPF programs may call it is not
+    /// checked.)
     pub fn has_function(&self, name: &str) -> bool {
         self.find::<Func>(name, BtfKind::Func).is_some()
     }
 
-    /// Has a struct a member of this name?
+    /// Does the struct `name` have a member of this name?
     pub fn has_member(&self, name: &str, member: &str) -> bool {
         let found = self.find::<Composite>(name, BtfKind::Struct);
         found.is_some_and(|s| s.iter().any(|m| m.name.is_some_and(|n| n == member)))
     }
 
-    /// The enumerators of an enum; None: it is missing, or its values are cut off (64-bit values
-    /// without BTF_KIND_ENUM64, as pahole before 1.24 writes them).
+    /// The enumerators of an enum with their values. Returns None if the enum is missing or if its
+    /// values are truncated: pahole before 1.24 writes 64-bit values without BTF_KIND_ENUM64.
     fn enumerators(&self, name: &str) -> Option<Vec<(String, u64)>> {
         let text = |name: Option<&std::ffi::OsStr>| {
             name.unwrap_or_default().to_string_lossy().into_owned()
@@ -83,7 +90,7 @@ impl<'a> Types<'a> {
             .map(|(_, value)| value)
     }
 
-    /// Enumerators that `object` takes from the kernel and that this kernel lacks, as "enum NAME:
+    /// The sched_ext enumerators that `object` uses and that this kernel lacks, each as "enum NAME:
     /// ENUMERATOR".
     pub fn missing_enumerators(&self, object: &Types) -> Vec<String> {
         let narrow = object
@@ -110,9 +117,9 @@ impl<'a> Types<'a> {
         missing
     }
 
-    /// The flags of `struct sched_ext_ops` in this kernel's numbers, by name. `flags`: in
-    /// `object`'s numbers. A flag without a name in either is left out;
-    /// [`Types::missing_enumerators`] has refused such a kernel before.
+    /// Translates flags of `struct sched_ext_ops` by name, from the numbers in `object`'s BTF
+    /// (`flags`) to this kernel's numbers. A flag without a name in either BTF is dropped. This
+    /// cannot happen to a kernel that [`Types::missing_enumerators`] accepted.
     pub fn ops_flags(&self, object: &Types, flags: u64) -> u64 {
         let ours = object.enumerators(OPS_FLAGS).unwrap_or_default();
         ours.iter()

@@ -1,9 +1,9 @@
-//! Which distribution this is (os-release(5)), and which of its kernel packages has sched_ext.
+//! Detects the distribution (os-release(5)) and knows which of its kernel packages has sched_ext.
 //!
-//! Debian builds sched_ext since its 6.16; trixie and bookworm have 6.12 without it,
-//! trixie-backports has a later one. Fedora, Arch Linux and NixOS build it since 6.12, the first
-//! release that has it (for NixOS: nixpkgs' os-specific/linux/kernel/common-config.nix). All five
-//! build BTF.
+//! Debian enables sched_ext since its 6.16 kernel: trixie and bookworm have kernels without it,
+//! trixie-backports has a later one. Fedora, Arch Linux and NixOS enable it since 6.12, the first
+//! release with sched_ext (NixOS: nixpkgs' os-specific/linux/kernel/common-config.nix). All five
+//! distributions build their kernels with BTF.
 
 use std::fs;
 use std::path::Path;
@@ -19,18 +19,18 @@ pub enum Family {
     Unknown,
 }
 
-/// What /etc/os-release says.
+/// The contents of /etc/os-release that matter here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Distribution {
-    /// For people: "Fedora Linux 43 (Workstation Edition)".
+    /// Name for messages: "Fedora Linux 43 (Workstation Edition)".
     pub name: String,
     pub family: Family,
-    /// "trixie"; empty where releases have no code name.
+    /// Code name of the release ("trixie"); empty if the distribution's releases have none.
     codename: String,
 }
 
 impl Distribution {
-    /// Reads etc/os-release below `root`, or usr/lib/os-release where that is missing.
+    /// Reads etc/os-release below `root`. If it is missing, reads usr/lib/os-release.
     pub fn at(root: &Path) -> Self {
         let read = |path: &str| fs::read_to_string(root.join(path)).ok();
         let text = read("etc/os-release").or_else(|| read("usr/lib/os-release"));
@@ -60,8 +60,8 @@ impl Distribution {
         }
     }
 
-    /// How to get a kernel with sched_ext here, as one instruction. Without it: what such a kernel
-    /// is.
+    /// How to install a kernel with sched_ext on this distribution, as one instruction. For an
+    /// unknown distribution: the requirements for such a kernel.
     pub fn install_kernel(&self) -> String {
         let image = format!("linux-image-{}", debian_architecture());
         match self.family {
@@ -90,7 +90,8 @@ impl Distribution {
         }
     }
 
-    /// The package of the ordinary kernel, as opposed to one for real time or with other patches.
+    /// The package of the ordinary kernel, as opposed to a PREEMPT_RT kernel or one with extra
+    /// patches.
     pub fn ordinary_kernel(&self) -> &'static str {
         match self.family {
             Family::Debian => "linux-image-amd64 or linux-image-arm64",

@@ -1,4 +1,4 @@
-//! Domains as the kernel side has them: `struct domain_info` and `struct domain_args` of
+//! Domains as the kernel side reports them: `struct domain_info` and `struct domain_args` of
 //! bpf/intf.h.
 
 use serde::{Deserialize, Serialize};
@@ -11,13 +11,13 @@ use crate::{DomainPolicy, Max, Reservation};
 pub struct Domain {
     /// The cgroup's id: the inode number of its directory.
     pub cgid: u64,
-    /// Its index in the kernel side's table. The root has 0.
+    /// Index in the kernel side's table of domains. The root has 0.
     pub slot: u32,
-    /// Slot of the domain above; the root's is 0.
+    /// Slot of the parent domain. The root's is 0.
     pub parent: u32,
-    /// 0: the root.
+    /// Levels below the root; the root has 0.
     pub depth: u32,
-    /// Domains right below.
+    /// Number of child domains.
     pub children: u32,
     /// cpu.weight, 1 to 10,000.
     pub weight: u32,
@@ -25,32 +25,34 @@ pub struct Domain {
     pub idle: bool,
     pub policy: DomainPolicy,
     pub reservation: Option<Reservation>,
-    /// cpu.max.
+    /// cpu.max: quota and period. None: no limit.
     pub max: Option<Max>,
     /// cpu.max.burst, ns.
     pub burst_ns: u64,
-    /// The part of the machine that the domain gets while all others use theirs, ppm.
+    /// The domain's share of the machine while all other domains use theirs, ppm.
     pub share_ppm: u32,
-    /// CPU time of all tasks in it and below, since the kernel side knows it, ns.
+    /// CPU time of all tasks in the domain and below it since the kernel side created the domain,
+    /// ns.
     pub ran_ns: u64,
-    /// How long the domain was throttled in all, ns, and how often.
+    /// Total time for which the domain was throttled, ns.
     pub throttled_ns: u64,
+    /// How often the domain was throttled.
     pub throttled: u64,
-    /// Parks of its own tasks by reason: the reason, their number, and their length in all, ns.
+    /// Parks of the domain's own tasks by reason: (reason, number of parks, total length in ns).
     pub parks: Vec<(String, u64, u64)>,
-    /// The domain is throttled: its quota is used up until the next period.
+    /// The domain is throttled now: its quota is used up until the next period.
     pub is_throttled: bool,
-    /// Number of its own tasks that wait for a CPU.
+    /// Number of the domain's own tasks that wait for a CPU.
     pub waiting: u32,
-    /// The cgroup was removed while tasks of it still exist.
+    /// The cgroup was removed, but tasks of it still exist.
     pub gone: bool,
 }
 
-/// `enum park_reason` of bpf/policy/park.h, in its order.
+/// Names of `enum park_reason` (bpf/policy/park.h), in its order.
 const PARK_REASONS: [&str; 2] = ["cpu.max", "request"];
 
 impl Domain {
-    /// None: the slot is free.
+    /// Returns None if the slot is free.
     pub(crate) fn from_raw(d: &raw::domain_info) -> Option<Self> {
         let gone = match raw::domain_state(d.state) {
             raw::domain_state::DOMAIN_LIVE => false,
@@ -101,9 +103,9 @@ impl Domain {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DomainChange {
     Policy(DomainPolicy),
-    /// Of the machine, ppm; 0: none.
+    /// A fraction of the machine, ppm; 0 removes the reservation.
     Fraction(u32),
-    /// C every T of one CPU, ns; both 0: none.
+    /// C every T of one CPU, ns; both 0 remove the reservation.
     Budget {
         runtime_ns: u64,
         period_ns: u64,
@@ -139,7 +141,7 @@ impl DomainChange {
     }
 }
 
-/// Which setting an event of kind [`crate::EventKind::Domain`] is about (`enum domain_change`).
+/// The setting that an event of kind [`crate::EventKind::Domain`] reports (`enum domain_change`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DomainSetting {
     Policy,
@@ -150,7 +152,7 @@ pub enum DomainSetting {
 }
 
 impl DomainSetting {
-    /// None: a number that this program does not know.
+    /// Returns None for a number that this program does not know.
     pub fn numbered(number: u64) -> Option<Self> {
         use raw::domain_change as c;
         match raw::domain_change(u32::try_from(number).ok()?) {

@@ -1,8 +1,8 @@
-//! Reports what this kernel and machine can and cannot do, for `aplomb doctor` and for clear error
+//! Reports what this kernel and machine can and cannot do, for `aplomb doctor` and for error
 //! messages.
 //!
-//! All facts are read from /proc and /sys. Reading them needs no privilege and changes nothing. In
-//! tests another folder contains /proc and /sys.
+//! All facts are read from /proc and /sys. Reading them needs no privilege and changes nothing.
+//! Tests use another root directory, which contains its own /proc and /sys.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use crate::btf::Types;
 use crate::distribution::{Distribution, Family};
 use crate::{limits, scheduler, LoadError};
 
-/// How a fact bears on aplomb.
+/// How serious a finding is for aplomb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
     Ok,
-    /// Works, but less well, or untested.
+    /// aplomb works, but less well or untested.
     Warn,
     /// aplomb cannot run.
     Fail,
@@ -27,14 +27,14 @@ pub enum Level {
 /// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// Short name, stable for scripts.
+    /// Short name; scripts can rely on it.
     pub name: String,
     pub level: Level,
-    /// What was found.
+    /// What was found on this machine.
     pub found: String,
-    /// Why it matters; empty if all is well.
+    /// Why the finding matters; empty if all is well.
     pub why: String,
-    /// What to change; empty if nothing.
+    /// What the user can change; empty if nothing.
     pub change: String,
 }
 
@@ -44,7 +44,7 @@ pub struct Machine {
     root: PathBuf,
 }
 
-/// Capabilities that loading needs, and their bit in CapEff (include/uapi/linux/capability.h).
+/// Capabilities that loading needs, with their bits in CapEff (include/uapi/linux/capability.h).
 const CAPABILITIES: [(&str, u32); 3] =
     [("CAP_BPF", 39), ("CAP_PERFMON", 38), ("CAP_SYS_ADMIN", 21)];
 
@@ -54,7 +54,7 @@ const OLDEST_TESTED: (u32, u32) = (6, 16);
 const OLDEST: (u32, u32) = (6, 12);
 
 impl Machine {
-    /// This one.
+    /// This machine.
     pub fn here() -> Self {
         Self::at("/")
     }
@@ -82,7 +82,7 @@ impl Machine {
             .unwrap_or_else(|| "unknown".into())
     }
 
-    /// Major and minor number of the kernel's version.
+    /// Major and minor version of the kernel.
     fn version(&self) -> Option<(u32, u32)> {
         let release = self.release();
         let mut numbers = release
@@ -91,7 +91,7 @@ impl Machine {
         Some((numbers.next()??, numbers.next()??))
     }
 
-    /// The sched_ext scheduler that is attached, if any.
+    /// Name of the attached sched_ext scheduler; None if none is attached.
     pub fn running(&self) -> Option<String> {
         let state = self.read("sys/kernel/sched_ext/state")?;
         if state == "disabled" {
@@ -103,7 +103,7 @@ impl Machine {
         Some(name.unwrap_or_else(|| format!("one without a name (state: {state})")))
     }
 
-    /// Highest number of CPUs that this machine may ever have.
+    /// The number of possible CPUs: the highest possible CPU number plus one.
     fn possible_cpus(&self) -> Option<u32> {
         let list = self.read("sys/devices/system/cpu/possible")?;
         let last = list.rsplit([',', '-']).next()?;
@@ -124,7 +124,7 @@ impl Machine {
             .collect()
     }
 
-    /// The kernel's types; None: it does not describe them, or not readably.
+    /// The kernel's types; None if the kernel has no BTF or it cannot be read.
     fn types(&self) -> Option<Types<'static>> {
         Types::read(&self.path("sys/kernel/btf/vmlinux")).ok()
     }
@@ -133,10 +133,12 @@ impl Machine {
         self.path("sys/kernel/sched_ext").is_dir()
     }
 
-    /// Check what a load needs, and return the kernel's types.
+    /// Checks that the kernel and the process meet all requirements of a load. Returns the kernel's
+    /// types.
     ///
     /// # Errors
-    /// The first thing that is missing, or the scheduler that is attached already.
+    ///
+    /// The first requirement that is not met, or the scheduler that is already attached.
     pub(crate) fn require(&self) -> Result<Types<'static>, LoadError> {
         if !self.has_sched_ext() {
             return Err(LoadError::NoSchedExt {
@@ -199,7 +201,7 @@ impl Machine {
         ok("distribution", format!("{}{known}", found.name))
     }
 
-    /// How to get a kernel that aplomb can use on this distribution.
+    /// How to install a usable kernel on this distribution.
     fn install_kernel(&self) -> String {
         Distribution::at(&self.root).install_kernel()
     }
@@ -351,7 +353,8 @@ impl Machine {
             .and_then(|l| l.split_whitespace().next())
             .unwrap_or("unknown")
             .to_owned();
-        // Since 5.11 BPF memory is charged to the cgroup; every kernel with sched_ext is later.
+        // Since Linux 5.11 BPF memory is charged to the cgroup, and every kernel with sched_ext is
+        // later.
         ok(
             "memlock",
             format!("{found} (not needed: BPF memory is charged to the cgroup)"),
@@ -415,8 +418,8 @@ impl Machine {
     }
 }
 
-/// Does /sys/kernel/sched_ext/root/ops name this scheduler? (The kernel appends a version or
-/// suffix.)
+/// Does `ops`, the contents of /sys/kernel/sched_ext/root/ops, name this scheduler? (The kernel
+/// appends a version or suffix.)
 pub fn is_aplomb(ops: &str) -> bool {
     ops.split(['_', '-']).next() == Some("aplomb")
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * layout.bpf.c - one variable of each struct and enum of bpf/intf.h, so that libbpf-cargo writes
- * their Rust twins. It is compiled for its type information only and never loaded: the skeleton of
- * main.bpf.c has just the types of its global variables, not those of map keys and values.
+ * layout.bpf.c - one variable of each struct and enum of bpf/intf.h, so that libbpf-cargo generates
+ * their Rust equivalents. This file is compiled for its type information only and never loaded. The
+ * skeleton of main.bpf.c does not suffice: it contains the types of global variables, but not those
+ * of map keys and values.
  */
 #include "intf.h"
 

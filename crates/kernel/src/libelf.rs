@@ -1,30 +1,32 @@
-//! Makes up for two functions that are missing in some static libelf.
+//! Supplies two functions that are missing in some static libelf libraries.
 //!
-//! Debian 13's libelf.a (elfutils 0.192) calls `eu_search_tree_init` and `eu_search_tree_fini`,
-//! which are in a library of elfutils that is not packaged; later versions have them inside. They
-//! begin and end the tree in which `elf_getdata_rawchunk` remembers its results. libbpf never calls
-//! that function, so the tree stays empty: an empty root is all there is to begin, and nothing to
-//! end. Where libelf.a needs or has the functions otherwise, the linker leaves these out or takes
-//! these first.
+//! Debian 13's libelf.a (elfutils 0.192) calls `eu_search_tree_init` and `eu_search_tree_fini`.
+//! They are in a library of elfutils that Debian does not package; later versions of libelf.a
+//! contain them. They set up and free the tree in which `elf_getdata_rawchunk` caches its results.
+//! libbpf never calls `elf_getdata_rawchunk`, so the tree stays empty: setting up means storing an
+//! empty root, and there is nothing to free. If libelf.a does not need the two functions, the
+//! linker drops them; if it has its own, the linker takes these, which come first.
 
 use std::ffi::c_void;
 use std::ptr;
 
-/// `struct search_tree { void *root; <lock, if built with threads> }`: the caller cleared it.
+/// Sets up an empty tree. `tree` points to `struct search_tree { void *root; <lock, if built with
+/// threads> }`, which the caller has cleared.
 ///
 /// # Safety
-/// `tree` is valid; only libelf calls this.
+///
+/// `tree` must be valid. Only libelf calls this function.
 #[no_mangle]
 unsafe extern "C" fn eu_search_tree_init(tree: *mut *mut c_void) {
     // SAFETY: as the caller promises.
     unsafe { tree.write(ptr::null_mut()) };
 }
 
-/// Nothing was ever put into the tree.
+/// Frees nothing: the tree is always empty.
 #[no_mangle]
 extern "C" fn eu_search_tree_fini(_tree: *mut c_void, _free: *const c_void) {}
 
-/// Names both functions, so that the linker has them when it comes to libelf.
+/// Refers to both functions, so that they are linked before libelf is searched.
 pub fn keep() {
     std::hint::black_box((
         eu_search_tree_init as unsafe extern "C" fn(_),

@@ -1,4 +1,4 @@
-//! Asked of our own object, whose BTF has functions, structs and enums as a kernel's has.
+//! Tests on our own object: its BTF contains functions, structs and enums as a kernel's BTF does.
 
 use super::*;
 
@@ -11,7 +11,8 @@ fn a_name_of_another_kind_is_not_a_function() {
     let types = object();
     assert!(types.has_function("scx_bpf_task_set_slice"));
     assert!(types.has_function("aplomb_init_task"));
-    // in the string section, as struct, member, enumerator and variable
+    // // These names occur in the string section, but as struct, member, enumerator, variable or
+    // prefix.
     for other in [
         "sched_ext_ops",
         "cgroup_set_idle",

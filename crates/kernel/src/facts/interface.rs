@@ -1,12 +1,13 @@
-//! The parts of sched_ext's interface that differ between kernels, and which of them this one has.
+//! The parts of sched_ext's interface that differ between kernels: which of them does this kernel
+//! have?
 
 use super::{fail, ok, Fact, Machine};
 use crate::btf::Types;
 use crate::scheduler;
 
 impl Machine {
-    /// The kernel must have the numbers that the programs take from it. Parts that are newer than
-    /// 6.16 are optional.
+    /// Checks the kernel's sched_ext interface. The kernel must have all enumerators that the
+    /// programs use. Parts that are newer than 6.16 are optional.
     pub(super) fn interface(&self) -> Fact {
         let Some(types) = self.types().filter(|_| self.has_sched_ext()) else {
             return ok("interface", "unknown (without sched_ext or btf)");
@@ -32,7 +33,7 @@ impl Machine {
     }
 }
 
-/// Parts of the interface that are younger than the oldest supported kernel, and that this kernel
+/// The optional parts of the interface (newer than the oldest supported kernel) that this kernel
 /// lacks.
 fn lacks(types: &Types) -> Vec<&'static str> {
     let ops = |member| types.has_member("sched_ext_ops", member);

@@ -1,15 +1,16 @@
-//! Machines fake of files, good and bad.
+//! Tests on fake machines, good and bad, made of files.
 
 use super::*;
 
-/// A machine on which all is well, as files below a temporary folder.
+/// A machine without any problem, as files below a temporary directory.
 struct FakeMachine(tempfile::TempDir);
 
 impl FakeMachine {
     fn new() -> Self {
         let fake = Self(tempfile::tempdir().unwrap());
         fake.write("proc/sys/kernel/osrelease", "7.3.4+deb13-cloud-amd64");
-        // our own object describes all of the kernel that it uses
+        // // Our own object describes every kernel type that it uses, so it can stand in for the
+        // kernel's BTF.
         let object = concat!(env!("OUT_DIR"), "/main.bpf.o");
         fs::create_dir_all(fake.0.path().join("sys/kernel/btf")).unwrap();
         fs::copy(object, fake.0.path().join("sys/kernel/btf/vmlinux")).unwrap();

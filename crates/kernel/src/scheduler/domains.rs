@@ -1,5 +1,5 @@
-//! The table of domains of the loaded scheduler: read, and changed through its syscall program
-//! `domain_set`.
+//! The table of domains of the loaded scheduler: reads it, and changes it through the BPF syscall
+//! program `domain_set`.
 
 use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 
@@ -11,7 +11,8 @@ impl Scheduler {
         let Some(bss) = self.skel.maps.bss_data.as_deref() else {
             return Ok(Vec::new());
         };
-        // The kernel side keeps them elsewhere, under its lock.
+        // The kernel side keeps its own state of domains. This program brings the map `domains` up
+        // to date.
         self.skel
             .progs
             .domain_refresh
@@ -20,7 +21,7 @@ impl Scheduler {
                 doing: "asking for the table of domains",
                 source,
             })?;
-        // SAFETY: a valid place that the kernel writes, whole words.
+        // SAFETY: valid. The kernel side may write it at the same time, but only as a whole word.
         let used = unsafe { std::ptr::read_volatile(&raw const bss.nr_domain_slots) };
         let mut domains = Vec::new();
         for slot in 0..used.min(limits::MAX_DOMAINS + 1) {
@@ -36,7 +37,8 @@ impl Scheduler {
             let Some(value) = value.filter(|v| v.len() >= size_of::<raw::domain_info>()) else {
                 continue;
             };
-            // SAFETY: long enough, and every bit pattern is a valid `domain_info` (integers only).
+            // SAFETY: `value` is long enough, and every bit pattern is a valid `domain_info`
+            // (integers only).
             let info =
                 unsafe { std::ptr::read_unaligned(value.as_ptr().cast::<raw::domain_info>()) };
             domains.extend(Domain::from_raw(&info));
