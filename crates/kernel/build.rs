@@ -37,7 +37,7 @@ fn main() -> Result<()> {
                 include(&bpf),
                 format!("-D__TARGET_ARCH_{arch}"),
                 "-Wall".into(),
-                "-Werror=macro-redefined".into(), // -Werror: all headers of bpf/ are included in one file
+                "-Werror=macro-redefined".into(), // one file includes all headers of bpf/
                 "-Wno-compare-distinct-pointer-types".into(),
                 "-mcpu=v3".into(),
             ])

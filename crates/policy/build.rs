@@ -1,7 +1,7 @@
-//! Compiles the policy headers, through src/shim.c and src/shim_tree.c, with the host's C compiler.
+//! Compiles the policy headers with the host's C compiler, through src/shim.c and src/shim_tree.c.
 //!
-//! The undefined-behaviour sanitizer traps, so that an overflow in a header ends the test that
-//! found it.
+//! The undefined-behaviour sanitizer traps, so an overflow in a header aborts the test that causes
+//! it.
 
 fn main() {
     let headers = "../../bpf/policy";
@@ -15,7 +15,7 @@ fn main() {
         .std("gnu11")
         .warnings(true)
         .extra_warnings(true)
-        // the tests call these functions millions of times
+        // The tests call these functions millions of times.
         .opt_level(2)
         .flag_if_supported("-fsanitize=undefined")
         .flag_if_supported("-fsanitize-undefined-trap-on-error")

@@ -11,7 +11,7 @@ use libbpf_rs::btf::types::{Composite, Enum, Enum64, Func};
 use libbpf_rs::btf::{Btf, BtfKind, BtfType, HasSize, TypeId};
 use libbpf_rs::AsRawLibbpf;
 
-/// The types of a kernel, or of an object of ours.
+/// The types of a kernel, or of a BPF object that this crate compiled.
 #[derive(Debug)]
 pub(crate) struct Types<'a>(Btf<'a>);
 

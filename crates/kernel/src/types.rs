@@ -1,7 +1,7 @@
 //! Settings, matchers, reservations, servers, events: bpf/intf.h in Rust's terms.
 //!
-//! The layouts are libbpf-cargo's (module `layout`, made from bpf/intf.h at build time); here they
-//! get names, enums and texts.
+//! libbpf-cargo generates the layouts at build time (module `layout`). This module gives them
+//! names, enums and texts.
 
 use std::fmt;
 
@@ -10,51 +10,59 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::types as raw;
 
-/// Numbers that bound the kernel side (`enum limits`).
+/// Limits of the kernel side (`enum limits`).
 pub mod limits {
     use super::raw::limits as l;
-    /// Possible CPUs of a machine.
+    /// Most possible CPUs of a machine.
     pub const MAX_CPUS: u32 = l::MAX_CPUS.0;
-    /// Matchers.
+    /// Most matchers.
     pub const MAX_SPECS: u32 = l::MAX_SPECS.0;
-    /// Interactive tasks at a time.
+    /// Most servers (interactive processes) at a time.
     pub const MAX_SERVERS: u32 = l::MAX_SERVERS.0;
-    /// Domains at a time, the root too.
+    /// Most domains at a time, including the root.
     pub const MAX_DOMAINS: u32 = l::MAX_DOMAINS.0;
-    /// Levels of domains below the root.
+    /// Most levels of domains below the root.
     pub const MAX_DEPTH: u32 = l::MAX_DEPTH.0;
 }
 
 /// Bits of [`SpecRow::flags`] (`enum spec_flags`).
 pub mod flags {
     use super::raw::spec_flags as f;
+    /// A matched program gets a reservation.
     pub const INTERACTIVE: u32 = f::SPEC_INTERACTIVE.0;
+    /// Flag I: a child without a spec of its own keeps this reservation.
     pub const INHERIT: u32 = f::SPEC_INHERIT.0;
+    /// Flag R: the reservation may be revoked in an overload.
     pub const REVOCABLE: u32 = f::SPEC_REVOCABLE.0;
+    /// Flag P: the spec applies only if an interactive task starts the program.
     pub const PARENT: u32 = f::SPEC_PARENT.0;
     pub const STICKY: u32 = f::SPEC_STICKY.0;
+    /// Flag G: the reservation is guaranteed.
     pub const GUARANTEED: u32 = f::SPEC_GUARANTEED.0;
+    /// The server belongs to a domain, not to a process.
     pub const DOMAIN: u32 = f::SPEC_DOMAIN.0;
 }
 
-/// Settings of the kernel side, fixed when it is loaded. Meaning and trade-offs:
-/// bpf/state/state.bpf.h.
+/// Settings of the kernel side. They cannot be changed after the load. bpf/state/state.bpf.h
+/// explains their meaning and trade-offs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// R_lo, ppm: a revoked task may come back to a CPU below this load.
+    /// R_lo, ppm: a revoked task may get its reservation back on a CPU whose load is below this.
     pub r_lo_ppm: u64,
     /// R_hi, ppm: a task is admitted only if the load stays below this.
     pub r_hi_ppm: u64,
-    /// R_max, ppm: above this load tasks are revoked; the rest of the CPU is best-effort work's.
+    /// R_max, ppm: above this load reservations are revoked. Best-effort work keeps the rest of the
+    /// CPU.
     pub r_max_ppm: u64,
-    /// CPU time that a forked child has, on its parent's budget, to exec; ns.
+    /// The exec window: CPU time, ns, that a forked child may use of its parent's budget.
     pub fork_window_ns: u64,
-    /// What becomes of a task that has used up its budget, unless its spec says otherwise.
+    /// The server policy of tasks whose spec names none: what becomes of a task that used up its
+    /// budget.
     pub server_policy: ServerPolicy,
 }
 
 impl Default for Settings {
-    /// Redline's constants (sections 3 and 6.1), and FCBS.
+    /// Redline's constants (sections 3 and 6.1), and FCBS as the server policy.
     fn default() -> Self {
         Self {
             r_lo_ppm: 600_000,
@@ -66,12 +74,12 @@ impl Default for Settings {
     }
 }
 
-/// Key of one matcher: `struct match_key`, whose words crate aplomb-spec computes.
+/// Key of one matcher (`struct match_key`). Crate aplomb-spec computes its words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Matcher(pub [u64; 4]);
 
 impl Matcher {
-    /// The key as the map holds it.
+    /// The key's bytes, as the map stores them.
     pub(crate) fn bytes(&self) -> [u8; 32] {
         let mut bytes = [0; 32];
         for (to, word) in bytes.chunks_exact_mut(8).zip(self.0) {
@@ -80,6 +88,7 @@ impl Matcher {
         bytes
     }
 
+    /// Returns None if `bytes` is not 32 bytes long.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let mut words = [0; 4];
         for (word, from) in words.iter_mut().zip(bytes.chunks_exact(8)) {
@@ -89,22 +98,22 @@ impl Matcher {
     }
 }
 
-/// What a matcher leads to: `struct spec`.
+/// The value of one matcher (`struct spec`): what a matched program gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpecRow {
     /// C, ns.
     pub runtime_ns: u64,
     /// T, ns.
     pub period_ns: u64,
-    /// User space's number for the spec; never 0.
+    /// User space's number for the spec, never 0.
     pub id: u32,
     /// See [`flags`].
     pub flags: u32,
-    /// pi, s; 0: chosen by aplomb.
+    /// Memory protection period pi, s; 0: aplomb chooses.
     pub protect_s: u32,
-    /// 0..7; u32::MAX: chosen by aplomb.
+    /// I/O priority, 0 (most urgent) to 7; u32::MAX: aplomb chooses.
     pub io_priority: u32,
-    /// None: [`Settings::server_policy`].
+    /// Server policy; None: [`Settings::server_policy`].
     pub policy: Option<ServerPolicy>,
 }
 
@@ -135,12 +144,12 @@ impl SpecRow {
     }
 }
 
-/// The number in `enum server_policy`.
+/// The policy's number in `enum server_policy`; None is `POLICY_DEFAULT`.
 pub(crate) fn policy_number(policy: Option<ServerPolicy>) -> u32 {
     policy.map_or(raw::server_policy::POLICY_DEFAULT.0, ServerPolicy::number)
 }
 
-/// The state that a number of `enum server_state` means. None: the slot is free.
+/// The state with this number in `enum server_state`. Returns None if the slot is free.
 pub(crate) fn server_state(state: u32) -> Option<ServerState> {
     match raw::server_state(state) {
         raw::server_state::SERVER_ADMITTED => Some(ServerState::Admitted),
@@ -150,37 +159,38 @@ pub(crate) fn server_state(state: u32) -> Option<ServerState> {
     }
 }
 
-/// One interactive task: `struct server_info`.
+/// The server of one interactive process (`struct server_info`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Server {
-    /// Thread group.
+    /// Id of the process (thread group).
     pub pid: i32,
     pub comm: String,
     pub spec: SpecRow,
     pub state: ServerState,
-    /// Where the reservation is; of a split one: the CPU of its current window.
+    /// The CPU of the reservation. If the reservation is split: the CPU of its current window.
     pub cpu: i32,
-    /// Admitted by what is promised (flag G).
+    /// The reservation is guaranteed (flag G).
     pub guaranteed: bool,
-    /// Of a guaranteed one: its CPUs in the order of its windows. Else empty.
+    /// CPUs and budgets in the order of the windows. Empty if the reservation is not guaranteed.
     pub parts: Vec<Part>,
-    /// The window that it is in, an index of `parts`.
+    /// The current window: an index into `parts`.
     pub window: u32,
-    /// Times it went from one window's CPU to the next's.
+    /// How often the server moved from one window's CPU to the next window's.
     pub migrations: u64,
-    /// From the parent, not matched by itself.
+    /// The process inherited its parent's reservation instead of matching a spec.
     pub inherited: bool,
     pub threads: i32,
     /// Mean use of the reservation over the last three full seconds, ppm of a CPU.
     pub use_ppm: u64,
-    /// CPU time taken by right of the reservation, in all.
+    /// Total CPU time that the process ran by right on its own budget, ns.
     pub served_ns: u64,
-    /// CPU time taken of what others left of their budgets (fcbs), in all.
+    /// Total CPU time that the process ran on other servers' slack (fcbs), ns.
     pub reclaimed_ns: u64,
+    /// Number of periods so far.
     pub periods: u64,
-    /// Times the budget was used up.
+    /// How often the budget was used up.
     pub exhausted: u64,
-    /// Deadlines that passed with work left.
+    /// How many deadlines passed while the process still had work.
     pub missed: u64,
 }
 
@@ -199,7 +209,7 @@ impl Server {
             .map(|n| s.usage.ns[(n % (seconds + 1)) as usize])
             .sum();
         let state = server_state(s.state)?;
-        // of others, what is there may be left over from the slot's last owner
+        // If the server is not guaranteed, `split` may contain data of the slot's previous owner.
         let guaranteed = s.guaranteed != 0 && state == ServerState::Admitted;
         let count = if guaranteed {
             s.split.parts as usize
@@ -234,17 +244,17 @@ impl Server {
     }
 }
 
-/// What became of a request for a reservation.
+/// The outcome of a request for a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserved {
-    /// None: it was taken away.
+    /// None: the reservation was removed.
     pub state: Option<ServerState>,
     pub cpu: i32,
-    /// max(R_load, S_load) of that CPU before, ppm.
+    /// max(R_load, S_load) of that CPU before the request, ppm.
     pub load_ppm: u64,
 }
 
-/// The number of an event's kind in `enum event_type`.
+/// The number of this kind of event in `enum event_type`.
 pub(crate) fn event_number(kind: EventKind) -> u32 {
     use raw::event_type as e;
     match kind {
@@ -273,11 +283,11 @@ fn event_kind(number: u32) -> Option<EventKind> {
         .find(|k| event_number(*k) == number)
 }
 
-/// One decision of the kernel side: `struct event`. What a, b, c are depends on the kind:
-/// bpf/intf.h.
+/// One decision of the kernel side (`struct event`). The meaning of `a`, `b` and `c` depends on the
+/// kind; bpf/intf.h lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// CLOCK_MONOTONIC.
+    /// Time on CLOCK_MONOTONIC, ns.
     pub time_ns: u64,
     pub kind: EventKind,
     pub cpu: i32,
@@ -290,13 +300,14 @@ pub struct Event {
 }
 
 impl Event {
-    /// From a record of the ring buffer. None: not an event that this program knows, such as the
-    /// record that ops.exit sends to wake it up.
+    /// Decodes a record of the ring buffer. Returns None if it is no event that this program knows.
+    /// One such record is sent by ops.exit to wake this program up.
     pub(crate) fn from_record(record: &[u8]) -> Option<Self> {
         if record.len() < size_of::<raw::event>() {
             return None;
         }
-        // SAFETY: long enough, and every bit pattern is a valid `event` (integers only).
+        // SAFETY: `record` is long enough, and every bit pattern is a valid `event` (integers
+        // only).
         let e = unsafe { std::ptr::read_unaligned(record.as_ptr().cast::<raw::event>()) };
         Some(Self {
             time_ns: e.time_ns,
@@ -315,7 +326,7 @@ impl Event {
 /// Why the kernel ended the scheduler (`struct exit_info`).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExitInfo {
-    /// `enum scx_exit_kind` of the kernel.
+    /// The kernel's `enum scx_exit_kind`.
     pub kind: i32,
     /// As the kernel gave it.
     pub code: i64,
@@ -349,8 +360,8 @@ impl fmt::Display for ExitInfo {
     }
 }
 
-/// Text of a NUL-padded name. Bytes that are no UTF-8 or control the terminal are replaced: a
-/// process chooses its own name.
+/// The text of a NUL-padded name. A process chooses its own name, so bytes that are not UTF-8 and
+/// control characters are replaced.
 pub fn comm_text(comm: &[u8]) -> String {
     let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
     String::from_utf8_lossy(&comm[..end])

@@ -1,10 +1,11 @@
-//! Checks a rule for the verifiers of 6.16 to 6.17.8 and 6.18-rc5, which `TAKES_STACK` in
-//! bpf/kernel/program.bpf.h explains. The check reads the compiled object, because only there
-//! frames have depths.
+//! Checks a rule that the verifiers of 6.16 to 6.17.8 and 6.18-rc5 need; `TAKES_STACK` in
+//! bpf/kernel/program.bpf.h explains it. The check reads the compiled object, because stack depths
+//! exist only there.
 //!
-//! The rule applies to a static function that is called in a loop and that uses an iterator, itself
-//! or through other static functions. (A global function is verified by itself.) Such a function
-//! has to write the deepest place of its frame before its first jump or call.
+//! The rule applies to each static function that is called in a loop and that uses an iterator,
+//! either itself or through other static functions. (A global function is verified separately.)
+//! Such a function must write to the deepest location of its stack frame before its first jump or
+//! call.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +13,9 @@ use object::elf::FileHeader64;
 use object::read::elf::ElfFile;
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
 
-const FRAME: u8 = 10; // the register that holds a frame's upper end
+const FRAME: u8 = 10; // r10, the register that points to the upper end of the frame
 
-/// An instruction, as in include/uapi/linux/bpf.h.
+/// A BPF instruction, as in include/uapi/linux/bpf.h.
 struct Insn {
     code: u8,
     dst: u8,
@@ -26,13 +27,13 @@ struct Insn {
 
 /// The target of a call.
 enum Callee {
-    /// a function of the kernel
+    /// A function of the kernel, by name.
     Kernel(String),
-    /// one of ours: its section, and its place there in instructions
+    /// A function in this object: the section, and the offset there in instructions.
     Ours(usize, i64),
 }
 
-/// A function, with its place.
+/// A function of the object, with its section and its offset there in instructions.
 struct Function {
     name: String,
     is_static: bool,
@@ -61,12 +62,13 @@ impl Insn {
         matches!(self.code & 7, 5 | 6) && !self.is_call()
     }
 
-    /// `may_goto`, which the verifier treats like an iterator's next.
+    /// Is this `may_goto`? The verifier treats it like an iterator's next function.
     fn is_may_goto(&self) -> bool {
         self.code == 0xe5
     }
 
-    /// How deep it reaches into the frame in memory, in bytes; and whether it writes there.
+    /// If the instruction accesses the frame: the depth below the frame's upper end, in bytes, and
+    /// whether it is a write.
     fn reaches(&self) -> Option<(i64, bool)> {
         let (base, writes) = match self.code & 7 {
             1 => (self.src, false),
@@ -78,7 +80,8 @@ impl Insn {
 }
 
 impl Function {
-    /// Does the verifier widen what it knows in this function's own frame?
+    /// Does the function itself contain an iterator, so that the verifier widens the state of its
+    /// frame?
     fn has_iterator(&self) -> bool {
         self.code.iter().any(|i| {
             let next = |name: &String| name.starts_with("bpf_iter_") && name.ends_with("_next");
@@ -86,16 +89,17 @@ impl Function {
         })
     }
 
-    /// From where to where its loops go, in instructions.
+    /// The function's loops: offsets of the first and the last instruction of each.
     fn loops(&self) -> Vec<(i64, i64)> {
         let jumps = (0i64..).zip(&self.code).filter(|(_, i)| i.is_jump());
         let ways = jumps.map(|(at, i)| (at + 1 + i64::from(i.off), at));
         ways.filter(|(to, at)| to <= at).collect()
     }
 
-    /// The deepest place of its frame that it names, in bytes.
+    /// The deepest location of the frame that the function accesses or takes the address of, in
+    /// bytes.
     fn depth(&self) -> i64 {
-        let mut copies = BTreeSet::new(); // registers that hold the frame's end as it is
+        let mut copies = BTreeSet::new(); // registers that hold a copy of r10
         let mut deepest = 0;
         for i in &self.code {
             deepest = deepest.max(i.reaches().map_or(0, |(depth, _)| depth));
@@ -110,7 +114,7 @@ impl Function {
         deepest
     }
 
-    /// How much of its frame it has written before its first jump or call, in bytes.
+    /// The deepest location of the frame that is written before the first jump or call, in bytes.
     fn depth_at_once(&self) -> i64 {
         let first = self
             .code
@@ -123,7 +127,7 @@ impl Function {
     }
 }
 
-/// All functions of an object, by their places.
+/// All functions of an object, by section and offset.
 fn functions(data: &[u8]) -> BTreeMap<(usize, i64), Function> {
     let file: ElfFile<FileHeader64<LittleEndian>> = ElfFile::parse(data).expect("an ELF file");
     let mut found = BTreeMap::new();
@@ -157,7 +161,7 @@ fn functions(data: &[u8]) -> BTreeMap<(usize, i64), Function> {
             },
         );
     }
-    let mut called = BTreeMap::new(); // by relocation
+    let mut called = BTreeMap::new(); // calls by relocation
     for section in file.sections() {
         for (at, relocation) in section.relocations() {
             let RelocationTarget::Symbol(symbol) = relocation.target() else {
@@ -186,7 +190,7 @@ fn functions(data: &[u8]) -> BTreeMap<(usize, i64), Function> {
     found
 }
 
-/// The static functions that `f` calls; `looping`: in its loops only.
+/// The static functions that `f` calls. With `looping`, only those that it calls in loops.
 fn statics<'a>(
     all: &'a BTreeMap<(usize, i64), Function>,
     f: &Function,
@@ -204,7 +208,8 @@ fn statics<'a>(
     ours.filter(|callee| callee.is_static).collect()
 }
 
-/// Adds `f` to `frames`, and what it calls, as far as they lead to an iterator. True: `f` does.
+/// Adds `f` and the static functions below it to `frames`, except those that lead to no iterator.
+/// Returns whether `f` leads to an iterator.
 fn on_the_way<'a>(
     all: &'a BTreeMap<(usize, i64), Function>,
     f: &'a Function,
@@ -229,7 +234,7 @@ fn functions_that_loop_in_a_loop_take_their_stack_at_once() {
             on_the_way(&all, callee, &mut frames);
         }
     }
-    // the heaps of the domain tree: so it does look
+    // A test of the test: it must find these functions of the domain tree's heaps.
     assert!(
         frames.contains_key("heap_merge") && frames.contains_key("climb"),
         "{:?}",
@@ -252,7 +257,7 @@ fn functions_that_loop_in_a_loop_take_their_stack_at_once() {
         "TAKES_STACK is missing, or too little:\n{}",
         late.join("\n")
     );
-    // TAKES_STACK itself writes below all that the compiler uses: else it overwrites something
+    // TAKES_STACK must write below everything that the compiler uses; otherwise it overwrites data.
     for f in frames.values().filter(|f| f.depth() > 0) {
         let deepest = f
             .code

@@ -1,55 +1,55 @@
-//! `edf.h`: the server of a reservation, C every T by earliest deadline first (Redline section
+//! `edf.h`: the server of a reservation, C every T, by earliest deadline first (Redline section
 //! 6.2).
 //!
-//! The tests: [`examples`](self) of each branch of Listing 1 and of the wake rule, theorems over
-//! random task sets on the virtual CPU of `edf/cpu.rs`, and counter-examples that show why it
-//! differs from the paper.
+//! The tests: examples of each branch of Listing 1 and of the wake rule; theorems over random task
+//! sets on the virtual CPU of `edf/cpu.rs`; and counter-examples that show why the header differs
+//! from the paper.
 
 /// Outcome of [`Server::assign`] (`enum edf_change`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Same period.
+    /// The period stays the same.
     Kept,
-    /// New period; had budget left.
+    /// A new period begins; the old one had budget left.
     Renewed,
-    /// New period; the budget was used up.
+    /// A new period begins because the budget was used up.
     Exhausted,
-    /// Same period, its deadline has passed: the first time it is seen.
+    /// The period stays the same, but its deadline has passed. Reported once for each period.
     Missed,
 }
 
-/// What becomes of a task whose budget is used up (`enum server_policy`; the rest is common to
-/// all).
+/// What becomes of a task whose budget is used up (`enum server_policy`). Everything else is the
+/// same for all policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Policy {
-    /// It waits for its next period; until then it runs on spare time.
+    /// The task waits for its next period. Until then it may run on spare time.
     Redline = 1,
-    /// It waits for its next period, and does not run at all until then.
+    /// The task does not run until its next period.
     CbsHard = 2,
-    /// It gets its next budget at once, for a deadline one period later.
+    /// The server gets its next budget at once, with a deadline one period later.
     CbsSoft = 3,
-    /// Like redline, but it may also use the slack of others ([`crate::fcbs`]).
+    /// Like redline, but the task may also use other servers' slack ([`crate::fcbs`]).
     Fcbs = 4,
 }
 
-/// A reservation's server (`struct edf_server`). All times in ns on the caller's clock.
+/// The server of a reservation (`struct edf_server`). All times in ns on the caller's clock.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Server {
-    /// C.
+    /// C, ns.
     pub runtime: u64,
-    /// T, at least `runtime`.
+    /// T, ns; at least `runtime`.
     pub period: u64,
     /// Start of the current period.
     pub start: u64,
-    /// Deadline of the current period: `start + period`; with cbs-soft it may be later.
+    /// Deadline of the current period: `start + period`, or later with cbs-soft.
     pub deadline: u64,
-    /// The rest of C; below 0 after an overrun.
+    /// What is left of C in this period, ns. Negative after an overrun.
     pub budget: i64,
-    /// 1: the task slept in this period.
+    /// 1: the task has slept in this period.
     pub slept: u32,
-    /// 1: the deadline passed with work left, and that was reported.
+    /// 1: the deadline passed while the task had work left, and this has been reported.
     pub late: u32,
     /// A [`Policy`].
     pub policy: u32,
@@ -68,53 +68,56 @@ extern "C" {
     fn policy_edf_assign(s: *mut Server, now: u64) -> u32;
 }
 
-/// C/T in ppm of a CPU; 0 if `period` is 0.
+/// C/T, ppm of a CPU; 0 if `period` is 0.
 pub fn bandwidth(runtime: u64, period: u64) -> u64 {
     // SAFETY: pure arithmetic on its arguments
     unsafe { policy_edf_bandwidth(runtime, period) }
 }
 
-// SAFETY, for all of these: the C functions touch nothing but `*s`, whose layout the tests compare.
+// SAFETY, for all of these: the C functions access only `*s` (and read `*old`), whose layout the
+// tests compare.
 impl Server {
-    /// A server that begins at `now` with a full budget. The caller sets its policy.
+    /// A server whose first period begins at `now` with a full budget. The caller sets its policy.
     pub fn new(now: u64, runtime: u64, period: u64) -> Self {
         let mut s = Self::default();
         unsafe { policy_edf_init(&mut s, now, runtime, period) };
         s
     }
 
-    /// May its task run on the budget now?
+    /// May the server's task run on the budget at `now`?
     pub fn eligible(&self, now: u64) -> bool {
         unsafe { policy_edf_eligible(self, now) }
     }
 
-    /// Charge `ns` of CPU time to the budget; [`Server::assign`] follows.
+    /// Charges `ns` of CPU time to the budget. The caller then calls [`Server::assign`].
     pub fn charge(&mut self, ns: u64) {
         unsafe { policy_edf_charge(self, ns) }
     }
 
-    /// The task went to sleep.
+    /// The server's task goes to sleep.
     pub fn sleep(&mut self) {
         unsafe { policy_edf_sleep(self) }
     }
 
-    /// The task wakes up: the rule of the constant bandwidth server; [`Server::assign`] follows.
+    /// The server's task wakes up: applies the wake rule of the constant bandwidth server (Abeni
+    /// and Buttazzo 1998). The caller then calls [`Server::assign`].
     pub fn wake(&mut self, now: u64) {
         unsafe { policy_edf_wake(self, now) }
     }
 
-    /// Listing 1: a new period if the current one is over.
+    /// Listing 1: begins a new period if the current one is over.
     pub fn assign(&mut self, now: u64) -> Change {
         change(unsafe { policy_edf_assign(self, now) })
     }
 
-    /// The same process exchanges `old` for this server (exec): the budget used in `old` counts.
+    /// This server replaces `old`, because the process has executed another program. What the
+    /// process used of the old budget counts.
     pub fn succeed(&mut self, old: &Self, now: u64) {
         unsafe { policy_edf_succeed(self, old, now) }
     }
 }
 
-/// `enum edf_change`.
+/// Decodes `enum edf_change`.
 pub(crate) fn change(c: u32) -> Change {
     match c {
         0 => Change::Kept,

@@ -11,8 +11,7 @@ fn a_name_of_another_kind_is_not_a_function() {
     let types = object();
     assert!(types.has_function("scx_bpf_task_set_slice"));
     assert!(types.has_function("aplomb_init_task"));
-    // // These names occur in the string section, but as struct, member, enumerator, variable or
-    // prefix.
+    // These names are in the string section as struct, member, enumerator, variable or prefix.
     for other in [
         "sched_ext_ops",
         "cgroup_set_idle",

@@ -9,7 +9,7 @@ impl FakeMachine {
     fn new() -> Self {
         let fake = Self(tempfile::tempdir().unwrap());
         fake.write("proc/sys/kernel/osrelease", "7.3.4+deb13-cloud-amd64");
-        // // Our own object describes every kernel type that it uses, so it can stand in for the
+        // Our own object describes every kernel type that it uses, so it can stand in for the
         // kernel's BTF.
         let object = concat!(env!("OUT_DIR"), "/main.bpf.o");
         fs::create_dir_all(fake.0.path().join("sys/kernel/btf")).unwrap();

@@ -1,4 +1,4 @@
-//! The layouts of bpf/intf.h and their Rust types.
+//! Tests of the conversions between the structs of bpf/intf.h and their Rust types.
 
 use super::*;
 

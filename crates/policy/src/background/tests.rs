@@ -1,12 +1,13 @@
 //! The guarantees of `background.h`, on a virtual CPU with best-effort work and reserved demand.
 //!
-//! The CPU asks the header where the scheduler does: `background_due` before a reserved task is
-//! chosen, `reserved_running` for the time until which it may run. Kicks take no time here.
+//! The virtual CPU calls the header where the scheduler does. `background_due` calls it before a
+//! reserved task is chosen. `reserved_running` calls it for the time until which the task may run.
+//! Kicks take no time here. u is the owed share (1 - R_max) and W the window.
 //!
-//! 1. Share. With work all the time, best-effort gets what a reservation of its share every 100 ms
-//!    would: any window of L ns has at least u L - 2 u W (1 - u).
-//! 2. Precedence. Reserved work waits only if best-effort work had less than its share of the
-//!    100 ms before, and never longer than that share.
+//! 1. Share. If best-effort work is always runnable, it gets what a reservation of its share every
+//!    100 ms would give: in any interval of L ns at least u L - 2 u W (1 - u).
+//! 2. Precedence. Reserved work waits only if best-effort work had less than its share in the 100
+//!    ms before. It never waits longer than that share.
 
 use super::*;
 use crate::{assert_layout, MS, PPM, SEC};
@@ -21,9 +22,9 @@ const SLICE: u64 = 4 * MS;
 struct Cpu {
     background: Background,
     now: u64,
-    /// Each run of best-effort work: from, to.
+    /// Each run of best-effort work: (from, to).
     runs: Vec<(u64, u64)>,
-    /// Each run of best-effort work while reserved work waited: from, to.
+    /// Each run of best-effort work while reserved work waited: (from, to).
     turns: Vec<(u64, u64)>,
 }
 
@@ -34,7 +35,7 @@ impl Cpu {
         self.background.charge(ns);
     }
 
-    /// Nothing reserved for `ns`.
+    /// Only best-effort work runs, for `ns`.
     fn idle(&mut self, mut ns: u64) {
         while ns > 0 {
             let slice = ns.min(SLICE);
@@ -43,7 +44,7 @@ impl Cpu {
         }
     }
 
-    /// A reserved task comes with a budget and uses all of it.
+    /// A reserved task arrives with a budget of `left` ns and uses all of it.
     fn reserved(&mut self, mut left: u64) {
         while left > 0 {
             self.background.roll(self.now, SHARE);
@@ -60,7 +61,7 @@ impl Cpu {
         }
     }
 
-    /// ns of best-effort work in [from, to).
+    /// CPU time of best-effort work in [from, to), ns.
     fn served(&self, from: u64, to: u64) -> u64 {
         let part = |r: &(u64, u64)| r.1.min(to).saturating_sub(r.0.max(from));
         self.runs.iter().map(part).sum()
@@ -136,7 +137,8 @@ fn full_reservation_leaves_exactly_the_share() {
     assert_eq!(cpu.served(0, cpu.now), SEC - 10 * MS);
 }
 
-/// It has its part of the window early; then comes a reserved task with a budget of seconds.
+/// Best-effort work gets its part of the window early. Then a reserved task arrives with a budget
+/// of seconds.
 #[test]
 fn a_long_budget_does_not_outlast_the_next_window() {
     let mut cpu = Cpu::default();
@@ -146,7 +148,8 @@ fn a_long_budget_does_not_outlast_the_next_window() {
     assert_eq!(cpu.turns[0].0, 190 * MS, "zero laxity of the second window");
 }
 
-/// Best-effort work had the CPU for 98 of 99 ms, so the next reserved task does not wait.
+/// Best-effort work had the CPU for nearly all of the time before, so the next reserved task does
+/// not wait.
 #[test]
 fn a_reserved_task_that_comes_seldom_never_waits() {
     let mut cpu = Cpu::default();
@@ -172,7 +175,7 @@ proptest! {
             cpu.idle(gap);
             cpu.reserved(run);
         }
-        // 1: the potential served - u t falls by no more than the bound
+        // Theorem 1: the potential, served - u t, never falls by more than the bound.
         let (mut most, mut served) = (0i128, 0i128);
         let potential =
             |served: i128, t: u64| served * i128::from(PPM) - i128::from(t) * i128::from(SHARE);
@@ -183,7 +186,7 @@ proptest! {
             most = most.max(potential(served, to));
         }
         prop_assert!(most - potential(served, cpu.now) <= bound);
-        // 2
+        // Theorem 2
         for &(from, to) in &cpu.turns {
             let before = from.saturating_sub(WINDOW - OWED);
             prop_assert!(cpu.served(before, from) < OWED, "a turn at {from} although it had its part");

@@ -1,8 +1,8 @@
-//! Why edf.h differs from the paper: each change to Listing 1 undone, and the theorem that fails
-//! then.
+//! Why edf.h differs from the paper: each test undoes one change to Listing 1 and shows the theorem
+//! that fails then.
 //!
-//! The paper's rules are written out here and nowhere else. In each test the header, on the same
-//! tasks, meets the deadline.
+//! The paper's rules are implemented only here. In each test the header meets the deadlines of the
+//! same task set.
 
 use super::cpu::{Burst, Cpu, Rules, Task, When, HEADER};
 use super::{Change, Server};
@@ -26,7 +26,7 @@ fn paper_assign(s: &mut Server, now: u64) -> Change {
     }
 }
 
-/// A wake-up in Listing 1: it knows that the task slept; then comes the assignment.
+/// A wake-up in Listing 1: the server only records that the task slept. The assignment follows.
 fn paper_wake(s: &mut Server, _: u64) {
     s.sleep();
 }
@@ -47,7 +47,7 @@ fn at(ms: u64, work_ms: u64) -> Burst {
     }
 }
 
-/// When the last burst of the last task was done, ms.
+/// The time at which the last burst of the last task was done, ms.
 fn done(rules: Rules, tasks: Vec<Task>) -> u64 {
     let mut cpu = Cpu::new(tasks);
     cpu.rules = rules;
@@ -56,7 +56,7 @@ fn done(rules: Rules, tasks: Vec<Task>) -> u64 {
     last.expect("its work ends within a minute").1 / MS
 }
 
-/// A player of 5:30 needs 1 ms a frame; after 30 s it decodes something large.
+/// A player with 5 ms every 30 ms. It needs 1 ms a frame; after 30 s it decodes something large.
 fn saver() -> Task {
     let frames = (0..1000).map(|n| at(30 * n, 1));
     Task::new(5 * MS, 30 * MS, frames.chain([at(30_000, 5_000)]))
@@ -80,7 +80,7 @@ fn with_max_a_sleeper_saves_budget_without_end() {
 
 #[test]
 fn and_then_it_holds_the_cpu_against_the_deadlines_of_others() {
-    // 50:100 from the moment the saver wants everything
+    // The second task gets 50 ms every 100 from the moment at which the saver wants all of the CPU.
     let tasks = || vec![saver(), Task::new(50 * MS, 100 * MS, [at(30_000, 50)])];
     let met = done(HEADER, tasks());
     assert!(met <= 30_100, "{met}");
@@ -107,9 +107,10 @@ fn with_max_an_overrun_is_forgiven() {
     assert_eq!(paper, 300_000, "9/30");
 }
 
-/// Without the wake rule: A (50:100) wakes when 49 ms of its period and its budget are left, and
-/// takes these and 50 more in the next: all of the CPU for 99 ms. B (80:160), whose job comes with
-/// A's wake-up, is left with 61 ms before its deadline.
+/// Without the wake rule: task A (50:100) wakes up when 49 ms of its period and of its budget are
+/// left. It runs for these 49 ms and for the next 50 ms of budget, so it has all of the CPU for 99
+/// ms. The job of task B (80:160) arrives when A wakes up, and only 61 ms before its deadline are
+/// left to it.
 #[test]
 fn without_the_wake_rule_a_late_wake_up_takes_the_time_of_others() {
     let tasks = || {

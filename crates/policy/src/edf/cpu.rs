@@ -1,26 +1,29 @@
 //! A virtual CPU for the theorems: servers, tasks that work and sleep, exact time.
 //!
-//! It calls the headers where `bpf/reserved/queue.bpf.h` does. A wake-up is wake, assign. A stop is
-//! sleep (if the task sleeps), charge, assign; and assign once more when it is queued again. The
-//! eligible task with the earliest deadline runs; a budget ends it (`timer_late` ns after that).
-//! Without an eligible task the CPU is a hog's, or, with `spare`, it goes to the first waiting task
-//! and is not charged.
+//! The virtual CPU calls the headers where `bpf/reserved/queue.bpf.h` does:
+//!  - a task wakes up: wake, assign;
+//!  - a task stops: sleep (if it goes to sleep), charge, assign; then assign again if it is queued.
 //!
-//! Servers with policy fcbs lend what they have left when they sleep, and get it back when they
-//! wake up before their deadline. One that waits for its next period runs on the bank when the
-//! bank's deadline is the earliest.
+//! The eligible task with the earliest deadline runs. When its budget is used up, it is stopped
+//! (`timer_late` ns too late). If no task is eligible, a hog has the CPU. With `spare` the first
+//! waiting task has it instead and is not charged.
+//!
+//! A server with policy fcbs lends the rest of its budget when its task sleeps, and gets it back if
+//! the task wakes up before the deadline. A server that waits for its next period runs on the bank
+//! if the bank's deadline is the earliest.
 
 use super::{Change, Policy, Server};
 use crate::fcbs::{Bank, Loan};
 use std::collections::VecDeque;
 
-/// The two differences from Listing 1, so that counter-examples can use the paper's rules.
+/// The two rules that differ from Listing 1, so that counter-examples can use the paper's.
 #[derive(Clone, Copy)]
 pub struct Rules {
     pub wake: fn(&mut Server, u64),
     pub assign: fn(&mut Server, u64) -> Change,
 }
 
+/// The rules of edf.h.
 pub const HEADER: Rules = Rules {
     wake: Server::wake,
     assign: Server::assign,
@@ -28,13 +31,13 @@ pub const HEADER: Rules = Rules {
 
 #[derive(Clone, Copy, Debug)]
 pub enum When {
-    /// Not before this time; no sleep if it has passed.
+    /// At this time, ns. If it has passed, the task does not sleep.
     At(u64),
-    /// After a sleep of this many ns; 0: no sleep.
+    /// After a sleep of this many ns; 0: the task does not sleep.
     After(u64),
 }
 
-/// A task's next piece of work, ns, and when it comes.
+/// A task's next piece of work, in ns, and when it arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Burst {
     pub when: When,
@@ -51,20 +54,20 @@ enum State {
 /// What happened to a task.
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
-    /// Each finished burst: the times at which it became ready and was done.
+    /// Each finished burst: when it became ready, and when it was done.
     pub bursts: Vec<(u64, u64)>,
-    /// Each run on its own budget: from, to.
+    /// Each run on the task's own budget: (from, to).
     pub runs: Vec<(u64, u64)>,
-    /// Each run on the bank.
+    /// Each run on the bank: (from, to).
     pub draws: Vec<(u64, u64)>,
-    /// Each sleep.
+    /// Each sleep: (from, to).
     pub sleeps: Vec<(u64, u64)>,
-    /// Each period, start and deadline, in which it wanted more: its budget was used up, or it was
-    /// ready at the deadline.
+    /// Each period (start, deadline) in which the task wanted more time than it got: it used up its
+    /// budget, or it was still ready at the deadline.
     pub wanting: Vec<(u64, u64)>,
-    /// The most budget that was left at a deadline while it was ready, ns.
+    /// The largest budget that was left at a deadline while the task was ready, ns.
     pub left_over: u64,
-    /// Deadlines that the header saw pass with work left.
+    /// Number of deadlines that passed with work left, as the header reported them.
     pub missed: u32,
 }
 
@@ -77,7 +80,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// A task that is admitted at time 0 with `runtime` every `period` ns.
+    /// A task that is admitted at time 0 with `runtime` ns every `period` ns.
     pub fn new(runtime: u64, period: u64, plan: impl IntoIterator<Item = Burst>) -> Self {
         let mut task = Task {
             server: Server::new(0, runtime, period),
@@ -99,7 +102,7 @@ impl Task {
         self.server.policy == policy as u32
     }
 
-    /// Begins the next burst, or sleeps until it comes. True if the task is ready.
+    /// Begins the next burst, or sleeps until it arrives. Returns whether the task is ready.
     fn next_burst(&mut self, now: u64) -> bool {
         let Some(burst) = self.plan.front() else {
             self.state = State::Done;
@@ -127,7 +130,7 @@ impl Task {
     }
 }
 
-/// The budget on which a task runs.
+/// What pays for a task's run: its own budget, the bank, or nothing (spare time).
 #[derive(Clone, Copy, PartialEq)]
 enum Right {
     Own,
@@ -145,13 +148,16 @@ struct Running {
 pub struct Cpu {
     pub tasks: Vec<Task>,
     pub bank: Bank,
-    /// All that was ever lent, and given back, ns.
+    /// Total budget that was lent, ns.
     pub lent: u64,
+    /// Total budget that was given back to lenders, ns.
     pub returned: u64,
     pub rules: Rules,
+    /// Waiting tasks may run without being charged if no task is eligible.
     pub spare: bool,
+    /// How much too late a used-up budget stops its task, ns.
     pub timer_late: u64,
-    /// Events after which `run` ends early: a plan may be of nanoseconds.
+    /// `run` ends early after this many events, because a plan may consist of bursts of a few ns.
     pub max_events: u32,
     pub now: u64,
     running: Option<Running>,
@@ -173,7 +179,7 @@ impl Cpu {
         }
     }
 
-    /// Let time pass until `end`, or for `max_events`; `now` is the end.
+    /// Runs until `end`, or for `max_events` events. Afterwards `now` is the time that was reached.
     pub fn run(&mut self, end: u64) {
         for _ in 0..self.max_events {
             self.wake_sleepers();
@@ -209,7 +215,7 @@ impl Cpu {
             }
             (self.rules.wake)(&mut task.server, self.now);
             assign(self.rules, task, self.now);
-            // it has slept already: the burst begins now, whatever its plan says
+            // The task has already slept, so its burst begins now, whatever the plan says.
             if let Some(burst) = task.plan.pop_front() {
                 task.state = State::Ready {
                     left: burst.work,
@@ -219,7 +225,8 @@ impl Cpu {
         }
     }
 
-    /// Budget that is left of a ready task at its deadline: it was late.
+    /// Records each ready task whose deadline is now, and the budget that it has left: that much is
+    /// late.
     fn look_at_deadlines(&mut self) {
         for (i, task) in self.tasks.iter_mut().enumerate() {
             let s = task.server;
@@ -249,7 +256,7 @@ impl Cpu {
         }
     }
 
-    /// Earliest deadline first; among equal deadlines the running task goes on.
+    /// Chooses the task with the earliest deadline. Among equal deadlines the running task goes on.
     fn choose(&self) -> Option<Running> {
         let running = |right, i| {
             self.running
@@ -326,7 +333,8 @@ impl Cpu {
         t
     }
 
-    /// Runs until `t`; a task whose work is done sleeps, or goes on with its next burst.
+    /// Advances time to `t`. If the running task's work is done then, it sleeps or begins its next
+    /// burst.
     fn advance(&mut self, t: u64) {
         let ran = t - self.now;
         self.now = t;
@@ -348,7 +356,8 @@ impl Cpu {
         }
     }
 
-    /// The running task stops: `reserved_stopping`, and `reserved_enqueue` unless it sleeps.
+    /// Stops the running task, as `reserved_stopping` does, and `reserved_enqueue` unless it
+    /// sleeps.
     fn stop(&mut self, sleeps: bool) {
         let Some(r) = self.running.take() else { return };
         let task = &mut self.tasks[r.task];
@@ -381,7 +390,7 @@ fn assign(rules: Rules, task: &mut Task, now: u64) {
     let before = task.server;
     match (rules.assign)(&mut task.server, now) {
         Change::Missed => task.trace.missed += 1,
-        // not of one that slept until after its deadline, and lent what it had left
+        // Not for a task that slept until after its deadline: it had lent the rest of its budget.
         Change::Exhausted if now <= before.deadline => {
             let period = (before.start, before.deadline);
             task.trace.wanting.push(period);

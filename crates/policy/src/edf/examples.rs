@@ -1,6 +1,7 @@
-//! Examples: each branch of Listing 1 and of the wake rule, in numbers that a person can check.
+//! Examples of each branch of Listing 1 and of the wake rule, in numbers that can be checked by
+//! hand.
 //!
-//! The server is the movie player's, 5 ms every 30 ms, admitted at 100 ms.
+//! The server is the one of a movie player, 5 ms every 30 ms, admitted at 100 ms.
 
 use super::{bandwidth, Change, Server};
 use crate::{assert_layout, MS, SEC};
@@ -84,7 +85,7 @@ fn late_work_keeps_its_deadline_and_is_reported_once() {
     assert_eq!(s.assign(130 * MS), Change::Missed);
     assert_eq!(s.assign(131 * MS), Change::Kept);
     assert_eq!(period(&s), (100, 130, 3));
-    // and again in a later period
+    // The same happens in a later period.
     s.charge(3 * MS);
     assert_eq!(s.assign(135 * MS), Change::Exhausted);
     assert_eq!(s.assign(170 * MS), Change::Missed);
@@ -122,7 +123,7 @@ fn an_overrun_of_periods_waits_for_one() {
 
 #[test]
 fn waking_with_more_than_its_bandwidth_begins_a_period() {
-    // 3 of the last 6 ms would be half a CPU; 5 of 30 is a sixth
+    // 3 ms in the last 6 would be half a CPU; 5 ms in 30 is a sixth.
     let mut s = player();
     s.charge(2 * MS);
     s.sleep();
@@ -133,13 +134,13 @@ fn waking_with_more_than_its_bandwidth_begins_a_period() {
 
 #[test]
 fn waking_with_less_keeps_the_period() {
-    // 3 of 20 ms is less than a sixth
+    // 3 ms in 20 is less than a sixth.
     let mut s = player();
     s.charge(2 * MS);
     s.sleep();
     s.wake(110 * MS);
     assert_eq!(period(&s), (100, 130, 3));
-    // exactly C/T, too
+    // Exactly C/T keeps the period, too.
     let mut s = player();
     s.charge(4 * MS);
     s.sleep();
@@ -158,8 +159,8 @@ fn waking_while_it_waits_for_its_period_does_not_bring_it_forward() {
     assert_eq!(period(&s), (130, 160, 5));
 }
 
-/// `reserved_stopping` is sleep, charge, assign: a job of exactly C begins the next period at the
-/// stop. That it slept must not be forgotten with the old period.
+/// `reserved_stopping` calls sleep, charge, assign. So a job of exactly C ends with a new period,
+/// and the fact that the task slept must be carried over into it.
 #[test]
 fn a_job_of_exactly_its_budget_is_not_late_when_the_next_one_comes_late() {
     let mut s = player();
@@ -193,7 +194,7 @@ fn ten_seconds_every_ten_seconds_does_not_overflow() {
     s.sleep();
     s.wake(SEC);
     assert_eq!(s.deadline, 11 * SEC);
-    // a deadline two periods off, while it waits
+    // The server waits for its period, with a deadline two periods ahead.
     let mut s = Server::new(0, 10 * SEC, 10 * SEC);
     s.charge(10 * SEC);
     s.assign(0);
@@ -202,16 +203,17 @@ fn ten_seconds_every_ten_seconds_does_not_overflow() {
 }
 
 proptest! {
-    /// The wake rule against exact arithmetic, over all that a spec may ask for (100 us .. 10 s).
-    /// It never begins a period that the rule does not allow: such a period would be free CPU, and
-    /// a task could wake up as often as it likes. One that it denies is worth at most `slack` ns.
+    /// Compares the wake rule with exact arithmetic, over all reservations that a spec may ask for
+    /// (C from 100 us, T from 1 ms to 10 s). The header never begins a period that the exact rule
+    /// forbids: such a period would be free CPU time, as often as the task wakes up. If it denies a
+    /// period that the exact rule allows, the task loses at most 16 ns.
     #[test]
     fn wake_rule_errs_to_the_safe_side(
         (period, runtime) in (1_000_000..=10 * SEC).prop_flat_map(|t| (Just(t), 100_000..=t)),
         part in 0u64..1000, odd in 0u64..5_000, near in 0u64..6_000)
     {
         let used = (runtime / 1000 * part + odd).min(runtime - 1);
-        // what the bandwidth allowed `used` for, give or take 3 us
+        // the time for which the bandwidth allows `used`, +- 3 us
         let even = u128::from(used) * u128::from(period) / u128::from(runtime);
         let now = (even as u64 + near).saturating_sub(3_000).clamp(1, period - 1);
         let mut s = Server::new(0, runtime, period);

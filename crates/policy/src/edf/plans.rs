@@ -1,4 +1,4 @@
-//! Random task sets for the theorems: what good and hostile tasks do.
+//! Random task sets for the theorems: what well-behaved and hostile tasks do.
 
 use super::cpu::{Burst, Trace, When};
 use crate::{MS, PPM, US};
@@ -6,18 +6,19 @@ use proptest::prelude::*;
 
 pub const END: u64 = 400 * MS;
 
-/// A task's share of the total (relative), its period, and what it does over and over.
+/// A task's weight (its part of the total bandwidth), its period, and what it does repeatedly.
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub weight: u64,
     pub period: u64,
     pub offset: u64,
-    /// Two numbers a step, ppm: see [`Plan::jobs`] and [`Plan::hostile_bursts`].
+    /// Two numbers for each step, ppm: see [`Plan::jobs`] and [`Plan::hostile_bursts`].
     pub steps: Vec<(u64, u64)>,
 }
 
 impl Plan {
-    /// Sporadic jobs: at least a period apart (the first number: by how much more), none above C.
+    /// Sporadic jobs. A step's first number is the gap beyond one period, in ppm of the period. Its
+    /// second number is the work, in ppm of C, at most C.
     pub fn jobs(&self, runtime: u64) -> Vec<Burst> {
         let mut at = self.offset;
         let mut jobs = Vec::new();
@@ -35,7 +36,8 @@ impl Plan {
         jobs
     }
 
-    /// Hostile: any work (in parts of C) and any sleep (in parts of T), down to nanoseconds.
+    /// Hostile bursts. A step's first number is the sleep, in ppm of T. Its second number is the
+    /// work, in ppm of C, which may exceed C. Both go down to 1 ns.
     pub fn hostile_bursts(&self, runtime: u64) -> Vec<Burst> {
         let steps = self.steps.iter().cycle().take(5_000);
         let hostile_bursts = steps.map(|&(sleep, work)| Burst {
@@ -78,7 +80,7 @@ pub fn total() -> impl Strategy<Value = u64> {
     prop_oneof![Just(PPM), (PPM / 4)..PPM]
 }
 
-/// C of each plan: `total` ppm of the CPU in proportion to the weights.
+/// C of each plan, ns: `total` ppm of the CPU, divided in proportion to the weights.
 pub fn runtimes(plans: &[Plan], total: u64) -> Vec<u64> {
     let sum: u64 = plans.iter().map(|p| p.weight).sum();
     plans
@@ -87,7 +89,7 @@ pub fn runtimes(plans: &[Plan], total: u64) -> Vec<u64> {
         .collect()
 }
 
-/// No job of `plan`, as far as its deadline is before `end`, is late.
+/// Checks that no job of `plan` with a deadline up to `end` was late.
 pub fn on_time(trace: &Trace, plan: &Plan, jobs: &[Burst], end: u64) -> Result<(), TestCaseError> {
     for (k, job) in jobs.iter().enumerate() {
         let When::At(release) = job.when else {
@@ -107,12 +109,14 @@ pub fn on_time(trace: &Trace, plan: &Plan, jobs: &[Burst], end: u64) -> Result<(
     Ok(())
 }
 
+/// A burst that never ends.
 pub const FOREVER: Burst = Burst {
     when: When::At(0),
     work: 1 << 60,
 };
 
-/// How much of `intervals`, which are in order and apart, is within `from..to`.
+/// The length of the parts of `intervals` within `from..to`. `intervals` must be sorted and
+/// disjoint.
 pub fn within(intervals: &[(u64, u64)], from: u64, to: u64) -> u64 {
     let first = intervals.partition_point(|i| i.1 <= from);
     let overlap = |i: &(u64, u64)| i.1.min(to) - i.0.max(from);

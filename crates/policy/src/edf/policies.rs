@@ -1,5 +1,5 @@
-//! Server policies: what becomes of a task whose budget is used up, in examples. That all of them
-//! leave others their deadlines, in any mixture, is a theorem of [`crate::fcbs`].
+//! Examples of the server policies: what becomes of a task whose budget is used up. That other
+//! tasks keep their deadlines under any mixture of policies is a theorem of [`crate::fcbs`].
 
 use super::cpu::{Burst, Cpu, Task, When};
 use super::{Change, Policy, Server};
@@ -11,8 +11,8 @@ fn server(policy: Policy, runtime: u64, period: u64) -> Server {
     s
 }
 
-/// One task of 5:30 that always has work, on a CPU of its own for 300 ms, with spare time or
-/// without: what it ran by right, and whether it got all of the CPU.
+/// One task of 5:30 that always has work runs alone on a CPU for 300 ms, with or without spare
+/// time. Returns the ms that it ran by right, and whether it did all of its work without a gap.
 fn alone(policy: Policy, spare: bool) -> (u64, bool) {
     let work = Burst {
         when: When::At(0),
@@ -77,8 +77,9 @@ fn the_next_budget_of_each() {
     }
 }
 
-/// The paper's soft CBS: what it takes ahead of its time it has had. So beside another that was
-/// away, it waits until that one has caught up: here after a second alone.
+/// The soft CBS of the paper: a server that ran ahead of its time has used later budgets. If
+/// another server appears, the first one waits until the other has caught up; here after it was
+/// alone for 1 s.
 #[test]
 fn cbs_soft_that_ran_ahead_waits_for_the_other() {
     let hog = |from| {
@@ -91,12 +92,12 @@ fn cbs_soft_that_ran_ahead_waits_for_the_other() {
     let mut cpu = Cpu::new(vec![hog(0), hog(SEC)]);
     cpu.run(4 * SEC);
     let again = cpu.tasks[0].trace.runs.iter().find(|r| r.0 > SEC);
-    // 100 budgets and deadlines in its first second: the last one is at 2 s
+    // The server used 100 budgets in its first second, so its deadline is at 2 s.
     let again = again.map(|r| r.0 / MS).unwrap_or(0);
     assert!((1_480..=1_520).contains(&again), "{again}");
 }
 
-/// A deadline that is far ahead, since the server was alone, must not overflow the wake rule.
+/// A server that was alone can have a deadline far ahead. The wake rule must not overflow then.
 #[test]
 fn cbs_soft_far_ahead_keeps_its_deadline_when_it_wakes() {
     let mut s = server(Policy::CbsSoft, 5 * SEC, 10 * SEC);
@@ -112,7 +113,7 @@ fn cbs_soft_far_ahead_keeps_its_deadline_when_it_wakes() {
     }
 }
 
-/// A task that execs itself again and again gains nothing: it gets no more than C/T.
+/// A task that executes itself again and again gains nothing: it gets no more than C/T.
 #[test]
 fn cbs_soft_cannot_exec_its_way_to_an_early_deadline() {
     let mut s = server(Policy::CbsSoft, 5 * MS, 30 * MS);

@@ -1,22 +1,22 @@
-//! Theorems about `edf.h` over random task sets.
+//! Theorems about `edf.h` over random task sets. U is C/T.
 //!
 //! 1. Feasibility (Liu and Layland 1973): if sum C/T <= 1 and no job needs more than C, no deadline
 //!    is missed.
-//! 2. Isolation (Abeni and Buttazzo 1998, theorem 1): the same for a task that keeps within its
-//!    C:T, whatever all others do.
-//! 3. Bandwidth, with U = C/T: any window of L ns gives a server that always has work
-//!    between U L - 2 C (1 - U) and U L + 2 C (1 - U), one that sleeps at most U L + 2 C; alone, at
-//!    least U L - C (1 - U). (The upper bound is tight: C at the end of one period, C at the
-//!    beginning of the next. The lower: the other way round.)
-//! 4. A task of 20 % that wants all of a loaded CPU gets 20 % of it.
+//! 2. Isolation (Abeni and Buttazzo 1998, theorem 1): the same holds for a task that keeps within
+//!    its C:T, whatever all other tasks do.
+//! 3. Bandwidth. In any interval of L ns a server that always has work gets between U L - 2 C (1 -
+//!    U) and U L + 2 C (1 - U). If it is the only server, it gets at least U L - C (1 - U). A
+//!    server whose task sleeps gets at most U L + 2 C. (The upper bound is tight: C at the end of
+//!    one period and C at the beginning of the next. The lower bound: the other way round.)
+//! 4. A task with a reservation of 20 % that wants all of a loaded CPU gets 20 % of it.
 
 use super::cpu::{Cpu, Task};
 use super::plans::{good, hostile, on_time, periods, runtimes, total, END, FOREVER};
 use crate::{MS, PPM, SEC};
 use proptest::prelude::*;
 
-/// What `runs` exceeds U L by in the best window, and falls below U L in the worst one before
-/// `end`; both times T, to stay exact.
+/// How far `runs` exceed U L in the best interval, and how far they fall below U L in the worst one
+/// before `end`. Both are multiplied by T, so that they are exact.
 fn extremes(runs: &[(u64, u64)], runtime: u64, period: u64, end: u64) -> (i128, i128) {
     let (c, t) = (i128::from(runtime), i128::from(period));
     let (mut least, mut most, mut excess, mut lack) = (0i128, 0i128, 0i128, 0i128);
@@ -37,7 +37,7 @@ fn extremes(runs: &[(u64, u64)], runtime: u64, period: u64, end: u64) -> (i128, 
     (excess, lack)
 }
 
-/// 2 C (1 - U) times T.
+/// 2 C (1 - U), multiplied by T.
 fn twice(runtime: u64, period: u64) -> i128 {
     2 * i128::from(runtime) * i128::from(period - runtime)
 }
@@ -61,7 +61,7 @@ proptest! {
         }
     }
 
-    /// Theorem 2, and the upper bound of theorem 3 for servers that sleep.
+    /// Theorem 2, and theorem 3's upper bound for servers that sleep.
     #[test]
     fn hostile_tasks_harm_no_other_task(one in good(), others in prop::collection::vec(hostile(), 1..6),
                                       total in total(), spare: bool) {
@@ -82,7 +82,7 @@ proptest! {
         }
     }
 
-    /// Theorem 3 for a server that always has work, among hostile ones.
+    /// Theorem 3 for a server that always has work beside hostile ones.
     #[test]
     fn constant_work_gets_its_bandwidth(one in hostile(), others in prop::collection::vec(hostile(), 0..5),
                                         total in total()) {
@@ -101,8 +101,8 @@ proptest! {
         prop_assert!(lack <= if alone { bound / 2 } else { bound }, "lack {lack} above {bound}");
     }
 
-    /// Timers that end a budget late (by up to a tick) shift the books but not the bandwidth: an
-    /// overrun is paid back.
+    /// Timers that end a budget too late (by up to a tick) do not change the bandwidth: an overrun
+    /// is paid back.
     #[test]
     fn late_timers_are_paid_back(period in periods(), share in 10_000u64..PPM, late in 0..4 * MS) {
         let runtime = (period * share / PPM).max(1);
@@ -116,7 +116,7 @@ proptest! {
     }
 }
 
-/// Theorem 4, and what it gets in the first second to the millisecond.
+/// Theorem 4; after the first period the run time is exact.
 #[test]
 fn an_overrunning_task_of_20_percent_gets_20_percent() {
     for (runtime, period) in [(2 * MS, 10 * MS), (6 * MS, 30 * MS), (100 * MS, 500 * MS)] {

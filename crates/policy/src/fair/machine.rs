@@ -1,25 +1,27 @@
 //! A virtual machine for the theorems: N CPUs and one queue by virtual time, as in
 //! `bpf/tree/place.bpf.h`.
 //!
-//! A task is placed when it is queued, moves the queue's time on when it begins to run, and pays
-//! when it stops: at the end of its slice, or when its work is done and it sleeps. Equal virtual
-//! times run in order of arrival, as in a dispatch queue of the kernel.
+//! A task is placed when it is queued. When it begins to run, the queue's virtual time advances to
+//! the task's. When it stops (at the end of its slice, or when its work is done and it sleeps), it
+//! is charged. Tasks with equal virtual times run in the order of arrival, as in a dispatch queue
+//! of the kernel.
 
 use super::{cost, debt, place, start};
 
 /// Slice, ns (`FAIR_SLICE_NS`).
 pub const SLICE: u64 = 4_000_000;
 
-/// What a task does over and over.
+/// What a task does repeatedly.
 #[derive(Clone, Copy, Debug)]
 pub enum Life {
+    /// Works all the time.
     Hog,
-    /// Works, then sleeps, ns.
+    /// Works and then sleeps, ns.
     Sleeper {
         work: u64,
         sleep: u64,
     },
-    /// Works and ends; a child takes its place at once.
+    /// Works and exits; a child takes its place at once. ns.
     Forker {
         work: u64,
     },
@@ -37,7 +39,7 @@ pub struct Task {
     pub weight: u32,
     pub life: Life,
     pub vtime: u64,
-    /// CPU time of the task and of its successors.
+    /// CPU time of the task and of the children that took its place, ns.
     pub served: u64,
     left: u64,
     state: State,
@@ -46,9 +48,9 @@ pub struct Task {
 pub struct Machine {
     pub tasks: Vec<Task>,
     pub now: u64,
-    /// Virtual time of a child in a queue at a virtual time.
+    /// The virtual time of a new child, given its queue's virtual time.
     pub child: fn(u64) -> u64,
-    /// Slices, used in turn: reserved work may cut any of them short.
+    /// Slices, used in rotation: reserved work may cut any slice short.
     pub slices: Vec<u64>,
     queue_now: u64,
     cpus: usize,
@@ -70,12 +72,12 @@ impl Machine {
         }
     }
 
-    /// A new task is queued; its index.
+    /// Queues a new task. Returns its index.
     pub fn add(&mut self, weight: u32, life: Life) -> usize {
         self.add_at(weight, life, (self.child)(self.queue_now))
     }
 
-    /// A task that comes with a past: virtual time `vtime`.
+    /// Queues a task that has run before and has the virtual time `vtime`. Returns its index.
     pub fn add_at(&mut self, weight: u32, life: Life, vtime: u64) -> usize {
         self.tasks.push(Task {
             weight,
@@ -95,7 +97,7 @@ impl Machine {
         self.queue_now
     }
 
-    /// `fair_enqueue`: the place, and the debt that a queue of this length allows.
+    /// Queues a task as `fair_enqueue` does: places it, and limits its debt by the queue's length.
     fn enqueue(&mut self, i: usize) {
         let waiting = self.tasks.iter().filter(|t| queued(t)).count() as u64;
         let mut v = place(self.tasks[i].vtime, self.queue_now);
@@ -159,7 +161,7 @@ impl Machine {
         }
     }
 
-    /// One step: CPUs pick, time advances to the next event, and tasks stop or wake up.
+    /// One step: CPUs choose tasks, time advances to the next event, and tasks stop or wake up.
     pub fn step(&mut self) {
         self.dispatch();
         let due = |t: &Task| match t.state {
