@@ -4,7 +4,7 @@
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Numbers given out so far.
+    /// Numbers handed out so far.
     pub arrivals: u64,
 }
 
@@ -14,14 +14,14 @@ extern "C" {
 }
 
 impl Node {
-    /// The number of an arriving task, which is its key. `now`: the greatest key that has run.
+    /// The number of a task that arrives, which is its key. `now` is the greatest key that has run.
     pub fn arrive(&mut self, now: u64) -> u64 {
-        // SAFETY: touches nothing but the node, whose layout the tests compare
+        // SAFETY: accesses only the node, whose layout the tests compare.
         unsafe { policy_fifo_arrive(self, now) }
     }
 }
 
-/// The key of a task that arrived as `number` and has run for `ns`.
+/// The key of a task that arrived as `number` and has run for `ns`: the same number.
 pub fn charge(number: u64, ns: u64) -> u64 {
     // SAFETY: pure arithmetic on its arguments
     unsafe { policy_fifo_charge(number, ns) }

@@ -1,23 +1,23 @@
-//! `heap.h`: leftist heaps whose nodes are linked by index, any number of them in one array.
+//! `heap.h`: leftist heaps whose nodes are linked by index. One array holds any number of heaps.
 
-/// Nodes of the array, of which 0 means none (`HEAP_SIZE`).
+/// Number of nodes in the array; node 0 stands for none (`HEAP_SIZE`).
 pub const SIZE: usize = 16384;
 
 /// A node (`struct heap_node`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Its key, on a clock that may wrap.
+    /// The node's key, on a clock that may wrap.
     pub key: u64,
-    /// Index of its left child; 0: none.
+    /// Index of the left child; 0: none.
     pub left: u16,
-    /// Index of its right child.
+    /// Index of the right child; 0: none.
     pub right: u16,
-    /// Index of its parent.
+    /// Index of the parent; 0: none.
     pub up: u16,
-    /// Length of its right spine, itself included; 0: it is in no heap.
+    /// Length of the node's right spine, including the node; 0: the node is in no heap.
     pub rank: u8,
-    /// 1: it is in a heap.
+    /// 1: the node is in a heap.
     pub inside: u8,
 }
 
@@ -26,7 +26,7 @@ extern "C" {
     fn policy_heap_remove(at: *mut Node, root: *mut u32, i: u32);
 }
 
-/// The array, with any number of heaps.
+/// The array of nodes, which holds any number of heaps.
 #[derive(Clone, Debug)]
 pub struct Heaps {
     at: Vec<Node>,
@@ -40,15 +40,16 @@ impl Default for Heaps {
     }
 }
 
-// SAFETY, for both: the C functions touch nothing but `*root` and the array, whose indices they
-// mask by its size.
+// SAFETY, for both: the C functions access only `*root` and the array. They mask each index by the
+// array's size.
 impl Heaps {
-    /// Node `i`, 1 to [`SIZE`] - 1, joins the heap that begins at `root` (0: it is empty).
+    /// Inserts node `i` (1 to [`SIZE`] - 1) with `key` into the heap whose root is `root` (0:
+    /// empty).
     pub fn insert(&mut self, root: &mut u32, i: u32, key: u64) {
         unsafe { policy_heap_insert(self.at.as_mut_ptr(), root, i, key) }
     }
 
-    /// Node `i` leaves the heap that begins at `root`.
+    /// Removes node `i` from the heap whose root is `root`.
     pub fn remove(&mut self, root: &mut u32, i: u32) {
         unsafe { policy_heap_remove(self.at.as_mut_ptr(), root, i) }
     }
@@ -56,7 +57,7 @@ impl Heaps {
     /// Node `i`.
     ///
     /// # Panics
-    /// If there is no such node.
+    /// If `i` is not below [`SIZE`].
     pub fn node(&self, i: u32) -> &Node {
         &self.at[i as usize]
     }

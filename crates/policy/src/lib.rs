@@ -1,10 +1,11 @@
-//! The scheduler's policies on the host: the same headers that run in the kernel, and tests of
-//! their guarantees.
+//! The scheduler's policies on the host: the headers that run in the kernel, and tests of their
+//! guarantees.
 //!
-//! `bpf/policy/*.h` is pure C: no kernel types, no maps, no clock. Clang compiles it into BPF; here
-//! the host's compiler does, so there is one copy of each algorithm. A module of this crate wraps
-//! one header (`#[repr(C)]` structs and thin functions, no logic), and beside it are the tests:
-//! examples of each branch, and theorems as properties over random workloads in virtual time.
+//! `bpf/policy/*.h` is pure C: no kernel types, no maps, no clock. Clang compiles it to BPF, and
+//! this crate compiles it with the host's compiler. So there is only one copy of each algorithm.
+//! Each module wraps one header (`#[repr(C)]` structs and thin functions, no logic). Its tests are
+//! beside it: examples of each branch, and theorems as properties over random workloads in virtual
+//! time.
 //!
 //! | module | header | what is proved |
 //! |---|---|---|
@@ -42,18 +43,19 @@ pub mod wrr;
 #[cfg(test)]
 mod node;
 
-/// Nanoseconds in a microsecond, a millisecond, a second.
+/// Nanoseconds in a microsecond.
 pub const US: u64 = 1_000;
-/// See [`US`].
+/// Nanoseconds in a millisecond.
 pub const MS: u64 = 1_000_000;
-/// See [`US`].
+/// Nanoseconds in a second.
 pub const SEC: u64 = 1_000_000_000;
 /// One whole CPU in parts per million (`PPM` of types.h).
 pub const PPM: u64 = 1_000_000;
 /// "Never" on the header's clock (`TIME_NEVER` of types.h).
 pub const TIME_NEVER: u64 = 1 << 62;
 
-/// The layout of `$type` is that of the C struct: size, then the offset of each field in order.
+/// Asserts that `$type` has the layout of the C struct: its size, and the offset of each field in
+/// order.
 #[cfg(test)]
 macro_rules! assert_layout {
     ($c:ident, $type:ty, $($field:ident),+) => {{
@@ -61,7 +63,7 @@ macro_rules! assert_layout {
         extern "C" {
             static $c: [usize; 1 + [$(stringify!($field)),+].len()];
         }
-        // SAFETY: a constant array of shim.c, as long as the list of fields there
+        // SAFETY: a constant array of shim.c, as long as the list of fields there.
         assert_eq!(unsafe { $c }, rust, stringify!($c));
     }};
 }

@@ -1,21 +1,22 @@
-//! `load.h`: R_load and S_load of a CPU, admission, and what one server used (Redline section 6.1).
+//! `load.h`: R_load and S_load of a CPU, admission, and the use of one server (Redline section
+//! 6.1).
 
-/// The observation window: samples, one a second (`LOAD_SAMPLES`).
+/// Samples in the observation window, one a second (`LOAD_SAMPLES`).
 pub const SAMPLES: usize = 4;
 
-/// The loads of one CPU (`struct load`), ppm of a CPU.
+/// The loads of one CPU (`struct load`), ppm of one CPU.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// The last samples, as a ring.
+    /// The latest samples, as a ring.
     pub sample_ppm: [u64; SAMPLES],
-    /// R_load: their mean.
+    /// R_load: the mean of the samples.
     pub r_ppm: u64,
     /// S_load: the expected load.
     pub s_ppm: u64,
-    /// The part of S_load that was launched since the latest sample.
+    /// The part of S_load that was launched after the latest sample.
     pub fresh_ppm: u64,
-    /// Slot of the next sample.
+    /// Index of the next sample in the ring.
     pub next: u32,
     /// Unused.
     pub pad: u32,
@@ -27,7 +28,7 @@ pub struct Load {
 pub struct Usage {
     /// Number of the latest second.
     pub second: u64,
-    /// Second `n` is in slot `n % SAMPLES`.
+    /// CPU time of each second, ns; second `n` is at index `n % SAMPLES`.
     pub ns: [u64; SAMPLES],
 }
 
@@ -43,14 +44,14 @@ extern "C" {
     fn policy_usage_part_ppm(use_ppm: u64, bw_ppm: u64, age_ns: u64) -> u64;
 }
 
-// SAFETY, for all of these: the C functions touch nothing but `*l`, whose layout the tests compare.
+// SAFETY, for all of these: the C functions access only `*l`, whose layout the tests compare.
 impl Load {
     /// max(R_load, S_load), ppm.
     pub fn expected(&self) -> u64 {
         unsafe { policy_load_expected(self) }
     }
 
-    /// Admission: does a task of `bw_ppm` fit below `r_hi_ppm`?
+    /// Admission: does a task of `bw_ppm` keep the expected load below `r_hi_ppm`?
     pub fn fits(&self, bw_ppm: u64, r_hi_ppm: u64) -> bool {
         unsafe { policy_load_fits(self, bw_ppm, r_hi_ppm) }
     }
@@ -65,35 +66,35 @@ impl Load {
         unsafe { policy_load_leave(self, bw_ppm, age_s) }
     }
 
-    /// The sample of one second: `used_ns` of `interval_ns` on budgets. No sample if the interval
-    /// is 0.
+    /// Adds the sample of one second: `used_ns` of `interval_ns` were run on budgets. Adds nothing
+    /// if the interval is 0.
     pub fn sample(&mut self, used_ns: u64, interval_ns: u64) {
         unsafe { policy_load_sample(self, used_ns, interval_ns) }
     }
 
-    /// A task that used `use_ppm` over the window was revoked.
+    /// A task that used `use_ppm` over the window was revoked: takes its use out of R_load.
     pub fn forget(&mut self, use_ppm: u64) {
         unsafe { policy_load_forget(self, use_ppm) }
     }
 }
 
-// SAFETY: as above
+// SAFETY: as above.
 impl Usage {
-    /// The server ran for `ns` in `second`.
+    /// The server ran for `ns` in the given second.
     pub fn add(&mut self, second: u64, ns: u64) {
         unsafe { policy_usage_add(self, second, ns) }
     }
 
-    /// Mean use over the window that ends with `second`, ppm.
+    /// Mean use over the window that ends with the given second, ppm of a CPU.
     pub fn ppm(&mut self, second: u64) -> u64 {
         unsafe { policy_usage_ppm(self, second) }
     }
 }
 
-/// The part of its reservation of `bw_ppm`, in ppm, that a server used which was admitted `age_ns`
-/// ago and whose mean use over the whole window is `use_ppm`.
+/// How much of its reservation of `bw_ppm` a server used, in ppm of the reservation. The server was
+/// admitted `age_ns` ago, and its mean use over the whole window is `use_ppm`.
 pub fn usage_part_ppm(use_ppm: u64, bw_ppm: u64, age_ns: u64) -> u64 {
-    // SAFETY: touches no memory
+    // SAFETY: pure arithmetic on its arguments.
     unsafe { policy_usage_part_ppm(use_ppm, bw_ppm, age_ns) }
 }
 

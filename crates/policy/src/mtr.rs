@@ -1,6 +1,6 @@
-//! `mtr.h`: move-to-rear list scheduling among the members of a node.
+//! `mtr.h`: move-to-rear list scheduling (MTR-LS) among the members of a node (Eclipse, section 5).
 
-/// Tokens of each member (`MTR_TOKENS`).
+/// Number of tokens of each member (`MTR_TOKENS`).
 pub const TOKENS: usize = 16;
 /// T, the service cycle, ns (`MTR_CYCLE_NS`).
 pub const CYCLE: u64 = 500_000_000;
@@ -9,9 +9,9 @@ pub const CYCLE: u64 = 500_000_000;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Moves to the rear so far.
+    /// Number of moves to the rear so far.
     pub moves: u64,
-    /// The latest place that has run.
+    /// The latest place (stamp) that has run.
     pub front: u64,
 }
 
@@ -19,19 +19,19 @@ pub struct Node {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// For each token, the number of its move to the rear, as a ring.
+    /// For each token the number of its last move to the rear, as a ring.
     pub stamp: [u64; TOKENS],
-    /// The rest of the first token, ns.
+    /// What is left of the first token, ns.
     pub left: u64,
     /// Length of each token, ns.
     pub token: u64,
-    /// Run time beyond all of its tokens, ns.
+    /// Run time beyond all of the member's tokens, ns.
     pub debt: u64,
-    /// Index of the first token.
+    /// Index of the first token in `stamp`.
     pub first: u32,
-    /// Whether the first token goes before its place (`enum mtr_early`).
+    /// Whether the member may use its first token before its place (`enum mtr_early`).
     pub early: u32,
-    /// It was before the front when it woke up.
+    /// 1: the member's place was before the front when it woke up.
     pub due: u32,
     /// Unused.
     pub pad: u32,
@@ -46,37 +46,36 @@ extern "C" {
     fn policy_mtr_slice(m: *const Member) -> u64;
 }
 
-// SAFETY, for all: the C functions touch nothing but what they are given, whose layout the tests
-// compare.
+// SAFETY, for all: the C functions access only their arguments, whose layouts the tests compare.
 impl Member {
-    /// A new member, with a share of `ppm` of the node.
+    /// A new member with a share of `ppm` of the node.
     pub fn join(n: &mut Node, ppm: u64) -> Self {
         let mut m = Self::default();
         unsafe { policy_mtr_join(&mut m, n, ppm) };
         m
     }
 
-    /// Its place on the list; the least is first.
+    /// The member's place on the list; the least is first.
     pub fn key(&self) -> u64 {
         unsafe { policy_mtr_key(self) }
     }
 
-    /// It becomes runnable.
+    /// The member becomes runnable.
     pub fn wake(&mut self, n: &Node) {
         unsafe { policy_mtr_wake(self, n) }
     }
 
-    /// Its share is `ppm` from now on.
+    /// The member's share is `ppm` from now on.
     pub fn resize(&mut self, ppm: u64) {
         unsafe { policy_mtr_resize(self, ppm) }
     }
 
-    /// It ran for `ns`.
+    /// Charges `ns` of run time to the member.
     pub fn charge(&mut self, n: &mut Node, ns: u64) {
         unsafe { policy_mtr_charge(self, n, ns) }
     }
 
-    /// How long it may run until its place changes, ns.
+    /// How long the member may run until its place changes, ns.
     pub fn slice(&self) -> u64 {
         unsafe { policy_mtr_slice(self) }
     }

@@ -1,17 +1,17 @@
-//! The pair of queues of one CPU: shares by number of tasks, and no memory of what a member did
-//! alone.
+//! The pair of queues of one CPU: CPU time is shared by the number of tasks, and what a member ran
+//! while it was alone does not count later.
 
 use super::*;
 use crate::{MS, SEC};
 use proptest::prelude::*;
 
-/// A slice, and the tick that may end it late (100 Hz).
+/// The longest slice, ns: a tick (100 Hz) may end it late.
 const QUANTUM: u64 = 14 * MS;
-/// What one member may be behind the other when both begin to wait, per task.
+/// How far one member may be behind the other when both begin to wait, for each task, ns.
 const LEAD: u64 = 16 * MS;
 
-/// Both members have `nr` tasks waiting while quanta of the given lengths run; ns that each one
-/// got.
+/// Both members always have `nr` tasks waiting, while quanta of the given lengths (ns) run. `each`
+/// gets the total run time of each member (ns) after every quantum.
 fn contend(f: &mut Pair, nr: [u32; 2], quanta: &[u64], mut each: impl FnMut([u64; 2])) {
     let mut ran = [0, 0];
     for &q in quanta {
@@ -44,7 +44,8 @@ fn three_tasks_get_three_times_what_one_gets() {
     assert_eq!(total, [12 * SEC, 4 * SEC]);
 }
 
-/// A pinned hog was alone on its CPU for a minute; then a build begins. (And the other way round.)
+/// A pinned hog had its CPU alone for a minute; then a build begins there. (And the other way
+/// round.)
 #[test]
 fn a_minute_alone_is_not_held_against_a_member() {
     for alone in [0, 1] {
@@ -75,7 +76,7 @@ fn quanta() -> impl Strategy<Value = Vec<u64>> {
 }
 
 proptest! {
-    /// Start-time fair queueing with weights nr: |W_0/n_0 - W_1/n_1| <= q/n_0 + q/n_1, always.
+    /// Start-time fair queueing with weights n: |W_0/n_0 - W_1/n_1| <= q/n_0 + q/n_1 at all times.
     #[test]
     fn split_is_by_number_of_tasks(nr in (1u32..50, 1u32..50), quanta in quanta()) {
         let nr = [nr.0, nr.1];
@@ -87,8 +88,8 @@ proptest! {
         prop_assert!(worst <= bound, "{worst} above {bound}");
     }
 
-    /// Whatever each member did alone before, neither has an advantage of more than the lead, so
-    /// neither starves, and idling gains nothing.
+    /// Whatever each member ran alone before, neither is ahead by more than LEAD. So neither
+    /// starves, and a member gains nothing by idling.
     #[test]
     fn history_alone_counts_for_no_more_than_the_lead(
         history in prop::collection::vec((0usize..2, 0..100 * SEC, 1u32..50), 0..20),
@@ -98,7 +99,7 @@ proptest! {
         for (m, alone, nr) in history {
             f.charge(m, alone, nr);
             if alone % 3 == 0 {
-                f.pick(); // the other one had a task for a moment
+                f.pick(); // the other member had a task for a moment
             }
         }
         let nr = [nr.0, nr.1];

@@ -1,12 +1,15 @@
-//! The guarantees of `fair.h` for the tasks of one queue. W: CPU time of a task; w: its weight over
-//! that of nice 0; c: virtual time that a slice costs it, 4 ms / w.
+//! The guarantees of `fair.h` for the tasks of one queue. W is the CPU time of a task, w its weight
+//! divided by that of nice 0, and c the virtual time that a slice costs it, 4 ms / w.
 //!
-//! 1. Shares (Goyal, Guo and Vin 1996, theorem 1): in any window, for tasks i and j that always
-//!    have work, |W_i / w_i - W_j / w_j| <= c_i + c_j; whatever others do, however slices are cut.
-//! 2. Sleepers: a task that sleeps gets no more than a task that works, except FAIR_CREDIT_NS and
-//!    slices.
-//! 3. Fork bombs: with K children at a time, a task gets a slice for each K turns of theirs.
-//! 4. Debt: a task with any debt waits for FAIR_DEBT_NS of each other task, less in long queues.
+//! 1. Shares (Goyal, Guo and Vin 1996, theorem 1): in any interval, for tasks i and j that always
+//!    have work, |W_i / w_i - W_j / w_j| <= c_i + c_j. This holds whatever other tasks do and
+//!    however slices are cut short.
+//! 2. Sleepers: a task that sleeps gets no more than a task that always works, except for
+//!    FAIR_CREDIT_NS and slices.
+//! 3. Fork bombs: if K children exist at a time, a task gets a slice for each K turns of theirs.
+//!    theirs.
+//! 4. Debt: before a task with any debt runs, each other task runs for at most FAIR_DEBT_NS, and
+//!    for less if the queue is long.
 
 use super::machine::{Life, Machine, SLICE};
 use super::*;
@@ -22,7 +25,7 @@ fn layout_and_constants_are_the_headers() {
         static policy_fair_credit_ns: u64;
         static policy_fair_debt_ns: u64;
     }
-    // SAFETY: constants of shim.c
+    // SAFETY: constants of shim.c.
     let (weight, slice, credit, debt) = unsafe {
         (
             policy_fair_weight,
@@ -52,7 +55,7 @@ fn place_is_within_the_window() {
     assert_eq!(place(now + SEC, now), now + DEBT);
 }
 
-/// Virtual time starts at 0, and may go around.
+/// Virtual time starts at 0 and may wrap.
 #[test]
 fn place_at_both_ends_of_the_clock() {
     assert_eq!(place(0, 0), 0);
@@ -76,8 +79,8 @@ fn two_hogs_share_by_weight() {
     }
 }
 
-/// A limit of the debt, known and accepted: a slice costs nice 16 and above more virtual time than
-/// the debt allows, so the lightest tasks get what a weight of 4 would.
+/// A known and accepted limit of the debt: a slice costs a task of nice 16 and above more virtual
+/// time than the debt allows. So the lightest tasks get what a weight of 4 would give them.
 #[test]
 fn weights_below_4_count_as_4() {
     for weight in 1..4 {
@@ -89,8 +92,8 @@ fn weights_below_4_count_as_4() {
     }
 }
 
-/// Children that start at the queue's time are served before all tasks that ran, and time stands
-/// still.
+/// If children started at the queue's virtual time, they would be served before all tasks that have
+/// run, and virtual time would stand still.
 #[test]
 fn without_the_slice_ahead_a_fork_bomb_starves_a_task() {
     let served = |child: fn(u64) -> u64| {
@@ -113,7 +116,7 @@ fn without_the_slice_ahead_a_fork_bomb_starves_a_task() {
 
 #[test]
 fn a_long_queue_is_no_death_sentence_for_a_debtor() {
-    // the kernel ends a scheduler that lets a task wait for 30 s
+    // The kernel's watchdog ends a scheduler that lets a task wait for 30 s.
     for (others, limit) in [(1, 200 * MS), (20, 3 * SEC), (2_000, 20 * SEC)] {
         let mut m = Machine::new(1);
         for _ in 0..others {
@@ -144,7 +147,7 @@ fn slices() -> impl Strategy<Value = Vec<u64>> {
     ]
 }
 
-/// The most by which x grew over any window, given its value after each step.
+/// The most by which a value x grew over any interval. see() is given x after each step.
 #[derive(Default)]
 struct Growth {
     least: i128,
@@ -158,13 +161,13 @@ impl Growth {
     }
 }
 
-/// Virtual time that its service was worth.
+/// The virtual time that the CPU time of task `i` was worth, ns.
 fn worth(m: &Machine, i: usize) -> i128 {
     let t = &m.tasks[i];
     i128::from(t.served) * i128::from(WEIGHT) / i128::from(t.weight)
 }
 
-/// Rounding of each slice's cost to whole ns.
+/// Bound on the sum of what each slice's cost loses by rounding to whole ns.
 const ROUNDING: i128 = 2_000;
 
 proptest! {
@@ -193,9 +196,9 @@ proptest! {
         }
     }
 
-    /// Theorem 1 on several CPUs, for equal weights. (It cannot hold for different ones, because a
-    /// task does not run on two CPUs at once.) The bound has two slices more, because each CPU
-    /// chooses at its own time.
+    /// Theorem 1 on several CPUs, for equal weights. (For different weights it cannot hold, because
+    /// a task does not run on two CPUs at once.) The bound is larger by two slices, because each
+    /// CPU chooses at a time of its own.
     #[test]
     fn equals_get_the_same_on_many_cpus(cpus in 2usize..6, more in 1usize..8, slices in slices()) {
         let mut m = Machine::new(cpus);
@@ -245,7 +248,7 @@ proptest! {
                      "{} of {fair}", m.tasks[old].served);
     }
 
-    /// Theorem 4: any virtual time at all, on one CPU.
+    /// Theorem 4: a task joins with any virtual time, on one CPU.
     #[test]
     fn debt_is_bounded(v: u64, others in 1usize..30) {
         let mut m = Machine::new(1);

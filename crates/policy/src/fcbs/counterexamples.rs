@@ -1,13 +1,13 @@
-//! Why rule 3 differs from the paper: slack that gets an earlier deadline makes others miss.
+//! Why rule 3 differs from the paper: if slack gets an earlier deadline, other tasks miss theirs.
 //!
-//! Fig. 3, with its bonus, is written out here and nowhere else, on a CPU that counts in
-//! milliseconds.
+//! The paper's Fig. 3, with its bonus, is implemented only here, on a CPU that counts in ms.
 
 use crate::edf::cpu::{Burst, Cpu, Task, When};
 use crate::edf::Policy;
 use crate::MS;
 
-/// A task with one job, of `work` ms, at `release`; e and s of the paper are budget and deadline.
+/// A task with one job of `work` ms that arrives at `release`. `budget` and `deadline` are the
+/// paper's e and s.
 #[derive(Clone, Copy)]
 struct Job {
     capacity: u64,
@@ -29,12 +29,12 @@ fn job(capacity: u64, period: u64, release: u64, work: u64) -> Job {
     }
 }
 
-/// Three reservations of 10 %, 10 % and 80 %. The first leaves 9 ms, due at 100; the second
-/// overruns.
+/// Three reservations of 10 %, 10 % and 80 %. The first task leaves 9 ms with a deadline of 100.
+/// The second task overruns.
 const JOBS: fn() -> Vec<Job> = || vec![job(10, 100, 0, 1), job(1, 10, 1, 20), job(8, 10, 2, 8)];
 
-/// Completion time of each job under FCBS as printed, ms. Without rule 1: no job overruns at the
-/// completion.
+/// Completion time of each job, ms, under FCBS as printed in the paper. Rule 1 is left out, because
+/// no job is overrunning when a job completes.
 fn paper() -> Vec<u64> {
     let mut jobs = JOBS();
     let mut done = vec![0; jobs.len()];
@@ -83,11 +83,11 @@ fn with_the_bonus_at_an_earlier_deadline_a_third_task_misses() {
     let mut cpu = Cpu::new(JOBS().into_iter().map(task).collect());
     cpu.run(1_000 * MS);
     let deadline = 2 + 10;
-    // 9 ms due at 100 became 9 ms due at 11: the second task runs from 1 to 11, the third from then
-    // on
+    // The paper turns 9 ms due at 100 into 9 ms due at 11. So the second task runs from 1 to 11,
+    // and the third only from then on.
     assert_eq!(paper()[2], deadline + 7);
     assert_eq!(cpu.tasks[2].trace.bursts[0].1 / MS, deadline - 2);
-    // and the second has the 9 ms as well, as soon as nothing more urgent is there
+    // In ours the second task gets the 9 ms as well, as soon as no earlier deadline waits.
     let draws = &cpu.tasks[1].trace.draws;
     assert_eq!(draws.iter().map(|d| d.1 - d.0).sum::<u64>(), 9 * MS);
     assert!(draws.iter().all(|d| d.1 <= 20 * MS), "{draws:?}");

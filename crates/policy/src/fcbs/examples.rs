@@ -1,7 +1,7 @@
-//! Examples: the paper's three rules (section 4.2), each in numbers that a person can check, then
-//! the loan.
+//! Examples of the paper's three rules (section 4.2) and of the loan, in numbers that can be
+//! checked by hand.
 //!
-//! A is a server that has 5 ms every 100 and completes its job early; all times in ms from 0.
+//! A is a server with 5 ms every 100 ms that completes its job early. All times are in ms from 0.
 
 use super::{least_ns, Bank, Loan};
 use crate::edf::cpu::{Burst, Cpu, Task, When};
@@ -33,7 +33,7 @@ fn lent() -> (Bank, Loan) {
     (bank, loan)
 }
 
-/// A task with `q` ms every `p`, and jobs of `work` ms at `at`.
+/// A task with `q` ms every `p` ms, and jobs (`at`, `work`) in ms.
 fn task(q: u64, p: u64, jobs: &[(u64, u64)]) -> Task {
     let burst = |&(at, work)| Burst {
         when: When::At(at * MS),
@@ -53,11 +53,12 @@ fn ms(intervals: &[(u64, u64)]) -> Vec<(u64, u64)> {
 }
 
 /// "If there is a task whose server deadline is s_k > t + P_k, it has exhausted its budget at some
-/// earlier point of time, and is now overrunning": that task runs on the slack, at the deadline of
-/// the server that left it. When the slack is used up, it has its own budget and deadline again.
+/// earlier point of time, and is now overrunning": that task runs on the slack, with the deadline
+/// of the server that left it. When the slack is used up, the task is back on its own budget and
+/// deadline.
 #[test]
 fn rule_1_slack_goes_to_the_overrunning_job() {
-    // B has used up its 2 ms in 10 at 2 ms; A runs from 2 to 3 and leaves 4 ms, due at 100
+    // B has used up its 2 ms of 10 at 2 ms. A runs from 2 to 3 and leaves 4 ms, due at 100.
     let cpu = run(vec![task(5, 100, &[(0, 1)]), task(2, 10, &[(0, 7)])]);
     let b = &cpu.tasks[1];
     assert_eq!(ms(&b.trace.runs), [(0, 2), (10, 11)], "its own budget");
@@ -68,7 +69,9 @@ fn rule_1_slack_goes_to_the_overrunning_job() {
 
 #[test]
 fn rule_1_at_the_deadline_of_the_lender() {
-    // C has 5:50 and comes at 4 ms: that is before A's deadline, so it goes before B now
+    // B draws on the slack with A's deadline, 100. C has 5:50 and arrives at 4 ms with an earlier
+    // deadline, so C runs first.
+    // slack.
     let cpu = run(vec![
         task(5, 100, &[(0, 1)]),
         task(2, 10, &[(0, 6)]),
@@ -83,8 +86,8 @@ fn rule_1_at_the_deadline_of_the_lender() {
 /// remaining budget to its budget. We do not assign the server deadline s_i."
 #[test]
 fn rule_2_else_to_the_next_by_deadline() {
-    // B, 10:200, needs 13: it goes on with A's 4 ms when its own 10 are used up, at its own
-    // deadline, 200
+    // B has 10:200 and needs 13 ms. When its own 10 ms are used up, it continues on A's 4 ms, with
+    // its own deadline, 200.
     let cpu = run(vec![task(5, 100, &[(0, 1)]), task(10, 200, &[(0, 13)])]);
     assert_eq!(ms(&cpu.tasks[1].trace.runs), [(1, 11)]);
     assert_eq!(ms(&cpu.tasks[1].trace.draws), [(11, 14)]);
@@ -110,9 +113,9 @@ fn rule_2_keeps_the_slack_of_an_earlier_deadline() {
     assert_eq!((bank.deadline, bank.slack(20 * MS)), (150 * MS, 4 * MS));
 }
 
-/// Why slack takes over the deadline of a task that goes first: A's 9 ms, due at 100, are done by
-/// Y's running for 90 ms. As 9 ms due at 100 again, at 91, they would have Z wait from 91 to 100,
-/// and miss.
+/// Why slack takes over the deadline of a task that runs before it. A leaves 9 ms due at 100. Y
+/// then runs for 90 ms, which uses up that time. If the slack still were 9 ms due at 100, W would
+/// run on it from 91 to 100, and Z would wait and miss its deadline.
 #[test]
 fn rule_2_slack_ages_while_later_deadlines_go_first() {
     let y = task(90, 300, &[(0, 90)]);
@@ -127,11 +130,11 @@ fn rule_2_slack_ages_while_later_deadlines_go_first() {
 /// as consumed by an idle task until a new job is released."
 #[test]
 fn rule_3_else_idle_time_eats_it() {
-    // B, 10:200, comes at 3 ms, when 2 of A's 4 ms are gone, and needs 14
+    // B has 10:200, arrives at 3 ms, when 2 of A's 4 ms are gone, and needs 14 ms.
     let cpu = run(vec![task(5, 100, &[(0, 1)]), task(10, 200, &[(3, 14)])]);
     assert_eq!(ms(&cpu.tasks[1].trace.runs)[0], (3, 13));
     assert_eq!(ms(&cpu.tasks[1].trace.draws), [(13, 15)]);
-    // at 6 ms, when nothing is left
+    // B arrives at 6 ms, when nothing is left.
     let cpu = run(vec![task(5, 100, &[(0, 1)]), task(10, 200, &[(6, 14)])]);
     assert_eq!(ms(&cpu.tasks[1].trace.draws), []);
 }
@@ -143,7 +146,7 @@ fn what_an_overrunner_does_not_need_goes_on_to_others() {
         task(2, 10, &[(0, 3)]),
         task(2, 20, &[(0, 6)]),
     ]);
-    // B 0..2, C 2..4, A 4..5; then A's 4 ms: 1 for B, the other 3 for C
+    // B runs 0..2, C 2..4, A 4..5. Of A's 4 ms B then uses 1, and C the other 3.
     assert_eq!(ms(&cpu.tasks[1].trace.draws), [(5, 6)]);
     assert_eq!(ms(&cpu.tasks[2].trace.draws), [(6, 9)]);
 }
@@ -190,7 +193,7 @@ fn it_is_given_back_while_another_task_runs_on_it() {
     bank.draw(MS);
     assert_eq!(bank.take_back(&mut loan, 3 * MS), 2 * MS);
     assert_eq!(bank.slack(3 * MS), 0);
-    // what was used is taken from both lenders, so neither waits for the other
+    // What overrunners used is taken from both lenders, so neither has to wait for the other.
     let (mut bank, mut a) = lent();
     let mut b = Loan::default();
     bank.give(&mut b, MS, 6 * MS, 50 * MS);
@@ -207,8 +210,8 @@ fn it_is_given_back_while_another_task_runs_on_it() {
 
 #[test]
 fn a_player_that_sleeps_in_its_frame_has_its_budget_when_it_wakes() {
-    // decodes 2 ms, waits 3 ms for the display, decodes 3 ms more: 5 of 5, as no task used the
-    // slack
+    // The player decodes for 2 ms, waits 3 ms for the display, and decodes for 3 ms more. It gets
+    // all of its 5 ms, because no task used the slack.
     let burst = |when, work| Burst {
         when,
         work: work * MS,
@@ -217,7 +220,8 @@ fn a_player_that_sleeps_in_its_frame_has_its_budget_when_it_wakes() {
     let player = Task::new(5 * MS, 50 * MS, frame).policy(Policy::Fcbs);
     let cpu = run(vec![player]);
     assert_eq!(ms(&cpu.tasks[0].trace.runs), [(0, 2), (5, 8)]);
-    // with an overrunner beside it that draws on it meanwhile: the rest a period later
+    // Beside an overrunner that draws on the slack meanwhile, the player gets the rest a period
+    // later.
     let player = Task::new(5 * MS, 50 * MS, frame).policy(Policy::Fcbs);
     let cpu = run(vec![
         player,
@@ -228,8 +232,9 @@ fn a_player_that_sleeps_in_its_frame_has_its_budget_when_it_wakes() {
     assert_eq!(ms(&player.runs), [(2, 4), (7, 8), (50, 52)]);
 }
 
-/// Others went first for 5 ms, it ran for 1 of its 4 and slept for 1: 3 ms with 13 to go are more
-/// than 4:20, so a new period begins. Of the old one it got 1 ms, and slept 1; it has 4 more by 27.
+/// Other tasks run for 5 ms, then the player runs for 1 of its 4 ms and sleeps for 1 ms. At 7 ms it
+/// has 3 ms left with 13 ms to go, which is more than 4:20, so a new period begins. In the old
+/// period it ran for 1 ms and slept for 1 ms; in the new one it gets 4 ms by 27.
 #[test]
 fn a_period_that_the_wake_rule_ends_is_followed_by_a_whole_one() {
     let burst = |when, work| Burst {
@@ -252,7 +257,7 @@ fn slack_is_worth_nothing_after_its_deadline() {
     assert_eq!(bank.slack(100 * MS), 0);
     bank.thaw(100 * MS);
     assert_eq!(bank.slack, 0);
-    // a job that is late has nothing to lend
+    // A late job has nothing to lend.
     let (mut bank, mut loan) = (Bank::default(), Loan::default());
     bank.give(&mut loan, 30 * MS, MS, 20 * MS);
     assert_eq!(bank.slack(30 * MS), 0);

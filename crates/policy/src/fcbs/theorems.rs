@@ -1,14 +1,15 @@
 //! Theorems about `fcbs.h` over random task sets with sum Q/P <= 1, on the virtual CPU of
 //! `edf/cpu.rs`.
 //!
-//! 1. Each server gets Q in each period, less the time that its task slept in it, by the deadline,
-//!    if it wants that much: whatever the others do, lend, take back or draw. (Not said of a period
-//!    that the wake rule of edf.h cuts short: it is followed by a whole one at once.)
+//! 1. In each period each server gets Q, less the time that its task slept in the period, by the
+//!    deadline, if the task wants that much. This holds whatever other servers do, lend, take back
+//!    or draw. (A period that the wake rule of edf.h cuts short is an exception, but a whole one
+//!    follows it at once.)
 //! 2. Schedulability is preserved: no job within its Q is late.
-//! 3. Slack comes from somewhere: what overrunners draw and what lenders get back is never more
+//! 3. Slack is never created: what overrunners draw and what lenders get back is in sum no more
 //!    than what was lent.
-//! 4. Overrunning jobs are done no later, in sum, than without reclaiming: not a theorem for any
-//!    set (EDF has anomalies), but so it is of a player with heavy frames.
+//! 4. Overrunning jobs are done no later, in sum, than without reclaiming. This is no theorem for
+//!    any task set (EDF has anomalies), but it holds for a player with heavy frames.
 
 use crate::edf::cpu::{Burst, Cpu, Task, When};
 use crate::edf::plans::{good, hostile, on_time, runtimes, total, within, Plan, END};
@@ -25,7 +26,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// What each server may get too much by the rounding of the wake rule, ns.
+/// How much each server may get too much because the wake rule rounds, ns.
 const ROUNDING: u64 = 16;
 
 fn any_policy() -> impl Strategy<Value = Policy> {
@@ -53,7 +54,7 @@ fn length(runs: &[(u64, u64)]) -> u64 {
     runs.iter().map(|r| r.1 - r.0).sum()
 }
 
-/// Theorem 1 of one task.
+/// Checks theorem 1 for one task.
 fn got_its_own(task: &Task, servers: u64) -> Result<(), TestCaseError> {
     let (s, trace) = (task.server, &task.trace);
     let rounding = ROUNDING * servers;
@@ -63,7 +64,7 @@ fn got_its_own(task: &Task, servers: u64) -> Result<(), TestCaseError> {
         trace.left_over
     );
     if s.policy == Policy::CbsSoft as u32 {
-        return Ok(()); // its deadlines are no ends of periods
+        return Ok(()); // its deadlines are not the ends of its periods
     }
     for &(start, deadline) in &trace.wanting {
         let (ran, slept) = (
@@ -82,7 +83,7 @@ fn got_its_own(task: &Task, servers: u64) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(config())]
 
-    /// Theorem 1: each task wants more than its budget, or sleeps in the middle, or both.
+    /// Theorem 1: each task wants more than its budget, sleeps in the middle, or both.
     #[test]
     fn each_task_gets_its_budget_less_its_sleep(plans in prop::collection::vec(hostile(), 1..7), total in total(),
                                              policies in prop::collection::vec(any_policy(), 7), spare: bool) {
@@ -94,7 +95,7 @@ proptest! {
         }
     }
 
-    /// Theorem 2, and theorem 3 on the way.
+    /// Theorem 2, and also theorem 3.
     #[test]
     fn no_job_within_its_q_is_late(jobs in prop::collection::vec(good(), 1..4), total in total(), spare: bool,
                                    hostile_bursts in prop::collection::vec(hostile(), 1..4)) {
@@ -115,7 +116,7 @@ proptest! {
     }
 }
 
-/// Jobs of these lengths, ms, one each `period` ms.
+/// Jobs of these lengths (ms), one every `period` ms.
 fn frames(period: u64, lengths: &[u64]) -> Vec<Burst> {
     let job = |(k, &ms): (usize, &u64)| Burst {
         when: When::At(k as u64 * period * MS),
@@ -124,8 +125,8 @@ fn frames(period: u64, lengths: &[u64]) -> Vec<Burst> {
     lengths.iter().enumerate().map(job).collect()
 }
 
-/// Theorem 4. A player of 12:41 with frames of 6 to 24 ms, an editor of 10:50 that uses 2, and a
-/// compiler that reserved 20:41 and takes all it gets.
+/// Theorem 4. A player of 12:41 with frames of 6 to 24 ms, an editor of 10:50 that uses 2 ms, and a
+/// compiler that reserved 20:41 and takes all it can get.
 #[test]
 fn heavy_frames_are_done_sooner() {
     let lengths = [6, 8, 24, 6, 10, 6, 20, 8, 6, 24, 6, 6];

@@ -1,4 +1,5 @@
-//! First in, first out: no task overtakes another, and a task is not interrupted until it waits.
+//! First in, first out: no task overtakes another, and no other task runs until the running one
+//! waits.
 
 use proptest::prelude::*;
 
@@ -6,7 +7,7 @@ use super::{charge, Node};
 use crate::node::{self, Machine, Order};
 use crate::{assert_layout, MS};
 
-/// A leaf: the keys of its tasks, and what happened in order.
+/// A leaf with the keys of its tasks, and the order of arrivals and of first runs.
 struct Fifo {
     node: Node,
     now: u64,
@@ -16,7 +17,7 @@ struct Fifo {
 }
 
 impl Fifo {
-    /// Of `n` tasks, in a node where the greatest key so far is `now`.
+    /// A leaf of `n` tasks, in a node where the greatest key so far is `now`.
     fn new(n: usize, now: u64) -> Self {
         Self {
             node: Node::default(),
@@ -35,7 +36,7 @@ impl Order for Fifo {
     }
 
     fn key(&self, m: usize) -> u64 {
-        self.keys[m].wrapping_sub(self.now) // keys wrap, as virtual times do
+        self.keys[m].wrapping_sub(self.now) // keys wrap as virtual times do
     }
 
     fn run(&mut self, m: usize) {
@@ -74,9 +75,9 @@ fn numbers() {
 }
 
 proptest! {
-    /// Tasks that compute for a while and go elsewhere, as they come: each begins in the order of
-    /// its arrival, once, and runs on through slice after slice until it waits. From whatever key
-    /// the node was at, across the wrap too.
+    /// Tasks compute for a while and sleep, at random times. Each task begins in the order of its
+    /// arrival, once for each arrival, and then runs through slice after slice until it sleeps.
+    /// This holds whatever key the node was at before, also across the wrap.
     #[test]
     fn no_task_overtakes_another(
         phases in prop::collection::vec(prop::collection::vec((1..20 * MS, 1..50 * MS), 1..4), 1..6),

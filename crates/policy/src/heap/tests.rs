@@ -1,5 +1,5 @@
-//! The leftist heap against a sorted set: the least key, its shape after each operation, and how
-//! long each takes.
+//! Compares the leftist heap with a sorted set: the least key, the heap's shape after each
+//! operation, and the number of loop rounds that each operation takes.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -12,18 +12,18 @@ extern "C" {
     fn policy_rounds() -> u64;
 }
 
-/// Rounds of the header's loops since this was last asked.
+/// Rounds of the header's loops since the last call.
 fn rounds() -> u64 {
-    // SAFETY: a counter of this thread
+    // SAFETY: reads and resets a counter of this thread.
     unsafe { policy_rounds() }
 }
 
-/// The longest right spine of `n` nodes.
+/// The longest possible right spine of a heap of `n` nodes.
 fn spine(n: usize) -> u64 {
     u64::from((n + 1).ilog2())
 }
 
-/// A heap and what is in it: keys less `base`, and indices.
+/// A heap and a model of it: the keys, relative to `base`, with the nodes' indices.
 struct Pair {
     root: u32,
     base: u64,
@@ -43,7 +43,8 @@ impl Pair {
         let n = self.model.len();
         rounds();
         heaps.insert(&mut self.root, i, self.base.wrapping_add(key));
-        // a node and a spine, merged with one round to see the end, and back up
+        // The one-node heap is merged along a spine, plus one round that sees the end; then back
+        // up.
         let taken = rounds();
         assert!(taken >= 1 && taken <= 2 * (spine(n) + 2), "insert into {n}");
         self.model.insert((key, i));
@@ -54,7 +55,8 @@ impl Pair {
         let n = self.model.len();
         rounds();
         heaps.remove(&mut self.root, i);
-        // two spines, merged and back up, and then up to the first rank that stays
+        // Two spines are merged, and back up; then up from the node's place to the first unchanged
+        // rank.
         assert!(
             rounds() <= 2 * (2 * spine(n) + 1) + spine(n) + 1,
             "remove from {n}"
@@ -70,7 +72,7 @@ impl Pair {
         self.top(heaps);
     }
 
-    /// On top is one with the least key.
+    /// The node on top has the least key.
     fn top(&self, heaps: &Heaps) {
         let Some(&(least, _)) = self.model.first() else {
             assert_eq!(self.root, 0);
@@ -82,7 +84,7 @@ impl Pair {
         assert_eq!(*heaps.node(0), Node::default());
     }
 
-    /// All that section 2 of the header says, and that the members are the model's.
+    /// Checks all properties in section 2 of the header, and that the nodes are those of the model.
     fn shape(&self, heaps: &Heaps) {
         let mut seen = HashSet::new();
         let mut todo = vec![(self.root, 0)];
@@ -125,12 +127,12 @@ fn layout_and_size_are_the_headers() {
     extern "C" {
         static policy_heap_size: u64;
     }
-    // SAFETY: a constant of shim_tree.c
+    // SAFETY: a constant of shim_tree.c.
     assert_eq!(unsafe { policy_heap_size }, SIZE as u64);
 }
 
-/// The whole array, in the orders that make the longest chains and the highest ranks, and out again
-/// in two ways.
+/// Fills the whole array, in the orders that make the longest chains and the highest ranks, and
+/// empties it again in two ways.
 #[test]
 fn all_nodes_there_are() {
     let n = SIZE as u64 - 1;
@@ -164,8 +166,8 @@ fn all_nodes_there_are() {
     }
 }
 
-/// Keys that fall make one chain to the left, as long as there are nodes. The way up from its end
-/// stops at once.
+/// Falling keys make one chain to the left, as long as there are nodes. Removing the node at its
+/// end stops at the first parent.
 #[test]
 fn the_end_of_a_long_chain() {
     let mut heaps = Heaps::default();
@@ -184,11 +186,12 @@ fn the_end_of_a_long_chain() {
     assert_eq!(depth(1), 1000);
     rounds();
     heaps.remove(&mut pair.root, 1);
-    // its children, none, are merged in one round; its parent loses no rank
+    // The removed node has no children: merging them takes one round. Its parent's rank does not
+    // change.
     assert_eq!(rounds(), 2);
 }
 
-/// What the caller must not do changes nothing.
+/// Calls that the caller must not make change nothing.
 #[test]
 fn in_twice_and_out_twice() {
     let mut heaps = Heaps::default();
@@ -204,7 +207,8 @@ fn in_twice_and_out_twice() {
     pair.shape(&heaps);
 }
 
-/// An index of either heap: in if it is out, out if it is in.
+/// Which heap, a node and a key: the node is inserted if it is in no heap, and removed if it is in
+/// one.
 type Step = (usize, u32, u64);
 
 fn steps(most: u32) -> impl Strategy<Value = Vec<Step>> {
@@ -215,7 +219,7 @@ fn steps(most: u32) -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Two heaps in one array, whose keys pass the end of the clock.
+    /// Two heaps in one array, with keys that wrap.
     #[test]
     fn as_a_sorted_set(steps in prop_oneof![steps(6), steps(80), steps(8191)], bases: [u64; 2]) {
         let mut heaps = Heaps::default();

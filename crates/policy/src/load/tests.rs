@@ -1,4 +1,4 @@
-//! The guarantees of `load.h`: R_load, S_load, admission, and the use of one server over gaps.
+//! The guarantees of `load.h`: R_load, S_load, admission, and the use of one server across gaps.
 
 use super::*;
 use crate::{assert_layout, PPM, SEC};
@@ -23,7 +23,7 @@ fn layouts_and_constants_are_the_headers() {
         static policy_load_samples: u64;
         static policy_load_sample_ns: u64;
     }
-    // SAFETY: constants of shim.c
+    // SAFETY: constants of shim.c.
     let (samples, sample_ns) = unsafe { (policy_load_samples, policy_load_sample_ns) };
     assert_eq!((samples, sample_ns), (SAMPLES as u64, SEC));
 }
@@ -89,17 +89,17 @@ fn a_task_that_leaves_later_takes_what_is_left_of_its_launch() {
     for _ in 0..4 {
         l.sample(0, SEC);
     }
-    l.launch(300_000); // another one, just now
-    l.leave(400_000, 3); // the first sample came at once, and its age is in full seconds
+    l.launch(300_000); // another task, just now
+    l.leave(400_000, 3); // the first sample came at once, and the age is in full seconds
     assert_eq!(l.s_ppm, 300_000, "50,000 of the 400,000 were left");
     l.leave(300_000, 0);
     assert_eq!(l.s_ppm, 0);
-    l.leave(400_000, 64); // no shift by more than a word has
+    l.leave(400_000, 64); // the shift by the age must not exceed 63
     assert_eq!(l.s_ppm, 0);
 }
 
-/// An interactive fork bomb: each task that is admitted uses all it reserved, and one more asks
-/// every millisecond.
+/// An interactive fork bomb: one more task asks for admission every millisecond, and each admitted
+/// task uses all it reserved.
 #[test]
 fn a_bomb_of_tasks_that_use_all_they_reserve_never_gets_more_than_r_hi() {
     for start_ms in (0..1000).step_by(50) {
@@ -109,7 +109,7 @@ fn a_bomb_of_tasks_that_use_all_they_reserve_never_gets_more_than_r_hi() {
                 l.launch(100_000);
                 admitted += 1;
             }
-            used += admitted * SEC / 1000 / 10; // each has 10 % of the CPU
+            used += admitted * SEC / 1000 / 10; // each task has 10 % of the CPU
             if ms % 1000 == 999 {
                 l.sample(used, SEC);
                 used = 0;
@@ -130,7 +130,7 @@ fn a_revoked_task_is_not_revoked_for_twice() {
     }
     l.forget(300_000);
     assert_eq!(l.r_ppm, 650_000);
-    // its next, first second without the task
+    // The first second without the revoked task.
     l.sample(65 * SEC / 100, SEC);
     assert_eq!(l.r_ppm, 650_000);
 }
@@ -146,8 +146,8 @@ fn old_seconds_fall_out_of_the_window() {
     assert_eq!(u.ppm(1_000_000), 0);
 }
 
-/// A busy loop that came a second ago, against a player that was there and uses 80 % of what it
-/// reserved.
+/// A busy loop that was admitted a second ago is compared with a player that is older and uses 80 %
+/// of its reservation.
 #[test]
 fn a_new_task_is_judged_by_the_time_since_it_came() {
     let busy_for_one_second = usage_part_ppm(100_000 / 4, 100_000, SEC);
@@ -157,7 +157,8 @@ fn a_new_task_is_judged_by_the_time_since_it_came() {
     assert_eq!(usage_part_ppm(0, 0, 0), 0);
 }
 
-/// The governor takes its second before it looks at the servers; one may have run into the next.
+/// The governor reads its current second before it looks at the servers; a server may have run into
+/// the next second meanwhile.
 #[test]
 fn asking_for_the_second_before_forgets_nothing() {
     let mut u = Usage::default();
@@ -168,7 +169,7 @@ fn asking_for_the_second_before_forgets_nothing() {
     assert_eq!(u.ppm(13), PPM);
 }
 
-/// What may happen to a CPU's books.
+/// What may happen to a CPU's load: a request, a sample, an exit, a revocation.
 #[derive(Clone, Debug)]
 enum Event {
     Ask(u64),
@@ -187,8 +188,8 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 proptest! {
-    /// S_load halves its distance to a lower, steady R_load, and arrives; it rises to a higher one
-    /// at once.
+    /// If R_load is steady, S_load halves its distance to a lower R_load each second and finally
+    /// reaches it. S_load rises to a higher R_load at once.
     #[test]
     fn s_load_converges(s_ppm in 0..2 * PPM, used in 0..=SEC) {
         let mut l = Load::default();
@@ -206,9 +207,9 @@ proptest! {
         prop_assert_eq!(l.s_ppm, r);
     }
 
-    /// In any history an admitted task leaves the expected load below R_hi; R_load is the mean of
-    /// what is in the samples; leaving never takes S_load below min(S_load, R_load), nor adds;
-    /// forgetting takes off R_load at most what was used.
+    /// In any history: an admitted task leaves the expected load below R_hi; R_load is the mean of
+    /// the samples; an exit never raises S_load and never lowers it below min(S_load, R_load); a
+    /// revocation lowers R_load by no more than the task used.
     #[test]
     fn books_hold_through_any_history(events in prop::collection::vec(event(), 0..200)) {
         let mut l = Load::default();
@@ -239,8 +240,8 @@ proptest! {
         }
     }
 
-    /// The ring of seconds against a list of all that was ever added. Questions may be one second
-    /// old.
+    /// Compares the ring of seconds with a list of everything that was added. Questions may be
+    /// about the second before.
     #[test]
     fn usage_is_the_naive_sum(
         steps in prop::collection::vec((0u64..7, 0..=SEC, any::<bool>()), 1..60),

@@ -1,24 +1,25 @@
-//! Cumulative service of one member while others come, go, sleep, and have their shares changed.
+//! Cumulative service of one member while others come, go, sleep, and change their shares.
 
 use proptest::prelude::*;
 
 use super::{Member, Node, CYCLE, TOKENS};
 use crate::{MS, PPM};
 
-/// T (1 + 2/MTR_TOKENS), and what tokens of whole ns round off.
+/// T (1 + 2/MTR_TOKENS), plus what tokens of whole ns lose by rounding.
 const BOUND: f64 = (CYCLE + 2 * CYCLE / TOKENS as u64 + MS / 10) as f64;
 
-/// What happens to one of the others, between two steps.
+/// What happens to one of the other members between two steps.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// It comes, with a share of so many ppm, if there is room and it is not there.
+    /// The member joins with a share of so many ppm, if it is absent and there is room.
     Join(usize, u64),
+    /// The member leaves.
     Leave(usize),
-    /// Its share changes, if there is room.
+    /// The member's share changes, if there is room.
     Resize(usize, u64),
-    /// It falls asleep, or wakes up.
+    /// The member goes to sleep, or wakes up.
     Toggle(usize),
-    /// The one that is observed does.
+    /// The observed member goes to sleep, or wakes up.
     ToggleObserved,
 }
 
@@ -34,12 +35,12 @@ fn events(resize: u32) -> impl Strategy<Value = Vec<(u64, Event)>> {
         3 => who().prop_map(Event::Toggle),
         1 => Just(Event::ToggleObserved),
     ];
-    // resize is 0 for none: an arm of no weight is never chosen
+    // With a `resize` of 0 no share ever changes: an arm of weight 0 is never chosen.
     prop::collection::vec((10_000u64..80 * MS, event), 50..400)
 }
 
-/// Returns the most that the lag of a member with `mine` grew over any interval, less what grown
-/// shares may have cost.
+/// Returns the most by which the lag of a member with a share of `mine` grew over any interval,
+/// less what the growth of other shares may have cost it, ns.
 fn worst(mine: u64, events: &[(u64, Event)]) -> f64 {
     let mut node = Node::default();
     let mut me = Member::join(&mut node, mine);
@@ -57,7 +58,7 @@ fn worst(mine: u64, events: &[(u64, Event)]) -> f64 {
             Event::Resize(i, to) => {
                 if let Some((member, share, _)) = others[i].as_mut().filter(|o| to <= room + o.1) {
                     member.resize(to);
-                    // its share of T, at once
+                    // The member's growth times T may be lost at once.
                     lag -= to.saturating_sub(*share) as f64 * CYCLE as f64 / PPM as f64;
                     *share = to;
                 }
@@ -109,14 +110,14 @@ fn worst(mine: u64, events: &[(u64, Event)]) -> f64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Shares that never add up to more than 1: the guarantee holds while members come and go.
+    /// If shares never add up to more than 1, the guarantee holds while members come and go.
     #[test]
     fn members_come_and_go(mine in 20_000u64..800_000, events in events(0)) {
         let worst = worst(mine, &events);
         prop_assert!(worst <= BOUND, "{worst}");
     }
 
-    /// Each share that grows may cost as much as it grew, of T.
+    /// Each share that grows by g may cost the observed member g T, once.
     #[test]
     fn shares_change(mine in 20_000u64..800_000, events in events(4)) {
         let worst = worst(mine, &events);

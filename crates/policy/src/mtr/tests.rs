@@ -1,4 +1,4 @@
-//! MTR-LS: cumulative service, fairness and delay (Eclipse, Definitions 1 to 3, section 5.3), and
+//! MTR-LS: cumulative service, fairness and delay (Eclipse, definitions 1 to 3, section 5.3), and
 //! the paper's examples.
 
 use proptest::prelude::*;
@@ -9,13 +9,13 @@ use crate::sfq::tests::{shares, Sfq};
 use crate::wrr::tests::Wrr;
 use crate::{assert_layout, MS, PPM, SEC};
 
-/// T (1 + 2/MTR_TOKENS), and what tokens of whole ns round off in the time of a test.
+/// T (1 + 2/MTR_TOKENS), plus what tokens of whole ns lose by rounding during a test.
 const BOUND: u64 = CYCLE + 2 * CYCLE / TOKENS as u64 + MS / 10;
 
 pub struct Mtr {
     node: Node,
     members: Vec<Member>,
-    /// The least run time of a member that does not sleep: a CPU that checks slices at ticks only.
+    /// The shortest run of a member that does not sleep, ns: the CPU checks slices only at ticks.
     tick: u64,
 }
 
@@ -34,7 +34,7 @@ impl Mtr {
 
 impl Order for Mtr {
     fn wake(&mut self, m: usize) {
-        // it has kept its place, and may run before it for a token
+        // The member has kept its place, and may run one token before it.
         self.members[m].wake(&self.node);
     }
 
@@ -77,27 +77,28 @@ fn layout_and_constants_are_the_headers() {
         static policy_mtr_cycle_ns: u64;
         static policy_mtr_tokens: u64;
     }
-    // SAFETY: constants of shim.c
+    // SAFETY: constants of shim.c.
     let (cycle, tokens) = unsafe { (policy_mtr_cycle_ns, policy_mtr_tokens) };
     assert_eq!((cycle, tokens as usize), (CYCLE, TOKENS));
 }
 
-/// Example 2 (figure 6): a member that sleeps keeps its place, and its used tokens are at the rear.
+/// Example 2 (figure 6): a member that sleeps keeps its place; only its used tokens are at the
+/// rear.
 #[test]
 fn a_member_that_sleeps_keeps_its_place() {
     let mut n = Node::default();
     let [mut a, mut b] = [100_000, 100_000].map(|ppm| Member::join(&mut n, ppm));
     assert!(a.key() < b.key());
-    // A runs for half of its time and sleeps: it is before B with the other half
+    // A runs for half of its time and sleeps. Its other half is still before B.
     let half = a.token * TOKENS as u64 / 2;
     a.charge(&mut n, half);
     assert!(a.key() < b.key());
     b.charge(&mut n, b.token);
     assert!(a.key() < b.key(), "and B has moved further back");
-    // once all of A's first tokens have been used, B is first
+    // Once all of A's first tokens are used, B is first.
     a.charge(&mut n, half);
     assert!(b.key() < a.key());
-    // part of a token moves nothing
+    // Using a part of a token moves nothing.
     let key = b.key();
     b.charge(&mut n, b.token / 2);
     assert_eq!((b.key(), b.slice()), (key, b.token - b.token / 2));
@@ -110,14 +111,14 @@ fn more_than_a_cycle_is_all_tokens() {
     m.charge(&mut n, 10 * SEC);
     assert_eq!(n.moves, 1 + TOKENS as u64);
     assert!(m.stamp.iter().all(|&s| s > 1) && m.left <= m.token);
-    // and another cycle's worth the next time; the rest is forgotten
+    // The next charge uses up another cycle of tokens; what is beyond that is dropped.
     assert_eq!(m.debt, CYCLE / 10);
     m.charge(&mut n, 0);
     assert_eq!((n.moves, m.debt), (1 + 2 * TOKENS as u64, 0));
 }
 
-/// A late tick of three cycles' worth is paid by not running in the next: on average it has its
-/// share.
+/// After a late tick the member has run for more than a cycle's worth. It pays by not running in
+/// the next cycle, so on average it has its share.
 #[test]
 fn what_was_run_too_long_is_paid_later() {
     let mut n = Node::default();
@@ -141,7 +142,7 @@ fn a_new_share_has_tokens_of_another_length() {
     m.resize(100_000);
     let whole = CYCLE / TOKENS as u64;
     assert_eq!((m.token, m.left, m.key()), (whole / 10, whole / 10, key));
-    // of a token that is partly used, the same part is left, shorter or longer
+    // If a token is partly used, the same part of it is left when its length changes.
     m.charge(&mut n, m.token / 4);
     m.resize(300_000);
     assert_eq!((m.token, m.left), (whole * 3 / 10, whole * 9 / 40));
@@ -149,8 +150,8 @@ fn a_new_share_has_tokens_of_another_length() {
     assert_eq!((m.token, m.left), (10_000, 7_500), "the least there is");
 }
 
-/// Example 1: 1 ms of CPU and 23 ms elsewhere, beside ten that never sleep: 41.7 a second on a CPU
-/// of its own.
+/// Example 1: a member computes for 1 ms and waits elsewhere for 23 ms, beside ten members that
+/// never sleep. On a CPU of its own it would do 41.7 rounds a second.
 #[test]
 fn an_io_bound_one_beside_ten_loops() {
     let shares = shares(&[100; 11]);
@@ -171,9 +172,9 @@ fn an_io_bound_one_beside_ten_loops() {
     assert!(rate[2] >= 41, "move-to-rear: {rate:?}");
 }
 
-/// A sleeper of `weight` beside 20 onoffs of 100 (Eclipse, Fig. 11), on a CPU that looks at slices
-/// every 4 ms only: how long it waited to begin, at most, what it ran, and what one of the others
-/// did.
+/// A sleeper of `weight` beside 20 onoffs of weight 100 (Eclipse, Fig. 11), on a CPU that checks
+/// slices only every 4 ms. Returns the longest wait of the sleeper until it began, its run time,
+/// and the run time of one of the others; all in ns.
 fn beside_onoffs(weight: u32, (on, off): node::Phase) -> (u64, u64, u64) {
     let mut weights = [100; 21];
     weights[20] = weight;
@@ -183,7 +184,7 @@ fn beside_onoffs(weight: u32, (on, off): node::Phase) -> (u64, u64, u64) {
     let mut order = Mtr::new(&shares);
     order.tick = 4 * MS;
     let mut m = machine(order, &shares, &phases);
-    m.run(2 * SEC); // new, it begins at the rear
+    m.run(2 * SEC); // the sleeper is new and begins at the rear
     m.members[20].worst_wait = 0;
     m.run(60 * SEC);
     (
@@ -193,20 +194,20 @@ fn beside_onoffs(weight: u32, (on, off): node::Phase) -> (u64, u64, u64) {
     )
 }
 
-/// One that wants more than its share begins soon whenever it wakes up, and has no more than its
-/// share.
+/// A member that wants more than its share begins soon whenever it wakes up, but gets no more than
+/// its share.
 #[test]
 fn a_member_that_wants_more_than_its_share_begins_soon() {
     for (on, off) in [(11, 100), (11, 60), (9, 70), (20, 200)] {
         let (wait, ran, other) = beside_onoffs(100, (on * MS, off * MS));
-        // a slice of each of a few that woke up just before; 60 to 300 ms without the early token
+        // A few members that woke up just before run first. Without the early token: 60 to 300 ms.
         assert!(wait <= 20 * MS, "{wait}");
         let most = other + CYCLE / TOKENS as u64 + CYCLE / 21;
         assert!(ran <= most, "{ran} {most}");
     }
 }
 
-/// A member that wants less than its share runs before all that are early.
+/// A member that wants less than its share runs before all other members that are early.
 #[test]
 fn a_member_that_wants_less_than_its_share_begins_at_once() {
     for (on, off) in [(11, 100), (5, 40), (20, 200), (1, 9)] {
@@ -231,9 +232,9 @@ fn many() -> impl Strategy<Value = (Vec<u64>, Vec<Vec<node::Phase>>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// Definitions 1 to 3, over every interval of 30 s. A job of d ns is done d / a + BOUND after
-    /// it could begin; and where one comes before it is expected to by those before it, at a speed
-    /// of a, that long after it was expected to be.
+    /// Definitions 1 to 3, over every interval of 30 s. A job of d ns is done by d / a + BOUND
+    /// after it could begin. A turn is done no later than BOUND after the time at which it was
+    /// expected, given the member's earlier turns at a speed of a.
     #[test]
     fn cumulative_service_delay_and_fairness((shares, phases) in many()) {
         let mut m = machine(Mtr::new(&shares), &shares, &phases);
@@ -262,7 +263,7 @@ fn a_delay_of_nearly_a_cycle_happens() {
     assert!((CYCLE * 4 / 5..BOUND).contains(&late), "{late}");
 }
 
-/// Round-robin gives no such guarantee: the same loop, and its lag grows for ever.
+/// Round-robin gives no such guarantee: with the same tasks the member's lag grows without bound.
 #[test]
 fn round_robin_has_no_cumulative_service() {
     let shares = shares(&[100; 11]);
