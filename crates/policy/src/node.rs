@@ -1,66 +1,70 @@
-//! For tests: a CPU, in virtual time, and the members of one node, which compute and go elsewhere
-//! (Eclipse, section 4).
+//! For tests: a CPU in virtual time with the members of one node, which compute and then wait
+//! elsewhere (Eclipse, section 4).
 //!
-//! The quantities of the theorems are measured: for each member its lag, w + s - s/a (the time that
-//! it has waited and run beyond the time that a CPU of its own with the speed a would take), and
-//! for each pair the difference of s/a.
+//! The machine measures the quantities of the theorems. For each member: its lag, w + s - s/a,
+//! where w is the time it has waited, s the time it has run, and a its share. That is how much
+//! longer it has taken than on a CPU of its own with the speed a. For each pair of members: the
+//! difference of s/a.
 
 use crate::PPM;
 
-/// A policy, with the state of a node and of its members.
+/// A policy, with the state of a node and its members.
 pub trait Order {
     /// Member `m` becomes runnable.
     fn wake(&mut self, m: usize);
-    /// Its key; the least is first.
+    /// The member's key; the member with the least key runs first.
     fn key(&self, m: usize) -> u64;
-    /// It is picked.
+    /// The member is chosen.
     fn run(&mut self, _m: usize) {}
-    /// How long it may run now, ns.
+    /// How long the member may run now, ns.
     fn slice(&self, m: usize) -> u64;
-    /// It ran for `ns`.
+    /// The member ran for `ns`.
     fn charge(&mut self, m: usize, ns: u64);
-    /// It sleeps. `all`: no other member is runnable.
+    /// The member goes to sleep. `all`: no other member is runnable.
     fn sleep(&mut self, _m: usize, _all: bool) {}
-    /// Does a member that wakes up preempt a member with a greater key?
+    /// Does a member that wakes up preempt a running member with a greater key?
     fn preempts(&self) -> bool;
 }
 
-/// What a member does next: compute for some ns, then be elsewhere for some ns.
+/// What a member does next: it computes for the first number of ns, then sleeps for the second.
 pub type Phase = (u64, u64);
 
 /// A member of the node.
 pub struct Member {
-    /// a, its share of the CPU: so many parts of so many.
+    /// The member's share a of the CPU, as a fraction (numerator, denominator).
     pub share: (u64, u64),
-    /// What it does, over and over; with an `elsewhere` of 0 it never sleeps.
+    /// What the member does, repeatedly. If a phase's second number is 0, it does not sleep after
+    /// it.
     pub phases: Vec<Phase>,
     at: usize,
     todo: u64,
     back: Option<u64>,
-    /// What it has run, ns.
+    /// Total run time, ns.
     pub ran: u64,
-    /// Phases that are done.
+    /// Number of completed phases.
     pub done: u64,
     lag: i128,
     least_lag: i128,
-    /// The most that its lag has grown over any interval, ns.
+    /// The most by which the lag grew over any interval, ns.
     pub worst_lag: i128,
     since_wake: Option<u64>,
-    /// Since when what it computes now could have begun: it woke up, or the phase before was done.
+    /// Time, ns, from which the current phase could have begun: the member woke up, or the previous
+    /// phase was completed.
     ready: u64,
-    /// The most that a phase took from then on, less its length at a speed of a, ns.
+    /// The most that a phase took from `ready` on, beyond its length at a speed of a, ns.
     pub worst_job: i128,
-    /// When its next turn is expected at a speed of a: a turn is no sooner than 1/a of the one
-    /// before (Goyal's EAT), nor than it is there to be run; ns * PPM.
+    /// The time at which the next turn is expected at a speed of a (Goyal's EAT), ns * PPM. A turn
+    /// is expected when the one before it would be done at that speed, but not before the member is
+    /// runnable.
     expected: i128,
-    /// The most that a turn was done after it was expected, less its own length, ns.
+    /// The longest time between a turn's expected and its actual beginning, ns.
     pub worst_late: i128,
-    /// The longest from a wake-up until it ran, ns.
+    /// The longest time between a wake-up and the member's next run, ns.
     pub worst_wait: u64,
 }
 
 impl Member {
-    /// It begins at 0, with its first phase.
+    /// A member that wakes up at 0 with its first phase.
     pub fn new(share: (u64, u64), phases: Vec<Phase>) -> Self {
         Self {
             share,
@@ -86,7 +90,7 @@ impl Member {
         self.back.is_none()
     }
 
-    /// What it would have taken at a speed of its own, ns, in parts of 1/PPM.
+    /// The time that `ran` ns take at a speed of a, ns * PPM.
     fn alone(&self, ran: u64) -> i128 {
         let (parts, whole) = self.share;
         i128::from(ran) * i128::from(PPM) * i128::from(whole) / i128::from(parts)
@@ -100,10 +104,10 @@ pub struct Machine<O> {
     /// The members.
     pub members: Vec<Member>,
     now: u64,
-    /// Of each pair, s/a of the one less that of the other since both have had something to run,
-    /// and its extremes.
+    /// For each pair, s/a of the first less s/a of the second since both have been runnable: the
+    /// current value, the least and the greatest, ns * PPM.
     pairs: Vec<Vec<[i128; 3]>>,
-    /// The most by which two have drifted apart, ns.
+    /// The most by which the s/a of two members have drifted apart, ns.
     pub worst_pair: i128,
 }
 
@@ -144,7 +148,7 @@ impl<O: Order> Machine<O> {
         }
     }
 
-    /// `m` runs for `ns`, the others that are awake wait.
+    /// Time advances by `ns`. Member `m` runs, the other members that are awake wait.
     fn pass(&mut self, m: Option<usize>, ns: u64) {
         let awake: Vec<bool> = self.members.iter().map(Member::awake).collect();
         for (i, member) in self
@@ -176,7 +180,7 @@ impl<O: Order> Machine<O> {
         self.now += ns;
     }
 
-    /// Play until `end`, ns.
+    /// Runs the machine until `end`, ns.
     pub fn run(&mut self, end: u64) {
         while self.now < end {
             self.wake_up();
@@ -193,7 +197,7 @@ impl<O: Order> Machine<O> {
             self.order.run(m);
             let mut left = self.order.slice(m).max(1);
             let mut ran = 0;
-            // until its slice or phase is over, or a member with a smaller key wakes up
+            // until the slice or the phase is over, or a member wakes up and may preempt
             while left > 0 && self.members[m].todo > 0 && self.now < end {
                 let comes = self.members.iter().filter_map(|m| m.back).min();
                 let mut ns = left.min(self.members[m].todo).min(end - self.now);

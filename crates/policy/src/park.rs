@@ -1,17 +1,17 @@
-//! `park.h`: for how long a task is kept off the CPU, when several resources ask for it.
+//! `park.h`: how long a task is kept off the CPU if several resources request it.
 
-/// Reasons for which a task is parked (`NR_PARK_REASONS`).
+/// Number of reasons for a park (`NR_PARK_REASONS`).
 pub const REASONS: usize = 2;
 
 /// What keeps one task off the CPU (`struct park`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Park {
-    /// A bit for each timed reason that was asked for.
+    /// One bit for each timed reason that was requested.
     pub reasons: u32,
-    /// Time of the first request, ns, while there is a reason.
+    /// Time of the first request, ns; valid while there is a reason.
     pub began: u64,
-    /// End of each reason, ns.
+    /// End of each reason's request, ns.
     pub until: [u64; REASONS],
 }
 
@@ -23,20 +23,21 @@ extern "C" {
     fn policy_park_settle(p: *mut Park, now: u64);
 }
 
-// SAFETY, for all: the C functions touch nothing but `*p`, whose layout the tests compare.
+// SAFETY, for all: the C functions access only `*p`, whose layout the tests compare.
 impl Park {
-    /// `reason` asks for a park until `until`, ns. Returns false if the request was cut to `bound`
-    /// ns from the first one.
+    /// `reason` requests a park until `until`, ns. The park ends at most `bound` ns after the first
+    /// request. Returns false if the request was shortened for this.
     pub fn ask(&mut self, reason: u32, now: u64, until: u64, bound: u64) -> bool {
         unsafe { policy_park_ask(self, reason, now, until, bound) }
     }
 
-    /// `reason` is over, before its end.
+    /// `reason` ends before its requested time.
     pub fn end(&mut self, reason: u32) {
         unsafe { policy_park_end(self, reason) }
     }
 
-    /// Until when the task is kept off the CPU, ns; `now`: it is not.
+    /// The time until which the task is kept off the CPU, ns. If it is not parked, the result is
+    /// `now`.
     pub fn until(&self, now: u64) -> u64 {
         unsafe { policy_park_until(self, now) }
     }
@@ -46,7 +47,7 @@ impl Park {
         unsafe { policy_park_time(self, reason, since, now) }
     }
 
-    /// The task runs at `now`: reasons that are over are forgotten.
+    /// The task runs at `now`: removes the reasons that are over.
     pub fn settle(&mut self, now: u64) {
         unsafe { policy_park_settle(self, now) }
     }

@@ -1,15 +1,15 @@
 //! `sfq.h`: start-time fair queueing among the members of a node.
 
-/// Virtual time of 1 ns at a weight of 1 (`SFQ_SCALE`).
+/// Virtual time that 1 ns costs at a weight of 1 (`SFQ_SCALE`).
 pub const SCALE: u64 = 1 << 20;
 
 /// A node (`struct sfq_node`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Virtual time, see [`SCALE`].
+    /// Virtual time, in the unit of [`SCALE`].
     pub now: u64,
-    /// The greatest finish tag of members that went to sleep.
+    /// The greatest finish tag of the members that went to sleep.
     pub last: u64,
 }
 
@@ -17,7 +17,7 @@ pub struct Node {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Start tag: its key.
+    /// Start tag, which is the member's key.
     pub start: u64,
 }
 
@@ -29,31 +29,30 @@ extern "C" {
     fn policy_sfq_charge(m: *mut Member, ns: u64, weight: u32);
 }
 
-// SAFETY, for all: the C functions touch nothing but what they are given, whose layout the tests
-// compare.
+// SAFETY, for all: the C functions access only their arguments, whose layouts the tests compare.
 impl Member {
-    /// It becomes runnable.
+    /// The member becomes runnable.
     pub fn wake(&mut self, n: &Node) {
         unsafe { policy_sfq_wake(self, n) }
     }
 
-    /// It waits again, without a sleep, with `weight`: it is at most `credit` ns of its own run
-    /// time behind.
+    /// The member waits again without having slept. If it is behind the node's virtual time by more
+    /// than `credit` ns of run time at `weight`, it moves up to that.
     pub fn go_on(&mut self, n: &Node, credit: u64, weight: u32) {
         unsafe { policy_sfq_go_on(self, n, credit, weight) }
     }
 
-    /// It is picked.
+    /// The member is chosen.
     pub fn run(&self, n: &mut Node) {
         unsafe { policy_sfq_run(self, n) }
     }
 
-    /// It sleeps. `all`: no other member is runnable.
+    /// The member goes to sleep. `all`: no other member is runnable.
     pub fn sleep(&self, n: &mut Node, all: bool) {
         unsafe { policy_sfq_sleep(self, n, all) }
     }
 
-    /// It ran for `ns` with `weight` (see [`crate::share::weight`]).
+    /// Charges `ns` of run time to the member at `weight` (see [`crate::share::weight`]).
     pub fn charge(&mut self, ns: u64, weight: u32) {
         unsafe { policy_sfq_charge(self, ns, weight) }
     }

@@ -2,8 +2,8 @@
 /*
  * shim.c - the policy headers as functions that Rust can link: names and layouts, no logic.
  *
- * BPF needs static inline functions. So each function appears here again with the prefix `policy_`,
- * and each struct as an array of its size and the offsets of its fields.
+ * BPF needs static inline functions, which cannot be linked. So each function is repeated here with
+ * the prefix `policy_`, and each struct as an array of its size and the offsets of its fields.
  */
 #include <stddef.h>
 

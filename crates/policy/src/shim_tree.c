@@ -2,8 +2,8 @@
 /*
  * shim_tree.c - the policy headers of the domain tree as functions for Rust, as in shim.c.
  *
- * The rounds of their loops are counted, so that tests can bound the length of an operation without
- * a clock.
+ * The rounds of the headers' loops are counted. So tests can bound the length of an operation
+ * without a clock.
  */
 #include <stddef.h>
 
@@ -22,7 +22,7 @@ static _Thread_local unsigned long long rounds;
 
 #define AT(type, field) offsetof(struct type, field)
 
-/* Rounds of all loops in this thread since this was last asked. */
+/* Rounds of all loops in this thread since the last call. */
 u64 policy_rounds(void)
 {
 	u64 n = rounds;

@@ -40,8 +40,8 @@ fn an_unknown_reason_is_refused() {
 }
 
 proptest! {
-    /// Theorem: for any requests, a task is kept off the CPU no longer than the bound, counted from
-    /// the first request until it runs. A request within the bound is kept whole.
+    /// Theorem: whatever is requested, a task is kept off the CPU no longer than the bound, counted
+    /// from the first request until it runs. A request within the bound is not shortened.
     #[test]
     fn the_bound_holds_for_all_requests(
         asks in prop::collection::vec((0..REASONS as u32, 0..20 * MS, 0..400 * MS), 1..40),
@@ -51,7 +51,7 @@ proptest! {
             now += pause;
             let running = park.until(now) == now;
             if running && now > first {
-                break; // it ran in between: a new park begins
+                break; // the task ran in between: a new park begins
             }
             let whole = park.ask(reason, now, now + length, BOUND);
             prop_assert!(park.until(now) <= first + BOUND);
@@ -60,7 +60,8 @@ proptest! {
         }
     }
 
-    /// The time of a park is accounted once for each reason, and never more than has passed.
+    /// The time of a park is accounted once for each reason, and never exceeds the time that has
+    /// passed.
     #[test]
     fn time_is_split_at_the_end_of_a_reason(
         length in 1..BOUND, since in 0..BOUND, passed in 0..3 * BOUND,

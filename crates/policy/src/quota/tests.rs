@@ -1,5 +1,5 @@
-//! Quotas: on CPUs that claim, run too long and return; as a path of domains; and at the ends of
-//! the numbers.
+//! Quotas on CPUs that claim, run too long and give back; on a path of domains; and with the
+//! largest and smallest numbers.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn layout_and_constants_are_the_headers() {
         static policy_quota_most: u64;
         static policy_quota_debt_ns: u64;
     }
-    // SAFETY: constants of shim_tree.c
+    // SAFETY: constants of shim_tree.c.
     assert_eq!(
         unsafe { (policy_quota_most, policy_quota_debt_ns) },
         (MOST, DEBT)
@@ -58,7 +58,7 @@ fn a_period() {
     assert!(q.throttled());
     q.roll(100 * MS);
     assert_eq!((q.left, q.refill), (20 * MS as i64, 200 * MS));
-    // what comes back late is no more than a quota
+    // Time that is given back late does not raise the pool above a quota.
     q.give_back(15 * MS, 0);
     assert_eq!(q.left, 20 * MS as i64);
 }
@@ -83,7 +83,7 @@ fn a_debt_is_paid_from_later_periods() {
         q.roll(now * MS);
         assert_eq!((q.left, q.throttled()), (left * MS as i64, left < 0));
     }
-    // so much that it would be throttled for minutes: 10 s
+    // A debt that would throttle the domain for minutes is cut to 10 s.
     let granted = q.claim(20 * MS);
     q.give_back(granted, 100 * SEC);
     q.roll(10 * SEC + 300 * MS);
@@ -103,7 +103,7 @@ fn a_new_limit_begins_full_and_the_same_one_goes_on() {
     assert_eq!(q, before);
     q.set(50 * MS, 20 * MS, 100 * MS, 1);
     assert_eq!((q.left, q.refill), (20 * MS as i64, 150 * MS));
-    // no limit, and back
+    // The limit is removed and set again.
     q.set(60 * MS, 0, 100 * MS, 0);
     assert_eq!(q.claim(SEC), SEC);
     q.set(70 * MS, 10 * MS, 0, 0);
@@ -114,7 +114,7 @@ fn a_new_limit_begins_full_and_the_same_one_goes_on() {
     );
 }
 
-/// Claim along a path, the leaf first, as section 3 says.
+/// Claims along a path of domains, from the leaf upwards, as section 3 of the header says.
 fn claim_path(path: &mut [Quota], want: u64) -> u64 {
     let mut granted = Vec::new();
     let mut least = want;
@@ -128,38 +128,39 @@ fn claim_path(path: &mut [Quota], want: u64) -> u64 {
     least
 }
 
-/// A CPU with what it has claimed and run of it.
+/// A CPU: what it has claimed, and what it has run of that.
 #[derive(Clone, Copy, Default)]
 struct Cpu {
     granted: u64,
     used: u64,
 }
 
-/// The longest step: a timer is late by this at most.
+/// The longest step, ns: a timer is late by this at most.
 const STEP: u64 = 2 * MS;
 
-/// What one period of a domain saw.
+/// What happened in one period of a domain, ns.
 #[derive(Clone, Copy, Debug, Default)]
 struct Period {
     used: u64,
-    /// Held of claims when it began.
+    /// What CPUs held of their claims when the period began.
     flight: u64,
-    /// Run beyond claims in it.
+    /// What CPUs ran beyond their claims in the period.
     over: u64,
 }
 
-/// CPUs that want to run a domain (or not: `wants`), from one period's beginning to the last one's
-/// end.
+/// CPUs that want to run a domain, or not (`wants`), from the beginning of the first period to the
+/// end of the last.
 struct Play<'a> {
     path: Vec<Quota>,
     cpus: Vec<Cpu>,
     slice: u64,
-    /// Each step: its length, which CPUs want to run, and whether timers are late in it.
+    /// Each step: its length, a bit for each CPU that wants to run, and whether timers are late in
+    /// it.
     steps: &'a [(u64, u8, bool)],
 }
 
 impl Play<'_> {
-    /// Its periods as the level with this period and refills at its multiples sees them.
+    /// Runs `most` periods of the domain at `level`, and returns what happened in each.
     fn periods(mut self, level: usize, most: usize) -> Vec<Period> {
         let length = self.path[level].period;
         let mut periods = vec![Period::default()];
@@ -193,7 +194,7 @@ impl Play<'_> {
         periods
     }
 
-    /// CPU `i`; returns what it ran.
+    /// CPU `i` runs from `now` to `end`. Returns its run time, ns.
     fn run(&mut self, i: usize, now: u64, end: u64, wants: bool, late: bool) -> u64 {
         let (mut at, mut ran) = (now, 0);
         while at < end {
@@ -233,14 +234,14 @@ fn steps() -> impl Strategy<Value = Vec<(u64, u8, bool)>> {
     )
 }
 
-/// Period, quota, burst.
+/// (period, quota, burst), ns.
 fn limit() -> impl Strategy<Value = (u64, u64, u64)> {
     let period = prop_oneof![Just(MS), Just(10 * MS), Just(100 * MS)];
     (period, 1u64..2_000, 0u64..1_000)
         .prop_map(|(p, q, b)| (p, p / 1_000 * q, p / 1_000 * q * b / 1_000))
 }
 
-/// From any period on, for any number of them: no more than section 2 says.
+/// Checks that any number of periods, beginning with any one, keep to the bound of section 2.
 fn check(periods: &[Period], quota: u64, burst: u64, overrun: u64) -> Result<(), TestCaseError> {
     for from in 0..periods.len() {
         let mut used = 0;
@@ -256,8 +257,8 @@ fn check(periods: &[Period], quota: u64, burst: u64, overrun: u64) -> Result<(),
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// What is run beyond claims is not repaid at the end by one late step of each CPU at most,
-    /// however long it goes on.
+    /// However long it goes on, what was run beyond claims and is not repaid at the end is at most
+    /// one late step of each CPU.
     #[test]
     fn no_periods_have_more_than_their_quota((period, quota, burst) in limit(), cpus in 1usize..5,
                                              slice in 100 * US..5 * MS, steps in steps()) {
@@ -268,8 +269,8 @@ proptest! {
         check(&play.periods(0, 60), quota, burst, overrun)?;
     }
 
-    /// A domain that always wants to run gets its whole quota: no time is lost between periods and
-    /// claims, and by late timers no more than they were late.
+    /// A domain that always wants to run gets its whole quota. No time is lost between periods and
+    /// claims, and late timers lose no more than they are late.
     #[test]
     fn no_time_is_lost((period, quota, burst) in limit(), cpus in 1usize..5, slice in 100 * US..5 * MS,
                        mut steps in steps()) {
@@ -280,10 +281,10 @@ proptest! {
         let periods = play.periods(0, 60);
         let used: u64 = periods.iter().map(|p| p.used).sum();
         let over: u64 = periods.iter().map(|p| p.over).sum();
-        // what one late step of each CPU cost at the end, and has not been repaid
+        // One late step of each CPU at the end may not be repaid yet.
         let most = 60 * quota + cpus as u64 * STEP;
-        // what CPUs hold at the end, and what a pool could not hold since it was not told in time
-        // of what was run
+        // CPUs hold claims at the end. And the pool could not keep the quota that it missed because
+        // an overrun was reported late.
         let least = (60 * quota).saturating_sub(cpus as u64 * (slice + STEP) + over);
         prop_assert!((least..=most).contains(&used), "{used} of {}", 60 * quota);
     }
@@ -300,7 +301,7 @@ proptest! {
         }
     }
 
-    /// A claim along a path takes the least that is left, from all alike.
+    /// A claim along a path takes the least that is left, the same from each domain.
     #[test]
     fn a_path_grants_the_least(lefts in prop::collection::vec(-5i64..50, 1..17), want in 0u64..60) {
         let mut path: Vec<_> = lefts.iter().map(|&left| Quota { left, ..new(50, MS, 0) }).collect();
@@ -310,7 +311,7 @@ proptest! {
         prop_assert_eq!(after, lefts);
     }
 
-    /// Days asleep at once, and period by period.
+    /// Many periods at once give the same result as one period after the other.
     #[test]
     fn any_number_of_periods(
         left in -5_000i64..100,
@@ -326,8 +327,7 @@ proptest! {
         prop_assert_eq!(once, each);
     }
 
-    /// No number is too large (the sanitizer traps overflows), and what is left stays between its
-    /// ends.
+    /// No number is too large (the sanitizer traps overflows), and `left` stays within its bounds.
     #[test]
     fn at_the_ends_of_the_numbers(
         ops in prop::collection::vec((0u8..5, large(), large(), large(), large()), 1..40),

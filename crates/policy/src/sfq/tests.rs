@@ -6,7 +6,7 @@ use super::{Member, Node, SCALE};
 use crate::node::{self, Machine, Order};
 use crate::{assert_layout, MS, PPM, SEC};
 
-/// Longest that a member runs between two choices.
+/// The longest time that a member runs between two choices, ns.
 const QUANTUM: u64 = 4 * MS;
 
 pub struct Sfq {
@@ -55,7 +55,7 @@ impl Order for Sfq {
     }
 }
 
-/// Shares of those weights, ppm.
+/// Shares in proportion to the weights, ppm.
 pub fn shares(weights: &[u32]) -> Vec<u64> {
     let sum: u64 = weights.iter().copied().map(u64::from).sum();
     weights.iter().map(|&w| u64::from(w) * PPM / sum).collect()
@@ -68,7 +68,7 @@ fn machine(weights: &[u32], phases: &[Vec<node::Phase>]) -> Machine<Sfq> {
     Machine::new(Sfq::new(weights), members.map(member).collect())
 }
 
-/// QLinux, Fig. 5: 1:1, 1:2, 1:4, 1:9.
+/// QLinux, Fig. 5: weights of 1:1, 1:2, 1:4 and 1:9.
 #[test]
 fn progress_is_by_weight() {
     for w in [1, 2, 4, 9] {
@@ -86,11 +86,11 @@ fn layout_and_scale_are_the_headers() {
     extern "C" {
         static policy_sfq_scale: u64;
     }
-    // SAFETY: a constant of shim_tree.c
+    // SAFETY: a constant of shim_tree.c.
     assert_eq!(unsafe { policy_sfq_scale }, SCALE);
 }
 
-/// 10 s at the least weight and at the greatest neither overflow nor round to nothing.
+/// 10 s at the least and at the greatest weight: the charge neither overflows nor rounds to 0.
 #[test]
 fn charges_at_the_ends() {
     let charge = |ns, weight| {
@@ -104,7 +104,7 @@ fn charges_at_the_ends() {
     assert_eq!(charge(0, 100), 0);
     assert_eq!(charge(5, 0), 5 * SCALE, "a weight of 0 is 1");
     assert_eq!(charge(u64::MAX, 1), 1 << 63, "saturated");
-    // to 0.1 %, from 1 ms on
+    // From 1 ms on, the error is below 0.1 %.
     let exact = |ns, weight: u32| (ns as f64) * (SCALE as f64) / f64::from(weight);
     for weight in [64, 6_400, 640_000, 1 << 29] {
         let got = charge(MS, weight) as f64;
@@ -115,7 +115,7 @@ fn charges_at_the_ends() {
     }
 }
 
-/// Virtual time wraps. A member that slept during the wrap is not ahead, whatever its tag is.
+/// Virtual time wraps. A member that slept during the wrap is not ahead, whatever its tag.
 #[test]
 fn sleep_through_the_end_of_the_clock() {
     let mut m = Member { start: 1000 };
@@ -131,7 +131,7 @@ fn sleep_through_the_end_of_the_clock() {
         m.wake(&Node { now, last: 0 });
         assert_eq!(m.start, now);
     }
-    // ahead by what it ran last
+    // A member is ahead by what it ran last.
     m.start = 1000 + SCALE;
     m.wake(&Node { now: 1000, last: 0 });
     assert_eq!(m.start, 1000 + SCALE);
@@ -145,7 +145,7 @@ fn sleep_through_the_end_of_the_clock() {
     assert_eq!((m.start, n.now), (7, 7), "12 later");
 }
 
-/// When all members sleep, none is ahead any more: the one that ran longest before does not wait
+/// When all members sleep, none stays ahead: the one that ran longest before does not have to wait
 /// (found by `delay_bound`).
 #[test]
 fn the_end_of_a_busy_period() {
@@ -164,7 +164,7 @@ fn the_end_of_a_busy_period() {
     assert_eq!((a.start, b.start), (n.now, n.now));
 }
 
-/// A minute of sleep is no claim to a minute of CPU.
+/// A minute of sleep gives no right to a minute of CPU time.
 #[test]
 fn sleep_earns_nothing() {
     let mut m = machine(
@@ -178,8 +178,8 @@ fn sleep_earns_nothing() {
     assert!(got <= SEC + QUANTUM, "{got}");
 }
 
-/// Wherever it was, at any weight, also where virtual time wraps: no further behind than its
-/// credit, nor ahead of where it was.
+/// At any weight and any virtual time, also where it wraps: a member that goes on is at most its
+/// credit behind, and never ahead of where it was.
 #[test]
 fn a_member_that_is_released_keeps_its_place() {
     for weight in [1, 64, 400, 640_000] {
@@ -218,7 +218,7 @@ fn phases() -> impl Strategy<Value = Vec<node::Phase>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// | W_f/w_f - W_g/w_g | <= q/w_f + q/w_g, over any time in which both have something to run.
+    /// | W_f/w_f - W_g/w_g | <= q/w_f + q/w_g, over any interval in which both members are runnable.
     #[test]
     fn fairness_bound(all in prop::collection::vec((1u32..=1000, phases()), 2..7)) {
         let (weights, phases): (Vec<_>, Vec<_>) = all.into_iter().unzip();
@@ -227,14 +227,15 @@ proptest! {
         let sum: u64 = weights.iter().copied().map(u64::from).sum();
         let mut least = weights;
         least.sort_unstable();
-        // of the two with the least weights; and what tags round up, 1 ns each time
+        // For the two members with the least weights. Each tag is rounded up by less than 1 ns.
         let bound = QUANTUM * sum / u64::from(least[0]) + QUANTUM * sum / u64::from(least[1]);
         let rounded = 10 * sum;
         prop_assert!(m.worst_pair <= i128::from(bound + rounded), "{} > {bound}", m.worst_pair);
     }
 
-    /// Each quantum is done by when it was expected at a speed of w / sum w, its own length, and
-    /// one of each other member (Goyal's delay theorem), however members sleep.
+    /// Each quantum is done by the time at which it was expected to begin at a speed of w / sum w,
+    /// plus its own length, plus one quantum of each other member (Goyal's delay theorem). This
+    /// holds however members sleep.
     #[test]
     fn delay_bound(all in prop::collection::vec((1u32..=1000, phases()), 2..7)) {
         let (weights, phases): (Vec<_>, Vec<_>) = all.into_iter().unzip();
@@ -246,8 +247,8 @@ proptest! {
         }
     }
 
-    /// A member that wakes up and is not ahead of the others waits for at most a quantum of each of
-    /// them.
+    /// A member that wakes up and is not ahead of the others waits for at most one quantum of each
+    /// of them.
     #[test]
     fn delay_of_a_light_sleeper(
         hogs in prop::collection::vec(1u32..=1000, 1..8),
@@ -256,7 +257,7 @@ proptest! {
         let mut weights = hogs.clone();
         weights.push(weight);
         let mut all = vec![vec![(SEC, 0)]; hogs.len()];
-        let light = 10_000; // at least 60 s asleep for 10 us at a weight of 1 of 7,001
+        let light = 10_000; // 10 us every 60 s is below any share: the least is 1 of 7,001
         all.push(vec![(light, 60 * SEC)]);
         let mut m = machine(&weights, &all);
         m.run(200 * SEC);

@@ -10,7 +10,7 @@ use crate::sfq::tests::Sfq;
 use crate::wrr::tests::Wrr;
 use crate::{PPM, SEC};
 
-/// Members by reservation (ppm of the machine) and weight, of a parent with `parent` ppm.
+/// Members given as (reservation in ppm of the machine, weight), of a parent with `parent` ppm.
 fn siblings(parent: u32, members: &[(u32, u32)]) -> Vec<Due> {
     let due = |&(reserved, weight): &(u32, u32)| Due {
         reserved,
@@ -22,7 +22,7 @@ fn siblings(parent: u32, members: &[(u32, u32)]) -> Vec<Due> {
     members.iter().map(due).collect()
 }
 
-/// a_i as the paper has it.
+/// a_i, as the paper defines it.
 fn exact(due: &Due) -> f64 {
     let whole = f64::from(if due.parent == 0 {
         PPM as u32
@@ -33,7 +33,7 @@ fn exact(due: &Due) -> f64 {
     f64::from(due.reserved) / whole + free * f64::from(due.weight) / due.weight_sum as f64
 }
 
-/// Of all members' weights together, each one's part.
+/// Each member's part of the sum of all weights.
 fn by_weight(dues: &[Due]) -> Vec<f64> {
     let sum: f64 = dues.iter().map(|d| f64::from(d.weight())).sum();
     dues.iter().map(|d| f64::from(d.weight()) / sum).collect()
@@ -45,15 +45,15 @@ fn constants_are_the_headers() {
         static policy_share_limit_ppm: u64;
         static policy_share_unit: u64;
     }
-    // SAFETY: constants of shim_tree.c
+    // SAFETY: constants of shim_tree.c.
     assert_eq!(
         unsafe { (policy_share_limit_ppm, policy_share_unit) },
         (LIMIT, UNIT.into())
     );
 }
 
-/// Eclipse, section 6: a reservation of 30 % and two without; in a parent of half the machine
-/// likewise.
+/// Eclipse, section 6: one member with a reservation of 30 % and two without; then the same in a
+/// parent with half of the machine.
 #[test]
 fn the_unreserved_part_is_split() {
     let ppm = |dues: Vec<Due>| dues.iter().map(Due::ppm).collect::<Vec<_>>();
@@ -66,7 +66,7 @@ fn the_unreserved_part_is_split() {
         [700_000, 300_000]
     );
     assert_eq!(ppm(siblings(0, &[(0, 100)])), [1_000_000]);
-    // more than there is: in proportion
+    // If more is reserved than the parent has, the shares are in proportion to the reservations.
     assert_eq!(
         ppm(siblings(
             200_000,
@@ -105,7 +105,7 @@ fn without_reservations_weights_are_themselves() {
     );
 }
 
-/// A domain that has reserved all of its parent's time leaves a thousandth.
+/// If all of the parent's time is reserved, a thousandth is left to members without a reservation.
 #[test]
 fn all_is_reserved() {
     let dues = siblings(400_000, &[(300_000, 100), (100_000, 10_000), (0, 100)]);
@@ -124,7 +124,7 @@ fn admission() {
     assert!(!fits(u64::MAX, u64::MAX, LIMIT) && !fits(1, u64::MAX, LIMIT));
 }
 
-/// Loops in four domains, one with a reservation: each policy gives them their shares.
+/// Four domains that always run, two with a reservation: each policy gives them their shares.
 #[test]
 fn policies_give_what_is_due() {
     fn play<O: Order>(order: O, dues: &[Due]) -> Vec<f64> {
@@ -153,14 +153,14 @@ fn policies_give_what_is_due() {
     }
 }
 
-/// A parent, and members whose reservations are at most `most` ppm of it.
+/// A parent, and members that reserve at most `most` ppm of it together.
 fn family(most: u32) -> impl Strategy<Value = Vec<Due>> {
     let parent = prop_oneof![Just(0u32), 1_000u32..=1_000_000];
     let weight = prop_oneof![1u32..=10_000, Just(100u32)];
     let member = (prop_oneof![Just(0u32), 1u32..1_000], weight);
     (parent, prop::collection::vec(member, 1..300), 0..=most).prop_map(
         |(parent, mut members, used)| {
-            // reservations in those ratios, which add up to `used`
+            // Scale the reservations so that they add up to `used` ppm of the parent.
             let whole = if parent == 0 { PPM } else { u64::from(parent) };
             let sum: u64 = members.iter().map(|m| u64::from(m.0)).sum::<u64>().max(1);
             for m in &mut members {
@@ -174,13 +174,13 @@ fn family(most: u32) -> impl Strategy<Value = Vec<Due>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Shares add up to all of the parent's time, less roundings, and none is less than its
-    /// reservation.
+    /// The shares add up to all of the parent's time, except for rounding. No share is less than
+    /// its reservation.
     #[test]
     fn shares_add_up(dues in family(1_000_000)) {
         let shares: Vec<_> = dues.iter().map(Due::ppm).collect();
         let sum: u64 = shares.iter().copied().map(u64::from).sum();
-        let raised = shares.iter().filter(|&&s| s == 1).count() as u64; // from less than 1 ppm
+        let raised = shares.iter().filter(|&&s| s == 1).count() as u64; // was below 1 ppm
         prop_assert!((999_000..=PPM + raised).contains(&sum), "{sum}");
         for (due, &share) in dues.iter().zip(&shares) {
             let whole = if due.parent == 0 { PPM } else { due.parent.into() };
@@ -189,7 +189,7 @@ proptest! {
         }
     }
 
-    /// A greater weight is never a smaller share, and a greater reservation is none either.
+    /// A greater weight never makes a share smaller, and neither does a greater reservation.
     #[test]
     fn monotone(dues in family(950_000), more in 1u32..10_000) {
         let due = dues[0];
@@ -203,8 +203,8 @@ proptest! {
         prop_assert!(reserves.weight() >= due.weight());
     }
 
-    /// Weights give the paper's shares to 0.1 % and 1/64 of a weight of 1, if 5 % are left to those
-    /// without a reservation.
+    /// Weights give the paper's shares to within 0.1 % and 1/64 of a weight of 1, if 5 % are left
+    /// to members without a reservation.
     #[test]
     fn weights_are_exact(dues in family(950_000)) {
         let sum: f64 = dues.iter().map(|d| f64::from(d.weight())).sum();
@@ -214,7 +214,7 @@ proptest! {
         }
     }
 
-    /// Any numbers give a share and a weight.
+    /// Any numbers give a valid share and weight.
     #[test]
     fn no_number_is_too_large(
         reserved: u32,

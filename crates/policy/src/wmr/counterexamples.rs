@@ -1,4 +1,4 @@
-//! Why wmr.h differs from the paper: the other rules, on tasks that miss with them.
+//! Why wmr.h differs from the paper: the paper's rules, on tasks that miss deadlines with them.
 
 use super::machine::{Control, Machine, Task};
 use super::{Member, Roster, Split};
@@ -14,7 +14,8 @@ fn part(q: u64, d: u64, p: u64) -> Member {
     }
 }
 
-/// Section 5.2: sum dbf(L) <= L, where "L is any value equal to the relative deadline of any task".
+/// The paper's test, section 5.2: sum dbf(L) <= L, where "L is any value equal to the relative
+/// deadline of any task".
 fn paper_fits(members: &[Member]) -> bool {
     let dbf = |m: &Member, l: u64| match l.checked_sub(m.window) {
         Some(beyond) => (beyond / m.period + 1) * m.runtime,
@@ -57,8 +58,9 @@ fn halves(first: u64, second: u64) -> Split {
     split
 }
 
-/// Two CPUs, 14:25 on each; 17:20 is split, 8.5 in each window of 10. At 10 and at 25 the demand
-/// fits, and the bandwidths are 0.985 of a CPU; at 30 two windows and one movie are due, 31 ms.
+/// Two CPUs with a task of 14:25 each. A task of 17:20 is split over both, with 8.5 ms in each
+/// window of 10. At 10 and at 25 ms the demand fits, and the bandwidths add up to 0.985 of a CPU.
+/// But at 30 ms two windows and one whole task are due, which is 31 ms.
 #[test]
 fn checked_at_deadlines_only_the_staircase_admits_a_task_that_misses() {
     let period = 20 * MS;
@@ -90,11 +92,12 @@ fn checked_at_deadlines_only_the_staircase_admits_a_task_that_misses() {
     assert_eq!(run(room), Some(0));
 }
 
-/// On a CPU with windows a task that is not split must not have the wake rule of edf.h: that
-/// promises no more than its bandwidth until its deadline, in any interval, but admission reckons
-/// with nothing of it in those shorter than its period. A movie of 25:41 runs for 12 ms, sleeps,
-/// and has 13 ms left of budget with 21.4 to go, no more than 61 %; but from 1 ms later on a window
-/// of 20.5 wants its 14.
+/// On a CPU with windows, a task that is not split must not use the wake rule of edf.h. That rule
+/// keeps the task within its bandwidth until its deadline, in any interval. But admission assumes
+/// that the task demands nothing in an interval shorter than its period.
+///
+/// A movie of 25:41 runs for 12 ms and sleeps. It then has 13 ms of budget left with 21.4 ms to go,
+/// which is no more than its 61 %. But from 1 ms later on a window of 20.5 ms wants its 14 ms.
 #[test]
 fn beside_a_window_the_wake_rule_makes_others_miss() {
     let (period, q) = (41 * MS, 14 * MS);

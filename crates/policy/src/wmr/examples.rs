@@ -1,4 +1,4 @@
-//! Examples: the windows and the admission, in numbers that a person can check.
+//! Examples of the windows and of admission, in numbers that can be checked by hand.
 
 use super::machine::{place, Machine, Task};
 use super::{bandwidth, least_ns, numbers, Member, Roster, Split, MEMBERS, PARTS};
@@ -32,13 +32,14 @@ fn layouts_and_constants_are_the_headers() {
         static policy_wmr_parts: u64;
         static policy_wmr_members: u64;
     }
-    // SAFETY: constants of shim.c
+    // SAFETY: constants of shim.c.
     let (parts, members) = unsafe { (policy_wmr_parts, policy_wmr_members) };
     assert_eq!((parts as usize, members as usize), (PARTS, MEMBERS));
     assert_eq!(least_ns(), MS / 5);
 }
 
-/// 10 ms every 30 in three windows of 10: 5 on CPU 2, 3 on CPU 0, 2 on CPU 1. Released at 100 ms.
+/// 10 ms every 30 in three windows of 10: 5 ms on CPU 2, 3 on CPU 0, 2 on CPU 1. Released at 100
+/// ms.
 fn player() -> (Split, Server) {
     let mut split = Split {
         parts: 3,
@@ -51,13 +52,13 @@ fn player() -> (Split, Server) {
     (split, server)
 }
 
-/// (window, start, deadline, budget) in ms.
+/// (window, start, deadline, budget); times in ms.
 fn window(w: &Split, s: &Server) -> (u32, u64, u64, i64) {
     let budget = s.budget.div_euclid(MS as i64);
     (w.window, s.start / MS, s.deadline / MS, budget)
 }
 
-/// The player runs for `ms`, up to `at`.
+/// The player runs for `ms`, until `at` (ms).
 fn runs(w: &mut Split, s: &mut Server, ms: u64, at: u64) -> Change {
     s.charge(ms * MS);
     w.assign(s, at * MS)
@@ -102,7 +103,7 @@ fn budget_left_at_the_end_of_a_window_is_lost_and_at_the_periods_end_a_miss() {
     let (mut w, mut s) = player();
     assert_eq!(runs(&mut w, &mut s, 4, 110), Change::Renewed);
     assert_eq!(window(&w, &s), (1, 110, 120, 3));
-    // two windows late
+    // The player is two windows late.
     assert_eq!(w.assign(&mut s, 131 * MS), Change::Missed);
     assert!(
         w.kept > 0 && w.release == 130 * MS,
@@ -126,7 +127,7 @@ fn sleeping_in_a_window_counts_as_running_there() {
     runs(&mut w, &mut s, 1, 101);
     assert_eq!(sleeps(&mut w, &mut s, 101, 103), Change::Kept);
     assert_eq!(window(&w, &s), (0, 100, 110, 2));
-    // all of it: no debt, and the next window has a whole budget
+    // It sleeps for all of the budget: that is no debt, and the next window has a whole budget.
     assert_eq!(sleeps(&mut w, &mut s, 103, 109), Change::Exhausted);
     assert_eq!(window(&w, &s), (1, 110, 120, 3));
 }
@@ -136,7 +137,7 @@ fn a_task_that_sleeps_into_another_window_has_what_is_left_of_it() {
     let (mut w, mut s) = player();
     assert_eq!(sleeps(&mut w, &mut s, 101, 112), Change::Kept);
     assert_eq!(window(&w, &s), (1, 110, 120, 1));
-    // 9 ms into a window of 3: nothing there, and it is no debt in the next
+    // It sleeps 9 ms into a window of 3 ms: nothing is left there, and the next window has no debt.
     let (mut w, mut s) = player();
     assert_eq!(sleeps(&mut w, &mut s, 101, 119), Change::Exhausted);
     assert_eq!(window(&w, &s), (2, 120, 130, 2));
@@ -148,7 +149,7 @@ fn sleep_while_it_waits_for_a_window_costs_nothing() {
     runs(&mut w, &mut s, 5, 105);
     assert_eq!(sleeps(&mut w, &mut s, 105, 109), Change::Kept);
     assert_eq!(window(&w, &s), (1, 110, 120, 3));
-    // until after the window began: what it slept there
+    // It sleeps until after the window began: only the sleep within the window counts.
     assert_eq!(sleeps(&mut w, &mut s, 109, 111), Change::Kept);
     assert_eq!(window(&w, &s), (1, 110, 120, 2));
 }
@@ -204,8 +205,9 @@ fn the_last_window_ends_with_the_period() {
     );
 }
 
-/// 5 + 5 in 20, in windows of 10, with a job of 8: it has used up its 5 on CPU 0 at 6, and the
-/// other task there has left 3 of 4 ms. What it does not get of that it does on CPU 1, from 10 on.
+/// 5 + 5 ms in 20, in windows of 10, with a job of 8 ms. At 6 ms the task has used up its 5 ms on
+/// CPU 0, where another task has left 3 of its 4 ms. What the task cannot run on that slack, it
+/// runs on CPU 1 from 10 ms on.
 #[test]
 fn while_it_waits_for_its_window_it_may_use_what_others_leave() {
     let run = |reclaim| {
@@ -238,7 +240,8 @@ fn while_it_waits_for_its_window_it_may_use_what_others_leave() {
     assert_eq!(run(true), (vec![(6 * MS, 9 * MS)], 9));
 }
 
-/// As many windows of 10 ms as there are CPUs, then fewer, then more; each number once.
+/// The first number of windows gives windows of 10 ms, if there are as many CPUs. Then smaller
+/// numbers are tried, then larger ones, each once.
 #[test]
 fn numbers_of_windows() {
     let tried = |period, cpus| numbers(period, cpus).collect::<Vec<_>>();
@@ -251,7 +254,7 @@ fn numbers_of_windows() {
     assert_eq!(tried(41 * MS, 1), []);
 }
 
-/// Worst-fit: each whole movie on a CPU of its own, and the third on both.
+/// Worst-fit: each of the first two movies gets a CPU of its own, and the third is split over both.
 #[test]
 fn three_movies_of_61_percent_on_two_cpus() {
     let mut rosters = [Roster::default(); 2];
@@ -270,7 +273,7 @@ fn three_movies_of_61_percent_on_two_cpus() {
             (41 * MS / 2, 41 * MS, 3)
         );
     }
-    // a task that exits is removed on both
+    // A task that exits is removed from both CPUs.
     for roster in &mut rosters {
         roster.leave(3);
         assert_eq!(roster.members, 1);
@@ -278,8 +281,8 @@ fn three_movies_of_61_percent_on_two_cpus() {
     }
 }
 
-/// What docs/reservations-on-several-cpus.md says of an R_max of 95 %: little else may be used for
-/// the third.
+/// What docs/reservations-on-several-cpus.md says about an R_max of 95 %: a third movie fits only
+/// if little else is used.
 #[test]
 fn a_third_movie_needs_nearly_all_that_is_left() {
     let third_beside = |used_ppm: u64| {
@@ -298,12 +301,13 @@ fn what_is_free_beside_a_movie() {
     r.join(1, 25 * MS, 41 * MS, 41 * MS);
     let whole = r.room(41 * MS, 41 * MS, PPM);
     assert!((16 * MS - 100..=16 * MS).contains(&whole), "{whole}");
-    // in a window of half a period exactly 16 as well; 16 * 8 / 8.5 with 8 steps counted
+    // In a window of half a period, exactly 16 ms would fit as well. With 8 steps counted one by
+    // one the result is 16 * 8 / 8.5.
     let half = r.room(41 * MS, 41 * MS / 2, PPM);
     assert!((15_058_000..15_059_000).contains(&half), "{half}");
-    // in a window of 10, those 10
+    // In a window of 10 ms, all 10 ms are free.
     assert_eq!(r.room(80 * MS, 10 * MS, PPM), 10 * MS);
-    // a tenth is kept for others
+    // A tenth of the CPU is kept for others.
     let kept = r.room(41 * MS, 41 * MS, PPM * 9 / 10);
     assert!((11_899_000..=11_900_000).contains(&kept), "{kept}");
 }
@@ -352,14 +356,14 @@ fn offers_keep_the_largest_rooms() {
     assert!(enough.complete(3, 12 * MS));
     assert_eq!(enough.runtime[..3], [5 * MS, 5 * MS, 2 * MS]);
     assert!(!w.complete(3, 14 * MS + 1));
-    // too few CPUs have enough for a part
+    // Too few CPUs have enough room for a part.
     let mut w = Split::default();
     w.offer(2, 0, 20 * MS);
     w.offer(2, 1, MS / 5 - 1);
     assert!(!w.complete(2, MS));
 }
 
-/// Periods to 10 s, with as many members as there can be: traps if anything overflows.
+/// The longest periods (10 s) and as many members as possible. The sanitizer traps any overflow.
 #[test]
 fn the_largest_that_may_be_promised() {
     let mut r = Roster::default();
