@@ -1,10 +1,11 @@
-//! `wrr.h`: weighted round-robin among the members of a node, to compare [`crate::mtr`] with.
+//! `wrr.h`: weighted round-robin among the members of a node, for comparison with [`crate::mtr`]
+//! (Eclipse, sections 4 and 7).
 
 /// A node (`struct wrr_node`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Turns given out so far.
+    /// Turns handed out so far.
     pub turns: u64,
 }
 
@@ -12,9 +13,9 @@ pub struct Node {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// Its place in the list, which is its key.
+    /// The member's place in the list, which is its key.
     pub turn: u64,
-    /// The rest of its quantum, ns.
+    /// What is left of the member's quantum, ns.
     pub left: u64,
 }
 
@@ -27,21 +28,21 @@ extern "C" {
     fn policy_wrr_charge(m: *mut Member, n: *mut Node, ns: u64, quantum: u64) -> bool;
 }
 
-/// The quantum for a share of `ppm` of the node, ns.
+/// The quantum, ns, for a share of `ppm` of the node.
 pub fn quantum(ppm: u64) -> u64 {
-    // SAFETY: pure arithmetic on its argument
+    // SAFETY: pure arithmetic on its argument.
     unsafe { policy_wrr_quantum(ppm) }
 }
 
-// SAFETY, for both: the C functions touch nothing but what they are given, whose layout the tests
-// compare.
+// SAFETY, for both: the C functions access only their arguments, whose layouts the tests compare.
 impl Member {
-    /// It wakes up or is new: it goes to the end of the list, with `quantum` ns.
+    /// The member wakes up or is new: it goes to the end of the list with a quantum of `quantum`
+    /// ns.
     pub fn wake(&mut self, n: &mut Node, quantum: u64) {
         unsafe { policy_wrr_wake(self, n, quantum) }
     }
 
-    /// It ran for `ns`. True: its turn is over.
+    /// Charges `ns` of run time to the member. Returns whether its turn is over.
     pub fn charge(&mut self, n: &mut Node, ns: u64, quantum: u64) -> bool {
         unsafe { policy_wrr_charge(self, n, ns, quantum) }
     }

@@ -1,4 +1,4 @@
-//! `aplomb spec check`: parse files, and say what is wrong (errors) or unwise (warnings).
+//! `aplomb spec check`: parses files and reports what is wrong (errors) or unwise (warnings).
 
 use crate::device::DeviceOf;
 use crate::diag::{Diagnostic, Place};
@@ -10,29 +10,29 @@ use crate::resolve::Resolver;
 use crate::{tab, toml_format};
 use std::path::Path;
 
-/// Outcome of a check.
+/// The result of a check.
 #[derive(Debug, Clone, Default)]
 pub struct Checked {
     /// The specs that are valid.
     pub specs: Vec<Spec>,
-    /// Errors, warnings and notes, file by file.
+    /// Errors, warnings and notes, in the order of the files.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Checked {
-    /// True if there is an error; warnings and notes do not count.
+    /// Is there an error? Warnings and notes do not count.
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(Diagnostic::is_error)
     }
 }
 
-/// Checks one file of any owner: `*.toml` is TOML, `*.conf` a drop-in, any other name Redline's
-/// form. With a resolver, programs that are not on this machine are noted.
+/// Checks one file, which may belong to any user. `*.toml` is TOML, `*.conf` is a drop-in, and any
+/// other name means Redline's form. With a resolver, programs that this machine lacks are noted.
 pub fn check_file<D: DeviceOf>(path: &Path, machine: Option<&Resolver<D>>) -> Checked {
     check_files(&[path], machine)
 }
 
-/// Checks several files as one set: also finds names and matchers that two of them define.
+/// Checks several files as one set. So it also finds names and matchers that two specs define.
 pub fn check_files<D: DeviceOf>(paths: &[&Path], machine: Option<&Resolver<D>>) -> Checked {
     let mut diagnostics = Vec::new();
     let mut all = Vec::new();
@@ -69,7 +69,8 @@ fn one(path: &Path) -> (Vec<Candidate>, Vec<Diagnostic>) {
     let nameless = match path.extension().and_then(|e| e.to_str()) {
         Some("toml") => false,
         Some("conf") => {
-            // What it is laid over is not known here, so only its fields are checked.
+            // The spec that the drop-in changes is not known here, so only the drop-in's fields are
+            // checked.
             let (_, diags) = toml_format::parse_raw(path, &text);
             return (Vec::new(), toml_format::sorted(diags, path));
         }
@@ -90,14 +91,15 @@ fn one(path: &Path) -> (Vec<Candidate>, Vec<Diagnostic>) {
     )
 }
 
-/// Shells and interpreters: whatever runs in them would become interactive.
+/// Shells and interpreters: with a spec for one of these, every program that it runs is
+/// interactive.
 const INTERPRETERS: [&str; 27] = [
     "sh", "bash", "rbash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "nu", "xonsh",
     "busybox", "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "lua", "luajit", "php",
     "java", "tclsh", "wish", "guile",
 ];
 
-/// Warnings about a valid spec that is probably not what its author wants.
+/// Warnings about a valid spec that is probably not what its author intended.
 pub fn lint(spec: &Spec) -> Vec<Diagnostic> {
     let mut out = Vec::new();
     let mut warn = |field: &str, what: String, hint: Option<&str>| {
@@ -159,7 +161,7 @@ pub fn lint(spec: &Spec) -> Vec<Diagnostic> {
     out
 }
 
-/// True for `/usr/bin/python3.13` as for `/bin/sh`.
+/// Is this an interpreter's path? Version numbers are ignored, as in `/usr/bin/python3.13`.
 fn is_interpreter(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || ".-*".contains(c));

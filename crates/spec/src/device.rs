@@ -1,46 +1,47 @@
-//! Which device number the kernel side sees for a file.
+//! Finds the device number that the kernel side sees for a file.
 //!
-//! The BPF side keys executables by inode number and by `s_dev` of the inode's superblock. `stat`
-//! shows another number on overlayfs and btrfs (an anonymous device per layer or subvolume), but
-//! the third field of /proc/self/mountinfo is `s_dev` itself, so the mount that holds the file
-//! tells it. See proc(5).
+//! The kernel side identifies executables by inode number and by `s_dev` of the inode's superblock.
+//! On overlayfs and btrfs, `stat` shows another number (an anonymous device for each layer or
+//! subvolume). But the third field of /proc/self/mountinfo is `s_dev` itself, so the mount that
+//! contains the file gives the right number. See proc(5).
 
 use rustix::fs::{major, minor};
 use std::path::PathBuf;
 
-/// Encodes a device as the kernel does inside (`MKDEV`): `major << 20 | minor`.
+/// Encodes a device number as the kernel does internally (`MKDEV`): `major << 20 | minor`.
 fn encode(major: u32, minor: u32) -> u64 {
     u64::from(major) << 20 | u64::from(minor & 0xf_ffff)
 }
 
-/// What was found out about an opened file.
+/// What is known about an opened file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileId {
-    /// Its path with all links followed, as the mount table sees it.
+    /// The file's path with all links resolved, as the mount table sees it.
     pub path: PathBuf,
-    /// `stx_mnt_id` of statx, where the kernel gives it.
+    /// `stx_mnt_id` of statx; None if the kernel does not provide it.
     pub mount_id: Option<u64>,
-    /// `st_dev` as user space encodes it.
+    /// `st_dev`, as user space encodes it.
     pub st_dev: u64,
 }
 
-/// A device and how far an inode number on it can be trusted.
+/// A device, and whether an inode number identifies one file there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Device {
     /// `s_dev`: `major << 20 | minor`.
     pub number: u64,
-    /// True where several files of one superblock can have the same inode number (subvolumes of
-    /// btrfs and bcachefs), so that a user with their own subvolume can make a file that
-    /// matches.
+    /// True if several files of one superblock can have the same inode number (subvolumes of btrfs
+    /// and bcachefs). A user with a subvolume of their own can then create a file that matches.
     pub shared_inodes: bool,
 }
 
-/// Finds the superblock's device of a file.
+/// Finds the device of a file's superblock.
 pub trait DeviceOf {
+    /// The device of the superblock that contains `file`.
     fn device_of(&self, file: &FileId) -> Device;
 }
 
-/// Takes `st_dev` as it is: right on ext4, xfs, tmpfs and the like, wrong on overlayfs and btrfs.
+/// Uses `st_dev` itself. That is right on ext4, xfs, tmpfs and the like, but wrong on overlayfs and
+/// btrfs.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StatDevice;
 
@@ -53,8 +54,8 @@ impl DeviceOf for StatDevice {
     }
 }
 
-/// The mounts of this process's namespace, from /proc/self/mountinfo. A snapshot: read it again
-/// with every reload.
+/// The mounts in this process's namespace, from /proc/self/mountinfo. This is a snapshot, so it
+/// must be read again at every reload.
 #[derive(Debug, Clone, Default)]
 pub struct MountTable {
     mounts: Vec<Mount>,
@@ -72,21 +73,22 @@ impl MountTable {
     /// Reads /proc/self/mountinfo.
     ///
     /// # Errors
-    /// /proc is not there or not readable.
+    /// /proc/self/mountinfo does not exist or cannot be read.
     pub fn read() -> std::io::Result<MountTable> {
         Ok(MountTable::parse(&std::fs::read_to_string(
             "/proc/self/mountinfo",
         )?))
     }
 
-    /// Parses the text of a mountinfo file; lines that it does not understand are left out.
+    /// Parses the text of a mountinfo file. Lines that it cannot parse are skipped.
     pub fn parse(text: &str) -> MountTable {
         MountTable {
             mounts: text.lines().filter_map(Mount::parse).collect(),
         }
     }
 
-    /// The mount by its id; else the last one with the longest mount point above the path.
+    /// The mount with the file's mount id. If the id is not known: the mount with the longest mount
+    /// point above the file's path.
     fn find(&self, file: &FileId) -> Option<&Mount> {
         let by_id = file
             .mount_id
@@ -95,14 +97,14 @@ impl MountTable {
             self.mounts
                 .iter()
                 .filter(|m| file.path.starts_with(&m.point))
-                // Of mounts on the same point the last one covers the others.
+                // If several mounts have the same mount point, the last one covers the others.
                 .max_by_key(|m| m.point.components().count())
         })
     }
 }
 
 impl Mount {
-    /// `36 35 98:0 /root /mnt opts tag:x - ext4 /dev/root opts`
+    /// Parses a line like `36 35 98:0 /root /mnt opts tag:x - ext4 /dev/root opts`.
     fn parse(line: &str) -> Option<Mount> {
         let (left, right) = line.split_once(" - ")?;
         let mut f = left.split(' ');
@@ -120,7 +122,7 @@ impl Mount {
     }
 }
 
-/// Undoes the octal escapes (`\040` for a space) of mountinfo.
+/// Decodes mountinfo's octal escapes (`\040` is a space).
 fn unescape(field: &str) -> PathBuf {
     use std::os::unix::ffi::OsStringExt;
     let mut out = Vec::with_capacity(field.len());
@@ -245,7 +247,7 @@ this line is broken
         use std::os::unix::fs::MetadataExt;
         let t = MountTable::read().unwrap();
         assert!(t.mounts.iter().any(|m| m.point == Path::new("/")));
-        // A memory file system shows one device everywhere: stat and the mount table must agree on
+        // A memory file system has one device everywhere, so stat and the mount table must agree on
         // it.
         if let Ok(m) = std::fs::metadata("/dev/shm") {
             let f = FileId {

@@ -1,11 +1,11 @@
-//! Diagnostics: what is wrong, in which file, line, column and field, and what was probably meant.
+//! Diagnostics: what is wrong, where (file, line, column, field), and what was probably meant.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A place in a file. Lines and columns count from 1 (columns in characters); 0 means the whole
+/// A place in a file. Lines and columns count from 1, columns in characters; 0 stands for the whole
 /// file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Place {
@@ -48,30 +48,31 @@ impl fmt::Debug for Place {
     }
 }
 
-/// How bad it is. Ordered: a note is the least.
+/// How severe a finding is. A note is the least.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing, often intended (a vendor's file is masked, a program is not installed).
+    /// Worth knowing, but often intended: a vendor's file is masked, or a program is not installed.
     Note,
-    /// Legal but probably not meant.
+    /// Allowed, but probably not intended.
     Warning,
-    /// The spec or the file was skipped.
+    /// The spec or file was skipped.
     Error,
 }
 
-/// One finding. `Display` gives one line:
+/// One finding. `Display` writes it on one line:
 /// `specs/x.toml:12:7: field "cpu": runtime 40ms exceeds period 30ms; did you mean "30ms/40ms"?`
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
     pub severity: Severity,
     pub place: Place,
-    /// The field as its format calls it ("cpu" in TOML, "C" in spec.tab); None if it is about more.
+    /// The field, as its format calls it ("cpu" in TOML, "C" in spec.tab). None if the finding is
+    /// about more than one field.
     pub field: Option<String>,
     pub message: String,
-    /// What was probably meant, in a form that can be pasted.
+    /// What was probably meant, in a form that can be pasted into the file.
     pub suggestion: Option<String>,
-    /// A second place that takes part, such as the definition that this one replaces.
+    /// A second place that is involved, such as the definition that this one replaces.
     pub also: Option<Place>,
 }
 
@@ -104,8 +105,8 @@ impl Diagnostic {
         self
     }
 
-    /// What was probably meant. It is made of the file's own text, so one that no terminal should
-    /// see, or that is too long to help, is left out.
+    /// Sets what was probably meant. The suggestion contains text of the file. It is left out if it
+    /// contains characters that a terminal would interpret, or if it is too long to be helpful.
     pub fn suggest(mut self, suggestion: Option<impl Into<String>>) -> Diagnostic {
         self.suggestion = suggestion.map(Into::into).filter(|s| shorten(s) == *s);
         self
@@ -144,7 +145,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// The candidate nearest to what was typed, if it is near enough to be a slip of the finger.
+/// The candidate that is nearest to `typed`, if it is near enough to be a typing error.
 pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if typed.len() > 64 {
         return None;
@@ -158,7 +159,7 @@ pub fn nearest<'a>(typed: &str, candidates: impl IntoIterator<Item = &'a str>) -
         .map(|(_, c)| c)
 }
 
-/// Text from a file made safe and short enough for one line of a terminal or log.
+/// Text of a file, made safe and short enough for one line of a terminal or log.
 pub fn shorten(text: &str) -> String {
     const MAX: usize = 80;
     match text.char_indices().nth(MAX) {
@@ -167,7 +168,7 @@ pub fn shorten(text: &str) -> String {
     }
 }
 
-/// Text with everything escaped that a terminal would act on instead of showing it.
+/// `text` with all characters escaped that a terminal would interpret instead of showing.
 fn defused(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -180,12 +181,12 @@ fn defused(text: &str) -> String {
     out
 }
 
-/// Characters that change how a line looks without being seen (directions, zero widths).
+/// Characters that change the look of a line but are not visible (text direction, zero width).
 pub fn is_invisible(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// Turns byte offsets of a text into lines and columns.
+/// Converts byte offsets in a text to lines and columns.
 pub struct Lines<'a> {
     text: &'a str,
     starts: Vec<usize>,
@@ -204,7 +205,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The place of a byte offset; one past the end is the end.
+    /// The place of a byte offset. An offset beyond the end of the text means its end.
     pub fn place(&self, offset: usize) -> Place {
         let offset = offset.min(self.text.len());
         let line = self.starts.partition_point(|&s| s <= offset) - 1;

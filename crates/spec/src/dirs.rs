@@ -1,10 +1,10 @@
-//! Where specs live, and which file wins: the rules of systemd's unit directories.
+//! Where specs are, and which file takes precedence: the rules of systemd's unit directories.
 //!
-//! A file in `/run` masks the file of the same name in `/etc`, which masks the vendor's; an empty
-//! file or a link to /dev/null masks and defines nothing. Drop-ins `NAME.toml.d/*.conf` of all
-//! three are laid over the specs of NAME.toml, the vendor's first, masking each other by file name
-//! in the same way. Redline's one file /etc/aplomb/spec.tab is stronger than the files in /etc, and
-//! weaker than those in /run.
+//! A file in `/run` masks the file with the same name in `/etc`, which masks the vendor's. An empty
+//! file or a link to /dev/null masks as well, and defines nothing. Drop-ins `NAME.toml.d/*.conf` of
+//! all three directories change the specs of NAME.toml. The vendor's are applied first, and they
+//! mask each other by file name in the same way. Redline's single file /etc/aplomb/spec.tab takes
+//! precedence over the files in /etc, and those in /run take precedence over it.
 
 use crate::diag::{nearest, Diagnostic, Place};
 use crate::limits::{MAX_FILES, MAX_FILE_BYTES};
@@ -17,27 +17,29 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The places that specs come from, the weakest first.
+/// The places from which specs are read, in order of increasing precedence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dirs {
-    /// The distribution's and aplomb's own: PREFIX/lib/aplomb/specs.d, PREFIX being /usr by default
+    /// Of the distribution and of aplomb: PREFIX/lib/aplomb/specs.d, where PREFIX is /usr by
+    /// default.
     pub vendor: PathBuf,
-    /// The administrator's: /etc/aplomb/specs.d
+    /// Of the administrator: /etc/aplomb/specs.d.
     pub etc: PathBuf,
-    /// Redline's one file: /etc/aplomb/spec.tab
+    /// Redline's single file: /etc/aplomb/spec.tab.
     pub tab: PathBuf,
-    /// Until the next boot: /run/aplomb/specs.d
+    /// Valid until the next boot: /run/aplomb/specs.d.
     pub runtime: PathBuf,
 }
 
 impl Dirs {
-    /// The system's own, for the program that runs: see [`Dirs::for_program`].
+    /// The directories of this system, for the running program: see [`Dirs::for_program`].
     pub fn system() -> Dirs {
         Dirs::for_program(std::env::current_exe().ok().as_deref())
     }
 
-    /// The system's own. A program installed as PREFIX/bin/NAME reads the specs that were installed
-    /// with it, in PREFIX/lib/aplomb/specs.d. Without that folder it reads those below /usr.
+    /// The directories of this system. A program that is installed as PREFIX/bin/NAME reads the
+    /// specs that were installed with it, in PREFIX/lib/aplomb/specs.d. If that directory does not
+    /// exist, the program reads those below /usr.
     pub fn for_program(program: Option<&Path>) -> Dirs {
         let mut dirs = Dirs::under(Path::new("/"));
         let own = program
@@ -51,7 +53,7 @@ impl Dirs {
         dirs
     }
 
-    /// The same below another root.
+    /// The same directories below another root.
     pub fn under(root: &Path) -> Dirs {
         Dirs {
             vendor: root.join("usr/lib/aplomb/specs.d"),
@@ -65,29 +67,29 @@ impl Dirs {
 /// The owners whose files are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// Only files and directories owned by root that neither group nor others can write.
+    /// Only files and directories that root owns and that neither group nor others can write.
     #[default]
     RootOnly,
-    /// Files of any user: for tests, and to check a user's own file.
+    /// Files of any user. For tests, and to check a user's own file.
     AnyOwner,
 }
 
-/// How [`load`] reads.
+/// Options of [`load`].
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     pub trust: Trust,
 }
 
-/// What was loaded. A spec with an error is left out, and `diagnostics` says why.
+/// The result of [`load`]. A spec with an error is left out, and `diagnostics` says why.
 #[derive(Debug, Clone, Default)]
 pub struct SpecSet {
-    /// Names are unique, and no two specs have the same matcher. In order of increasing strength.
+    /// The specs, in order of increasing precedence. Names are unique, and so are matchers.
     pub specs: Vec<Spec>,
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl SpecSet {
-    /// True if a file or a spec was skipped.
+    /// Was a file or a spec skipped?
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(Diagnostic::is_error)
     }
@@ -98,12 +100,12 @@ impl SpecSet {
     }
 }
 
-/// A file's name in its directory, the layer that it is in (0 vendor, 1 etc, 2 runtime), and its
-/// path.
+/// For each file name: the layer of the file that takes precedence (0 vendor, 1 etc, 2 runtime),
+/// and its path.
 type Winners = BTreeMap<String, (usize, PathBuf)>;
 
 /// Reads all places. It never fails as a whole: a file or spec that cannot be read or parsed is
-/// skipped and reported. A place that does not exist is empty.
+/// skipped and reported. A place that does not exist counts as empty.
 pub fn load(dirs: &Dirs, options: &LoadOptions) -> SpecSet {
     let mut loader = Loader {
         trust: options.trust,
@@ -167,7 +169,7 @@ struct Loader {
 }
 
 impl Loader {
-    /// Names in a directory, sorted; none if it does not exist.
+    /// Names of the files in a directory, sorted. Empty if the directory does not exist.
     fn names(&mut self, dir: &Path) -> Vec<String> {
         let fail = |what: String| Diagnostic::error(&Place::file(dir), what);
         let entries = match std::fs::read_dir(dir) {
@@ -203,7 +205,7 @@ impl Loader {
         names
     }
 
-    /// A stronger layer's file takes the place of the weaker one's.
+    /// Adds a file. A file of a later layer replaces the one with the same name.
     fn put(&mut self, winners: &mut Winners, name: String, layer: usize, path: PathBuf) {
         if let Some((_, old)) = winners.get(&name) {
             let what = format!("masks {}", old.display());
@@ -212,7 +214,7 @@ impl Loader {
         winners.insert(name, (layer, path));
     }
 
-    /// Why a file of this owner and mode is refused. None if it is accepted.
+    /// Why a file with this owner and mode is refused. None: it is accepted.
     fn refusal(&self, uid: u32, mode: u32) -> Option<&'static str> {
         match self.trust {
             Trust::AnyOwner => None,
@@ -285,7 +287,7 @@ impl Loader {
     }
 }
 
-/// Lays one table of a drop-in over the spec that it names.
+/// Applies one table of a drop-in to the spec that it names.
 fn overlay(raws: &mut [Raw], change: Raw, base: &Path) -> Option<Diagnostic> {
     let Some(name) = change.name.clone() else {
         let what = "a drop-in names the spec that it changes";
@@ -308,17 +310,17 @@ fn overlay(raws: &mut [Raw], change: Raw, base: &Path) -> Option<Diagnostic> {
     )
 }
 
-/// The bytes of a spec file; None if it is a mask (empty, or /dev/null).
+/// The bytes of a spec file. None if the file is a mask (empty, or /dev/null).
 ///
 /// # Errors
 ///
-/// A message: the file is unreadable, refused by `refusal` (owner, mode), not a regular file, or
-/// longer than [`MAX_FILE_BYTES`].
+/// A message, if the file cannot be read, is no regular file, is longer than [`MAX_FILE_BYTES`], or
+/// is refused by `refusal`, which is given its owner and mode.
 pub(crate) fn read_file(
     path: &Path,
     refusal: impl Fn(u32, u32) -> Option<&'static str>,
 ) -> Result<Option<Vec<u8>>, String> {
-    // Without NONBLOCK, opening a FIFO there would block for ever.
+    // Without NONBLOCK, opening a FIFO would block forever.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let failed = |e: std::io::Error| format!("cannot read the file: {e}");
     let fd = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| failed(e.into()))?;

@@ -1,6 +1,6 @@
-//! Durations as people write them ("5ms", "2.5 ms", "30min"), without a float on the way.
+//! Durations in text form ("5ms", "2.5 ms", "30min"). No floating point is involved.
 
-/// Units and their length in ns, the longest first.
+/// Units and their lengths in ns, the longest first.
 const UNITS: [(&str, u64); 5] = [
     ("h", 3_600_000_000_000),
     ("min", 60_000_000_000),
@@ -9,12 +9,12 @@ const UNITS: [(&str, u64); 5] = [
     ("us", 1_000),
 ];
 
-/// Reads a decimal number with a unit (us, ms, s, min, h), exact to 1 ns.
+/// Parses a decimal number with a unit (us, ms, s, min, h) to ns, exactly.
 ///
 /// # Errors
 ///
-/// A message that names what is wrong: no number, no unit or an unknown one, a part of a
-/// nanosecond, overflow.
+/// A message that names the problem: no number, no unit, an unknown unit, a fraction of a
+/// nanosecond, or an overflow.
 pub fn parse_duration(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let end = text
@@ -42,10 +42,10 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `number` x `unit` for a decimal number such as "2.5", exactly.
+/// `number` * `unit`, exactly, for a decimal number such as "2.5".
 ///
 /// # Errors
-/// Not a number, finer than 1/`unit`, or beyond 64 bits.
+/// `number` is no decimal number, it is finer than 1/`unit`, or the result exceeds 64 bits.
 pub fn decimal(number: &str, unit: u64) -> Result<u64, String> {
     let bad = || format!("\"{}\" is no number", crate::diag::shorten(number));
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
@@ -85,7 +85,8 @@ pub fn decimal(number: &str, unit: u64) -> Result<u64, String> {
     whole.checked_add(rest).ok_or_else(too_big)
 }
 
-/// Writes `ns` in ms (or s, min when whole), so that [`parse_duration`] gives the same number.
+/// Writes `ns` in ms, or in s or min if that is a whole number. [`parse_duration`] gives the same
+/// `ns`.
 pub fn format_duration(ns: u64) -> String {
     for (unit, size) in &UNITS[1..3] {
         if ns >= *size && ns % size == 0 {
@@ -95,7 +96,7 @@ pub fn format_duration(ns: u64) -> String {
     format!("{}ms", format_decimal(ns, 1_000_000))
 }
 
-/// `value` / `unit` as a decimal number; `unit` is a power of ten.
+/// `value` / `unit` as a decimal number. `unit` must be a power of ten.
 pub fn format_decimal(value: u64, unit: u64) -> String {
     let width = unit.ilog10() as usize;
     let text = format!("{}.{:0width$}", value / unit, value % unit);

@@ -1,12 +1,12 @@
-//! What each field may hold, the same for both formats; every refusal suggests a way out where
-//! there is one.
+//! The rules for each field's value, the same for both formats. Where possible, an error suggests a
+//! valid value.
 
 use crate::diag::is_invisible;
 use crate::duration::format_duration;
 use crate::limits::*;
 use crate::model::Matcher;
 
-/// What is wrong with a value, and what was probably meant.
+/// A problem with a value, and what was probably meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub message: String,
@@ -27,8 +27,12 @@ fn suggesting(message: impl Into<String>, suggestion: impl Into<String>) -> Prob
     }
 }
 
-/// Checks C and T (ns). The message fits both formats; `write` puts a pair in the format's own
-/// form.
+/// Checks C and T (ns). The message fits both formats. `write` formats a pair (C, T) for the
+/// suggestion.
+///
+/// # Errors
+///
+/// C or T is out of range, or C exceeds T.
 pub fn check_cpu(
     runtime: u64,
     period: u64,
@@ -45,7 +49,7 @@ pub fn check_cpu(
     }
     if runtime > period {
         let message = format!("runtime {} exceeds period {}", show(runtime), show(period));
-        // Swapped, they are valid if the runtime can be a period.
+        // C and T were probably swapped, if C can be a period.
         let swapped = (MIN_PERIOD_NS..=MAX_PERIOD_NS).contains(&runtime);
         return Err(if swapped {
             suggesting(message, write(period, runtime))
@@ -64,6 +68,10 @@ pub fn check_cpu(
 }
 
 /// Checks a spec's name.
+///
+/// # Errors
+///
+/// The name is empty, is too long, or contains a character that is not allowed.
 pub fn check_name(name: &str) -> Result<(), Problem> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(problem(format!("a name has 1 to {MAX_NAME_BYTES} bytes")));
@@ -81,7 +89,7 @@ fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._+@-".contains(c)
 }
 
-/// `text` with everything that a name may not have replaced, and not too long.
+/// `text`, with each character replaced that a name must not contain, and cut to the longest name.
 fn clean_name(text: &str) -> String {
     let name: String = text
         .chars()
@@ -95,7 +103,7 @@ fn clean_name(text: &str) -> String {
     }
 }
 
-/// A name for a spec that has none: the last part of its path, or its other name, without stars.
+/// A name for a spec without one: the last part of its path, or its other matcher, without stars.
 pub fn name_for(matcher: &Matcher) -> String {
     let text = match matcher {
         Matcher::Path(p) => p.rsplit('/').next().unwrap_or(p),
@@ -106,6 +114,11 @@ pub fn name_for(matcher: &Matcher) -> String {
 }
 
 /// Checks the path of an executable.
+///
+/// # Errors
+///
+/// The path is not absolute, names a directory, is too long, or has too many stars or invalid
+/// parts.
 pub fn check_path(path: &str) -> Result<(), Problem> {
     check_text(path, "a path", MAX_PATH_BYTES)?;
     if !path.starts_with('/') {
@@ -150,12 +163,20 @@ pub fn check_path(path: &str) -> Result<(), Problem> {
 }
 
 /// Checks an argument.
+///
+/// # Errors
+///
+/// The argument is empty or too long, or contains a star or a control character.
 pub fn check_argument(argument: &str) -> Result<(), Problem> {
     check_text(argument, "an argument", MAX_ARGUMENT_BYTES)?;
     no_star(argument, "an argument")
 }
 
 /// Checks an application id.
+///
+/// # Errors
+///
+/// The id is empty or too long, or contains a star, a slash or a control character.
 pub fn check_app(app: &str) -> Result<(), Problem> {
     check_text(app, "an application id", MAX_APP_BYTES)?;
     no_star(app, "an application id")?;
@@ -171,6 +192,10 @@ pub fn check_app(app: &str) -> Result<(), Problem> {
 }
 
 /// Checks a command name.
+///
+/// # Errors
+///
+/// The name is a path, is empty or too long, or contains a star or a control character.
 pub fn check_command(command: &str) -> Result<(), Problem> {
     if let Some((_, name)) = command.rsplit_once('/') {
         return Err(suggesting("a command name is no path", cut(name)));
@@ -179,7 +204,11 @@ pub fn check_command(command: &str) -> Result<(), Problem> {
     no_star(command, "a command name")
 }
 
-/// Checks a kernel thread's name or starred base name.
+/// Checks a kernel thread's name, or its base name with a star at the end.
+///
+/// # Errors
+///
+/// The name is empty or too long, or has a star in a wrong place.
 pub fn check_kernel_thread(name: &str) -> Result<(), Problem> {
     let Some(base) = name.strip_suffix('*') else {
         check_comm(name, "a kernel thread's name")?;
@@ -200,10 +229,11 @@ pub fn check_kernel_thread(name: &str) -> Result<(), Problem> {
 }
 
 /// Checks a domain: a cgroup's path below the cgroup root, such as "media" or "user.slice/media".
-/// It becomes a path of directories, so nothing of it may lead elsewhere.
+/// It is used as a path of directories, so it must not lead elsewhere ("..").
 ///
 /// # Errors
-/// What is wrong, and what was probably meant.
+///
+/// The path is empty or too long, has too many levels, or has an empty, "." or ".." part.
 pub fn check_domain(domain: &str) -> Result<(), Problem> {
     check_text(domain, "a domain", MAX_DOMAIN_BYTES)?;
     let parts: Vec<&str> = domain.split('/').collect();
@@ -232,7 +262,11 @@ pub fn check_domain(domain: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Checks a description.
+/// Checks a description, which may be empty.
+///
+/// # Errors
+///
+/// The description is too long, or contains a control character.
 pub fn check_description(text: &str) -> Result<(), Problem> {
     if text.is_empty() {
         return Ok(());
@@ -248,7 +282,7 @@ fn check_comm(name: &str, what: &str) -> Result<(), Problem> {
     check_text(name, what, MAX_COMM_BYTES)
 }
 
-/// The bytes that the kernel keeps of a name.
+/// The part of a name that the kernel keeps.
 fn cut(name: &str) -> String {
     let mut end = name.len().min(MAX_COMM_BYTES);
     while !name.is_char_boundary(end) {

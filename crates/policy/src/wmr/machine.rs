@@ -1,10 +1,12 @@
 //! Virtual CPUs for the theorems: EDF on each, reservations whole or in windows, exact time.
 //!
-//! It calls the header where `bpf/reserved/queue.bpf.h` does. A wake-up is wake, assign. A stop is
-//! charge, assign, and sleep if the task sleeps. At a window's end its task is assigned the next.
+//! The machine calls the header where `bpf/reserved/queue.bpf.h` does:
+//!  - a task wakes up: wake, assign;
+//!  - a task stops: charge, assign, then sleep if it goes to sleep;
+//!  - a window ends while its task is ready: assign.
 //!
-//! With `reclaim` each CPU has a bank (fcbs.h): sleepers lend, and a task that waits for its next
-//! window draws on the bank of the CPU where it was in the last one.
+//! With `reclaim` each CPU has a bank (fcbs.h). A task that goes to sleep lends the rest of its
+//! budget. A task that waits for its next window draws on the bank of the CPU of its last window.
 
 use super::{numbers, Roster, Split, PARTS};
 use crate::edf::cpu::{Burst, Trace, When};
@@ -12,7 +14,7 @@ use crate::edf::{Change, Server};
 use crate::fcbs::{Bank, Loan};
 use std::collections::VecDeque;
 
-/// The rules of a server: wmr.h, or, to show that they fail, the wake rule of edf.h.
+/// The rules of a server: those of wmr.h, or, to show that it fails, the wake rule of edf.h.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Control {
     Windows,
@@ -31,11 +33,11 @@ pub struct Task {
     pub split: Split,
     pub control: Control,
     pub trace: Trace,
-    /// On which CPU each of `trace.runs` was.
+    /// The CPU of each run in `trace.runs`.
     pub cpus: Vec<i32>,
-    /// Each window, start, deadline and Q', in which it wanted more.
+    /// Each window (start, deadline, Q') in which the task wanted more time than it got.
     pub wanting: Vec<(u64, u64, u64)>,
-    /// The CPU of the last window that has begun.
+    /// The CPU of the latest window that has begun.
     cpu: i32,
     loan: Loan,
     plan: VecDeque<Burst>,
@@ -43,7 +45,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// A task that is admitted at time 0, asleep, with `split` every `period` ns.
+    /// A task that is admitted asleep at time 0, with `split` every `period` ns.
     pub fn new(split: Split, period: u64, plan: impl IntoIterator<Item = Burst>) -> Self {
         let runtime = split.runtime[..split.parts as usize].iter().sum();
         let mut task = Task {
@@ -67,7 +69,7 @@ impl Task {
         task
     }
 
-    /// Begins the next burst, or sleeps until it comes.
+    /// Begins the next burst, or sleeps until it arrives.
     fn next_burst(&mut self, now: u64) {
         self.state = State::Done;
         let Some(burst) = self.plan.front() else {
@@ -122,14 +124,14 @@ impl Task {
         }
     }
 
-    /// It is where its window is, once that has begun.
+    /// If the current window has begun, moves the task to that window's CPU.
     fn arrive(&mut self, now: u64) {
         if self.server.start <= now {
             self.cpu = self.split.cpu[self.split.window as usize % PARTS];
         }
     }
 
-    /// Its window ends while it is ready, `ran` ns after its budget was last charged.
+    /// The window ends while the task is ready. Its budget was last charged `ran` ns ago.
     fn look_at_deadline(&mut self, ran: u64) {
         let left = (self.server.budget - ran as i64).max(0) as u64;
         self.trace.left_over = self.trace.left_over.max(left);
@@ -142,7 +144,7 @@ impl Task {
 #[derive(Clone, Copy, PartialEq)]
 struct Running {
     task: usize,
-    /// On its own budget, or on the bank.
+    /// The task runs on its own budget; false: on the bank.
     own: bool,
     since: u64,
 }
@@ -150,15 +152,18 @@ struct Running {
 pub struct Machine {
     pub tasks: Vec<Task>,
     pub now: u64,
+    /// Each CPU has a bank, and budgets that are left are lent.
     pub reclaim: bool,
     pub banks: Vec<Bank>,
-    /// All that was ever lent, and given back, ns.
+    /// Total budget that was lent, ns.
     pub lent: u64,
+    /// Total budget that was given back to lenders, ns.
     pub returned: u64,
     running: Vec<Option<Running>>,
 }
 
-/// Events after which [`Machine::run`] ends early: a plan may be of nanoseconds.
+/// [`Machine::run`] ends early after this many events, because a plan may consist of bursts of a
+/// few ns.
 const MAX_EVENTS: u32 = 20_000;
 
 impl Machine {
@@ -174,7 +179,8 @@ impl Machine {
         }
     }
 
-    /// Let time pass until `end`, or for [`MAX_EVENTS`]; `now` is the end.
+    /// Runs until `end`, or for [`MAX_EVENTS`] events. Afterwards `now` is the time that was
+    /// reached.
     pub fn run(&mut self, end: u64) {
         for _ in 0..MAX_EVENTS {
             self.end_windows();
@@ -215,7 +221,7 @@ impl Machine {
         }
     }
 
-    /// Budgets that are used up, windows that are over, and those that begin.
+    /// Handles budgets that are used up, windows that are over, and windows that begin.
     fn end_windows(&mut self) {
         for i in 0..self.tasks.len() {
             let own = |r: &Option<Running>| r.is_some_and(|r| r.task == i && r.own);
@@ -237,7 +243,8 @@ impl Machine {
         }
     }
 
-    /// Earliest deadline first; among equal deadlines the running task goes on.
+    /// Chooses the task of `cpu` with the earliest deadline. Among equal deadlines the running one
+    /// goes on.
     fn choose(&self, cpu: usize) -> Option<Running> {
         let running = |task, own| {
             let same = self.running[cpu].filter(|r| r.task == task && r.own == own);
@@ -307,7 +314,8 @@ impl Machine {
         t
     }
 
-    /// Runs until `t`; a task whose work is done sleeps, or goes on with its next burst.
+    /// Advances time to `t`. If a running task's work is done then, it sleeps or begins its next
+    /// burst.
     fn advance(&mut self, t: u64) {
         let ran = t - self.now;
         self.now = t;

@@ -1,13 +1,12 @@
-//! Theorems about `wmr.h`, over random task sets that its admission lets in, on the virtual CPUs of
+//! Theorems about `wmr.h` over random task sets that its admission accepts, on the virtual CPUs of
 //! `wmr/machine.rs`.
 //!
-//! 1. No job within its Q misses its deadline, whatever the others do.
-//! 2. Each server gets Q' in each window by its end, less the time that its task slept in it, if it
-//!    wants that much.
+//! 1. No job within its Q misses its deadline, whatever other tasks do.
+//! 2. In each window each server gets Q', less the time that its task slept in the window, by the
+//!    window's end, if the task wants that much.
 //! 3. A task never runs on two CPUs at once, and in each window it runs on that window's CPU.
-//! 4. The demand that admission reckons with is never below the exact one, floor((L - D)/P) + 1
-//!    times Q'. Where all windows are whole periods, admission is exact but for roundings: sum Q/P
-//!    <= 1.
+//! 4. The demand that admission assumes is never below the exact one, Q' (floor((L - D)/P) + 1).
+//!    Where all windows are whole periods, admission is exact except for rounding: sum Q/P <= 1.
 
 use super::machine::{place, Machine, Task};
 use super::{bandwidth, least_ns, Member, Roster, Split, MEMBERS};
@@ -24,7 +23,7 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Bandwidths, ppm: most of them too large for two on one CPU.
+/// Bandwidths, ppm: most are too large for two on one CPU.
 fn shares() -> impl Strategy<Value = u64> {
     prop_oneof![3 => 400_000..900_000u64, 1 => 20_000..400_000u64]
 }
@@ -39,8 +38,9 @@ fn runtime((share, plan): &Request) -> u64 {
     (plan.period * share / PPM).max(200_000)
 }
 
-/// Admits the `requests` that fit on `cpus` and runs them: the first `n` with jobs within Q, the
-/// others with hostile bursts.
+/// Admits those `requests` that fit on `cpus` CPUs and runs them. The first `n` requests have jobs
+/// within their Q, the others hostile bursts. Returns the machine, the admitted requests, and how
+/// many of these were among the first `n`.
 fn run(
     cpus: usize,
     requests: &[Request],
@@ -69,12 +69,12 @@ fn run(
     (machine, admitted, good)
 }
 
-/// All that a spec may ask for: 1 ms to 10 s.
+/// All periods that a spec may have: 1 ms to 10 s.
 fn any_period() -> impl Strategy<Value = u64> {
     prop_oneof![2 => periods(), 1 => MS..=10 * SEC]
 }
 
-/// Theorems 2 and 3.
+/// Checks theorems 2 and 3 for one task.
 fn got_its_own(task: &Task) -> Result<(), TestCaseError> {
     prop_assert_eq!(
         task.trace.left_over,
@@ -110,8 +110,8 @@ fn got_its_own(task: &Task) -> Result<(), TestCaseError> {
 proptest! {
     #![proptest_config(config())]
 
-    /// Theorem 1, and 2 and 3 on the way: some do their jobs, others sleep and overrun as they
-    /// like; what they leave is handed on (fcbs.h), or not.
+    /// Theorem 1, and also 2 and 3. Some tasks do their jobs, others sleep and overrun at random.
+    /// With `reclaim`, what tasks leave of their budgets is lent to others (fcbs.h).
     #[test]
     fn an_admitted_task_misses_no_deadline(cpus in 2usize..5, jobs in requests(good(), 7), hostile_bursts in requests(hostile(), 4),
                                             reclaim: bool) {
@@ -129,15 +129,15 @@ proptest! {
         prop_assert!(used + machine.returned <= machine.lent);
     }
 
-    /// Theorem 4: above the staircase of n windows at any length, and below it by no more than the
-    /// line.
+    /// Theorem 4: at any length the assumed demand is at least the staircase of the guarantee, and
+    /// at most the straight line on top of it.
     #[test]
     fn the_demand_of_admission_is_an_upper_bound(period in any_period(), n in 1u64..9, share in 1..=PPM, length in 0..100 * PPM,
                                          near in prop::option::of(-2i64..3)) {
         let window = period / n;
         let runtime = (window * share / PPM).max(1);
         let mut length = period * length / PPM;
-        if let Some(ns) = near { // around a step
+        if let Some(ns) = near { // near a step
             length = (length / period * period + window).saturating_add_signed(ns);
         }
         let m = Member { runtime, window, period, slot: 0 };
@@ -146,11 +146,11 @@ proptest! {
         let line = if length < window { 0 } else {
             u128::from(runtime) * u128::from(period + length - window) / u128::from(period)
         };
-        let rounding = runtime / (period / 1000) * 2 + 2; // a us of it, and ns
+        let rounding = runtime / (period / 1000) * 2 + 2; // 1 us of the period, and whole ns
         prop_assert!(u128::from(m.demand(length)) <= line + u128::from(rounding), "{} above {line}", m.demand(length));
     }
 
-    /// What there is room for keeps the exact demand within the time, at every step.
+    /// If each guarantee is within the room, the exact demand is within the time at every step.
     #[test]
     fn room_is_never_too_much(offers in prop::collection::vec((any_period(), 1u64..9, 1..=PPM), 1..MEMBERS),
                               capacity in prop_oneof![Just(PPM), PPM / 2..PPM]) {
@@ -158,7 +158,7 @@ proptest! {
         for (slot, &(period, n, part)) in offers.iter().enumerate() {
             let room = roster.room(period, period / n, capacity);
             prop_assert!(room <= period / n);
-            // often all of it
+            // often all of the room
             roster.join(slot as u64, room * (2 * part).min(PPM) / PPM, period / n, period);
         }
         let members = &roster.member[..roster.members as usize];
@@ -174,8 +174,8 @@ proptest! {
         prop_assert!(roster.promised() <= capacity + offers.len() as u64);
     }
 
-    /// Whole periods: a task that fits by bandwidth is admitted, except for roundings up to 1 ppm
-    /// each.
+    /// Whole periods: a task that fits by bandwidth is admitted, except for rounding of up to 1 ppm
+    /// for each task.
     #[test]
     fn whole_periods_fill_the_cpu(
         members in prop::collection::vec((any_period(), 1..PPM), 1..MEMBERS),
@@ -190,7 +190,8 @@ proptest! {
         prop_assert!(room + MEMBERS as u64 + PPM * 1000 / period >= PPM / 10, "{room} ppm of a tenth");
     }
 
-    /// Placement: the parts are the whole, each on another CPU, and none larger than was offered.
+    /// Placement: the parts add up to the whole, each is on another CPU, and none exceeds its
+    /// offer.
     #[test]
     fn offers_make_a_whole(
         rooms in prop::collection::vec(0..20 * MS, 2..12),

@@ -51,7 +51,7 @@ fn layout_is_the_headers() {
     extern "C" {
         static policy_wrr_cycle_ns: u64;
     }
-    // SAFETY: a constant of shim_tree.c
+    // SAFETY: a constant of shim_tree.c.
     assert_eq!(unsafe { policy_wrr_cycle_ns }, CYCLE);
     assert_eq!([PPM, 500_000, 1].map(quantum), [100 * MS, 50 * MS, MS / 10]);
 }
@@ -68,7 +68,7 @@ fn a_member_that_never_sleeps_gets_its_share() {
     );
 }
 
-/// A turn that is not used up is continued; one that is, is at the end of the line.
+/// A member whose quantum is not used up keeps its turn. Otherwise it goes to the end of the line.
 #[test]
 fn turns() {
     let mut n = Node::default();
@@ -83,16 +83,16 @@ fn turns() {
     assert_eq!((m.turn, m.left), (3, 1), "a quantum of nothing is 1 ns");
 }
 
-/// By how much the end of a quantum may come late: a tick, ns.
+/// How much too late a quantum may end: a tick, ns.
 const OVER: u64 = 4 * MS;
 
 #[derive(Clone, Copy, Debug)]
 enum Event {
     /// The first member runs for a part of the rest of its quantum, ppm.
     Part(u64),
-    /// For all of it, and for so many ns more.
+    /// The first member runs for the rest of its quantum, and for so many ns more.
     Whole(u64),
-    /// This one falls asleep, or wakes up.
+    /// The member goes to sleep, or wakes up.
     Toggle(usize),
 }
 
@@ -105,24 +105,25 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 50..250)
 }
 
-/// The run time of one member at the end of a turn.
+/// The run time of one member at the end of a turn, ns.
 #[derive(Clone, Copy, Default)]
 struct Had {
     ran: u64,
-    /// Of that, beyond its quanta.
+    /// The part of `ran` that was beyond its quanta.
     over: u64,
-    /// Times that it fell asleep; None: it sleeps.
+    /// How often the member has gone to sleep; None: it sleeps now.
     naps: Option<u32>,
 }
 
-/// A line of turns, and what its members had.
+/// A line of turns, and the run times of its members.
 struct Line {
     order: Wrr,
     had: Vec<Had>,
     naps: Vec<u32>,
-    /// Of each member, what all had whenever a turn of it was over.
+    /// For each member: the run times of all members at the end of each of its turns.
     rounds: Vec<Vec<Vec<Had>>>,
-    /// What all had when it woke up, until it runs.
+    /// For each member that woke up and has not run yet: the run times of all members when it woke
+    /// up.
     woke: Vec<Option<Vec<Had>>>,
 }
 
@@ -158,7 +159,7 @@ impl Line {
         };
         if let Some(then) = self.woke[m].take() {
             for (j, (now, then)) in self.had.iter().zip(&then).enumerate() {
-                // a member that wakes up waits for at most a turn of each other member
+                // A member that wakes up waits for at most one turn of each other member.
                 let most = self.order.quanta[j].max(1) + OVER;
                 prop_assert!(now.ran - then.ran <= most, "{m} waits for {j}");
             }
@@ -180,9 +181,9 @@ impl Line {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
-    /// In any number of whole rounds, from the end of a member's turn to the end of another: a
-    /// member that is awake all the time gets that many quanta, each off by at most its overrun; a
-    /// member that sleeps in between gets no more.
+    /// A round is the time between the ends of two turns of a member. In any number of rounds, a
+    /// member that is awake all the time gets that many quanta, each longer by at most its overrun.
+    /// A member that sleeps in between gets no more than that.
     #[test]
     fn in_whole_rounds_each_has_its_quanta(
         weights in prop::collection::vec(1u32..=100, 1..8),
@@ -200,7 +201,7 @@ proptest! {
             for (from, before) in ends.iter().enumerate() {
                 for (n, after) in (1..).zip(&ends[from + 1..]) {
                     if before[i].naps != after[i].naps {
-                        break; // it slept: then that is no round
+                        break; // it slept, so this is no round
                     }
                     for (j, (b, a)) in before.iter().zip(after).enumerate() {
                         let (ran, quanta) = (a.ran - b.ran, n * line.order.quanta[j]);
