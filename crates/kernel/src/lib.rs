@@ -148,12 +148,14 @@ pub trait Kernel {
     /// Makes the kernel side match all running processes again.
     ///
     /// # Errors
+    ///
     /// Failed system calls.
     fn rematch(&mut self) -> Result<(), KernelError>;
 
     /// Gives process `pid` (a thread group) the reservation `spec`. None removes its reservation.
     ///
     /// # Errors
+    ///
     /// The process does not exist, the table is full, or a value is out of range.
     fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError>;
 
@@ -168,6 +170,7 @@ pub trait Kernel {
     /// All servers of processes at this moment.
     ///
     /// # Errors
+    ///
     /// Failed system calls.
     fn servers(&self) -> Result<Vec<Server>, KernelError>;
 
@@ -175,6 +178,7 @@ pub trait Kernel {
     /// whose cgroup was removed is included as long as tasks of it exist.
     ///
     /// # Errors
+    ///
     /// Failed system calls.
     fn domains(&self) -> Result<Vec<Domain>, KernelError>;
 
@@ -192,6 +196,7 @@ pub trait Kernel {
     /// How often each kind of event has happened since the load, summed over all CPUs.
     ///
     /// # Errors
+    ///
     /// Failed system calls.
     fn counters(&self) -> Result<Vec<(EventKind, u64)>, KernelError>;
 

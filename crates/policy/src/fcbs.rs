@@ -9,7 +9,7 @@
 //! | a task begins to run on its own budget | [`Bank::freeze`] with its server's deadline |
 //! | a task has no budget, and the bank's deadline is the earliest | [`Bank::draw`] |
 //! | the task that runs on a budget or the bank stops | [`Bank::thaw`] |
-//! | the last thread sleeps in a period that has begun, with budget left | [`Bank::give`]; budget = 0 |
+//! | the last thread sleeps in a begun period with budget left | [`Bank::give`]; budget = 0 |
 //! | the first thread wakes up before the deadline | [`Bank::take_back`], wake, assign |
 //! | the first thread wakes up later | the loan is dropped (`lent` = 0), wake, assign |
 

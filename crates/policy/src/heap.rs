@@ -57,6 +57,7 @@ impl Heaps {
     /// Node `i`.
     ///
     /// # Panics
+    ///
     /// If `i` is not below [`SIZE`].
     pub fn node(&self, i: u32) -> &Node {
         &self.at[i as usize]

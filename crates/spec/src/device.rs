@@ -73,6 +73,7 @@ impl MountTable {
     /// Reads /proc/self/mountinfo.
     ///
     /// # Errors
+    ///
     /// /proc/self/mountinfo does not exist or cannot be read.
     pub fn read() -> std::io::Result<MountTable> {
         Ok(MountTable::parse(&std::fs::read_to_string(

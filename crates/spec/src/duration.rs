@@ -45,6 +45,7 @@ pub fn parse_duration(text: &str) -> Result<u64, String> {
 /// `number` * `unit`, exactly, for a decimal number such as "2.5".
 ///
 /// # Errors
+///
 /// `number` is no decimal number, it is finer than 1/`unit`, or the result exceeds 64 bits.
 pub fn decimal(number: &str, unit: u64) -> Result<u64, String> {
     let bad = || format!("\"{}\" is no number", crate::diag::shorten(number));

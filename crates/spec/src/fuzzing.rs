@@ -1,14 +1,15 @@
-//! Bodies of the fuzz targets (`fuzz/`): each takes any bytes and panics when a promise is broken.
+//! Bodies of the fuzz targets (`fuzz/`). Each takes arbitrary bytes and panics if a guarantee is
+//! broken.
 //!
-//! Kept here so that the tests run them over the committed seeds with every build.
+//! The bodies are in this crate so that the tests run them on the committed seeds in every build.
 
 use crate::diag::Diagnostic;
 use crate::model::{Matcher, Spec};
 use crate::{limits, tab, toml_format};
 use std::path::Path;
 
-/// Redline's form: parsing never panics, and what was parsed prints and reads back the same, in
-/// both forms.
+/// Redline's form: parsing never panics. A parsed spec can be written and read back without a
+/// change, in both forms.
 pub fn spec_tab(data: &[u8]) {
     let (specs, diags) = tab::parse(Path::new("f"), data);
     check(data, &specs, &diags);
@@ -23,7 +24,7 @@ pub fn spec_tab(data: &[u8]) {
     }
 }
 
-/// The TOML form.
+/// The TOML form: the same for `[[spec]]` tables.
 pub fn spec_toml(data: &[u8]) {
     let (specs, diags) = toml_format::parse(Path::new("f"), data);
     check(data, &specs, &diags);
@@ -41,14 +42,14 @@ pub fn spec_toml(data: &[u8]) {
     }
 }
 
-/// The first bytes of a script.
+/// Parsing the first bytes of a script never panics.
 pub fn script(data: &[u8]) {
     if let Ok(Some(i)) = crate::script::interpreter(data) {
         assert!(data.starts_with(b"#!"), "{i:?}");
     }
 }
 
-/// /proc/self/mountinfo.
+/// Parsing /proc/self/mountinfo never panics.
 pub fn mountinfo(data: &[u8]) {
     let table = crate::MountTable::parse(&String::from_utf8_lossy(data));
     let file = crate::FileId {
@@ -118,7 +119,7 @@ fn reread((mut specs, diags): tab::Parsed, text: &str) -> Spec {
     specs.remove(0)
 }
 
-/// Lines have no names, so theirs are made up.
+/// Compares two specs without their names: lines of spec.tab have none, so those are generated.
 fn same_but_name(a: &Spec, b: &Spec) -> bool {
     Spec {
         name: b.name.clone(),

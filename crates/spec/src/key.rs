@@ -1,6 +1,6 @@
-//! Rows of the kernel's matcher map: `struct match_key` and the name hash of bpf/intf.h.
+//! Rows of the kernel side's matcher map: `struct match_key` and the name hash of bpf/intf.h.
 //!
-//! The numbers are those of bpf/intf.h; `tests/intf.rs` reads that file and compares them.
+//! The numbers are those of bpf/intf.h. `tests/intf.rs` reads that file and compares them.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The executable: inode number and device (`major << 20 | minor`).
+    /// The key of an executable: its inode number and device (`major << 20 | minor`).
     pub fn file(inode: u64, device: u64) -> Key {
         Key {
             kind: MatchKind::File,
@@ -35,7 +35,8 @@ impl Key {
         }
     }
 
-    /// The interpreter's file and one argument (whole, or its part after the last `/`).
+    /// The key of one argument of an interpreter: the interpreter's file, and the argument (the
+    /// whole, or its part after the last `/`).
     pub fn argument(inode: u64, device: u64, argument: &str) -> Key {
         Key {
             kind: MatchKind::Argument,
@@ -45,7 +46,7 @@ impl Key {
         }
     }
 
-    /// An application id, escaped as systemd does in unit names.
+    /// The key of an application id. The id is escaped as systemd escapes it in unit names.
     pub fn app(id: &str) -> Key {
         Key {
             kind: MatchKind::App,
@@ -55,7 +56,7 @@ impl Key {
         }
     }
 
-    /// A command name; bytes after the 15th are cut off, as the kernel does.
+    /// The key of a command name. Bytes after the 15th are cut off, as the kernel does.
     pub fn command(name: &str) -> Key {
         let (a, b) = comm(name);
         Key {
@@ -66,7 +67,8 @@ impl Key {
         }
     }
 
-    /// A kernel thread's name, or with a trailing `*` its base name (the star is cut off).
+    /// The key of a kernel thread's name. If the name ends in `*`, the key is that of the base name
+    /// before the star.
     pub fn kernel_thread(name: &str) -> Key {
         let (a, b) = comm(name.strip_suffix('*').unwrap_or(name));
         Key {
@@ -77,13 +79,13 @@ impl Key {
         }
     }
 
-    /// The four words, as the map's key is laid out.
+    /// The four words of the map's key, in its layout.
     pub fn words(&self) -> [u64; 4] {
         [self.kind as u64, self.a, self.b, self.c]
     }
 }
 
-/// FNV-1a with 64 bits (`NAME_HASH_INIT`, `NAME_HASH_PRIME` of bpf/intf.h).
+/// 64-bit FNV-1a (`NAME_HASH_INIT`, `NAME_HASH_PRIME` of bpf/intf.h).
 pub fn name_hash(name: &[u8]) -> u64 {
     name.iter().fold(0xcbf2_9ce4_8422_2325, |h, &b| {
         (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
@@ -101,9 +103,9 @@ fn comm(name: &str) -> (u64, u64) {
     (u64::from_le_bytes(a), u64::from_le_bytes(b))
 }
 
-/// Escapes an application id as systemd escapes a string in a unit name (systemd.unit(5)): `-`, `@`
-/// and the like become `\x2d`. Launchers build cgroup names from that
-/// ("app-gnome-firefox\x2desr-1234.scope").
+/// Escapes an application id as systemd escapes a string in a unit name (systemd.unit(5)): a
+/// character like `-` or `@` becomes its hex code, such as `\x2d`. Launchers use the result in
+/// names of cgroups ("app-gnome-firefox\x2desr-1234.scope").
 pub fn escape_app(id: &str) -> String {
     let mut out = String::with_capacity(id.len());
     for (i, b) in id.bytes().enumerate() {

@@ -1,5 +1,5 @@
-//! Files inside a root directory: found without leaving it, with the identity that the kernel side
-//! sees.
+//! Finds files inside a root directory without leaving it, and their identity as the kernel side
+//! sees it.
 
 use crate::device::{DeviceOf, FileId};
 use crate::limits::MAX_GLOB_HITS;
@@ -12,31 +12,35 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Links of a path that are watched. The kernel follows up to 40, but paths have only a few.
+/// Links of a path that are watched. The kernel follows up to 40, but real paths have only a few.
 const MAX_LINKS: usize = 16;
 
 /// A directory that stands for `/`.
 pub struct Root<D> {
     fd: OwnedFd,
-    /// Its own real path.
+    /// The directory's real path.
     base: PathBuf,
     devices: D,
 }
 
-/// A file found: its identity as the kernel side sees it.
+/// A file that was found, with its identity as the kernel side sees it.
 pub struct Found {
     fd: OwnedFd,
     pub inode: u64,
     pub device: u64,
-    /// Several files may have this identity, so any user may have such a file.
+    /// Several files can have this identity, so any user may be able to create a file that matches.
     pub weak: bool,
     mode: u32,
-    /// As seen from the root.
+    /// The file's real path, as seen from the root.
     pub real: PathBuf,
 }
 
 impl Found {
-    /// Refuses what the kernel would not execute.
+    /// Checks that the kernel would execute the file.
+    ///
+    /// # Errors
+    ///
+    /// The file is not a regular file, or it is not executable.
     pub fn executable(&self) -> Result<(), Absent> {
         if FileType::from_raw_mode(self.mode) != FileType::RegularFile {
             return Err(Absent::Unusable("it is no file".into()));
@@ -59,7 +63,11 @@ impl<D: DeviceOf> Root<D> {
         })
     }
 
-    /// Looks a path up inside the root.
+    /// Finds a path inside the root.
+    ///
+    /// # Errors
+    ///
+    /// The file does not exist, or it cannot be opened or examined.
     pub fn find(&self, path: &str) -> Result<Found, Absent> {
         let fd = self.fd_of(Path::new(path)).map_err(|e| match e {
             rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR => Absent::Missing,
@@ -114,7 +122,12 @@ impl<D: DeviceOf> Root<D> {
         )
     }
 
-    /// The interpreter of a script; None for other programs, and for files that we may not read.
+    /// The interpreter of a script. None if the file is no script, or if this process may not read
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// The file is not a regular file, or its `#!` line is invalid.
     pub fn interpreter(&self, found: &Found) -> Result<Option<Interpreter>, Absent> {
         if FileType::from_raw_mode(found.mode) != FileType::RegularFile {
             return Err(Absent::Unusable("it is no file".into()));
@@ -134,8 +147,8 @@ impl<D: DeviceOf> Root<D> {
         script::interpreter(&head).map_err(Absent::Unusable)
     }
 
-    /// Files that a path with stars stands for, as seen from the root; one more than
-    /// [`MAX_GLOB_HITS`] says that there are too many.
+    /// The files that a path with stars stands for, as seen from the root. If there are more than
+    /// [`MAX_GLOB_HITS`], one more than that is returned.
     pub fn glob(&self, path: &str) -> Vec<String> {
         let literal = |part: &str| glob::Pattern::escape(part);
         let Some(base) = self.base.to_str() else {
@@ -164,7 +177,8 @@ impl<D: DeviceOf> Root<D> {
         self.nearest_directory(Path::new(fixed.rsplit_once('/').map_or("", |(dir, _)| dir)))
     }
 
-    /// The directory of a path, and of everything that its links point to in turn.
+    /// The directory of a path, and the directories of everything that its links point to, one
+    /// after the other.
     pub fn directories(&self, path: &str) -> Vec<PathBuf> {
         let mut out = Vec::new();
         let mut next = PathBuf::from(path);
@@ -182,7 +196,7 @@ impl<D: DeviceOf> Root<D> {
             else {
                 break;
             };
-            next = dir.join(OsStr::from_bytes(link.as_bytes())); // an absolute one replaces dir
+            next = dir.join(OsStr::from_bytes(link.as_bytes())); // an absolute link replaces dir
         }
         out
     }

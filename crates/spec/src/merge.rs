@@ -1,4 +1,5 @@
-//! One set out of many files: every name and every matcher has one owner, the strongest.
+//! Makes one set of many files: each name and each matcher belongs to one spec, that of the highest
+//! precedence.
 
 use crate::diag::{Diagnostic, Place, Severity};
 use crate::limits::MAX_MATCHERS;
@@ -6,15 +7,16 @@ use crate::model::{Matcher, Spec};
 use crate::tab::Names;
 use std::collections::{BTreeMap, HashMap};
 
-/// A spec, and whether its name was made up (spec.tab has none), so that it replaces nothing by
-/// name.
+/// A spec, and whether its name was generated (spec.tab has no names). A spec with a generated name
+/// does not replace others by name.
 pub struct Candidate {
     pub spec: Spec,
     pub nameless: bool,
 }
 
-/// Puts specs together, the weakest first. A later one takes over the matchers of earlier ones, and
-/// the whole of an earlier one with its name; a spec that has no matcher left goes.
+/// Merges specs, which are given in order of increasing precedence. A later spec takes over
+/// matchers that it shares with earlier ones. It replaces an earlier spec with the same name as a
+/// whole. A spec without any matcher left is removed.
 pub fn merge(candidates: Vec<Candidate>) -> (Vec<Spec>, Vec<Diagnostic>) {
     let mut diags = Vec::new();
     let mut kept: BTreeMap<usize, Candidate> = BTreeMap::new();
@@ -71,7 +73,7 @@ pub fn merge(candidates: Vec<Candidate>) -> (Vec<Spec>, Vec<Diagnostic>) {
     (named(kept.into_values().collect()), diags)
 }
 
-/// Gives made-up names that are taken another one.
+/// Changes generated names that are already taken.
 fn named(mut kept: Vec<Candidate>) -> Vec<Spec> {
     let mut names = Names::default();
     kept.iter()
@@ -83,8 +85,8 @@ fn named(mut kept: Vec<Candidate>) -> Vec<Spec> {
     kept.into_iter().map(|c| c.spec).collect()
 }
 
-/// Between directories this is how overriding works (a note); within one it is hardly meant (a
-/// warning).
+/// The diagnostic about a spec that loses to another. Between directories this is how overriding
+/// works (a note). Within one directory it is hardly intended (a warning).
 fn replaced(winner: &Place, loser: &Place, what: String) -> Diagnostic {
     let together = winner.file.parent() == loser.file.parent();
     let severity = if together {

@@ -1,52 +1,53 @@
-//! The content of a specification, the same for both formats (Redline section 3).
+//! The contents of a specification, the same for both formats (Redline section 3).
 
 use crate::diag::Place;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whether a program gets a reservation. Redline's `iact` and `be`.
+/// Whether a program gets a reservation (`iact` and `be` in Redline).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// Has a reservation of C every T.
+    /// The program has a reservation of C every T.
     Interactive,
-    /// Has none, and does not inherit its parent's either.
+    /// The program has no reservation, and does not inherit its parent's either.
     BestEffort,
 }
 
-/// Which parents may start the program so that its spec applies (flag P).
+/// By which parents the program must be started so that its spec applies (flag P).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Launch {
     /// Any parent.
     Any,
-    /// An interactive task only (flag P; Redline's own rule): a build job's shells stay
+    /// By an interactive task only (flag P; Redline's own rule): the shells of a build job stay
     /// best-effort.
     Interactive,
 }
 
-/// What becomes of a task that has used up its budget (`enum server_policy`; bpf/policy/edf.h
-/// explains the policies).
+/// Server policy: what becomes of a task that has used up its budget (`enum server_policy`;
+/// bpf/policy/edf.h explains the policies).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerPolicy {
-    /// Waits for its next period; until then it has spare time, like any best-effort task (Redline,
-    /// Listing 1).
+    /// The task waits for its next period. Until then it may run on spare time, like a best-effort
+    /// task (Redline, Listing 1).
     Redline = 1,
-    /// Waits for its next period, and does not run before.
+    /// The task does not run until its next period.
     CbsHard = 2,
-    /// Has its next budget at once, for a deadline one period later: before best-effort work for as
-    /// long as it does not sleep.
+    /// The server gets its next budget at once, with a deadline one period later. So the task runs
+    /// before best-effort work as long as it does not sleep.
     CbsSoft = 3,
-    /// As `redline`, and uses what others leave of their budgets (Kato et al., section 4.2).
+    /// Like `redline`, but the task may also use what other servers leave of their budgets (Kato et
+    /// al., section 4.2).
     Fcbs = 4,
 }
 
 impl ServerPolicy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [Self; 4] = [Self::Redline, Self::CbsHard, Self::CbsSoft, Self::Fcbs];
 
-    /// The word for it in specs, settings, options and JSON.
+    /// The policy's name in specs, settings, options and JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Redline => "redline",
@@ -56,17 +57,18 @@ impl ServerPolicy {
         }
     }
 
-    /// The policy that a word means.
+    /// The policy with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|p| p.name() == name)
     }
 
-    /// Its number in `enum server_policy`.
+    /// The policy's number in `enum server_policy`.
     pub fn number(self) -> u32 {
         self as u32
     }
 
-    /// The policy that a number of `enum server_policy` means; None for 0, the machine's.
+    /// The policy with this number in `enum server_policy`. None for 0, which means the machine's
+    /// policy.
     pub fn numbered(number: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|p| p.number() == number)
     }
@@ -78,30 +80,31 @@ impl fmt::Display for ServerPolicy {
     }
 }
 
-/// How to recognise a program. The kernel asks in the order argument, path, app, command.
+/// How to recognise a program. The kernel side compares in the order argument, path, app, command.
 ///
-/// The variants are in the order in which a spec prints them. Any user's program can take a name
-/// (argument, app, command). So a row by name is revocable, and a spec with such a matcher is not
-/// [`Spec::is_privileged`].
+/// The variants are in the order in which a spec prints them. Argument, app and command are names,
+/// and any user's program can take a name. So a row by name is revocable, and a spec with such a
+/// matcher cannot be [`Spec::is_privileged`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Matcher {
-    /// The executable's file: absolute path; each `*` stands for any characters but `/`.
+    /// The executable's absolute path; each `*` stands for any characters except `/`.
     Path(String),
-    /// A program run by an interpreter: the interpreter's path (as in [`Matcher::Path`]), and one
-    /// of its first 8 arguments after argv\[0\], compared whole and by its part after the last `/`.
+    /// A program that an interpreter runs: the interpreter's path (as in [`Matcher::Path`]), and
+    /// one of the first 8 arguments after argv\[0\]. Both the whole argument and its part after the
+    /// last `/` are compared.
     Argument { path: String, argument: String },
-    /// Application id: one part of the cgroup's name (Flatpak, Snap, desktop launchers), unescaped.
+    /// Application id, unescaped: one part of the cgroup's name (Flatpak, Snap, desktop launchers).
     App(String),
     /// Command name (`comm`), at most 15 bytes.
     Command(String),
-    /// Kernel thread by its name; `kswapd*` stands for all whose name up to the first digit, `/` or
-    /// `:` is `kswapd`.
+    /// Name of a kernel thread. `kswapd*` stands for all whose name, up to the first digit, `/` or
+    /// `:`, is `kswapd`.
     KernelThread(String),
 }
 
 impl Matcher {
-    /// True if any user can make a program of their own match.
+    /// Can any user make a program of their own match?
     pub fn is_by_name(&self) -> bool {
         matches!(
             self,
@@ -124,42 +127,43 @@ impl fmt::Display for Matcher {
     }
 }
 
-/// One specification. The parsers only make valid ones; see [`crate::limits`] for the ranges.
+/// One specification. The parsers create only valid ones; [`crate::limits`] has the ranges.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
-    /// Unique in a set: letters, digits and `. _ + @ -`, 1 to 64 bytes.
+    /// Name, unique in a set: letters, digits and `. _ + @ -`, 1 to 64 bytes.
     pub name: String,
-    /// One line for people; empty if none. Redline's format has no place for it.
+    /// One line for people; may be empty. Redline's format has no field for it.
     pub description: String,
     pub class: Class,
     /// C: 100 us .. T, in ns; 0 for best-effort.
     pub runtime_ns: u64,
     /// T: 1 ms .. 10 s, in ns; 0 for best-effort.
     pub period_ns: u64,
-    /// Flag I: a forked child that executes nothing with a spec of its own keeps this one.
+    /// Flag I: a forked child keeps this spec unless it executes a program with a spec of its own.
     pub inherit: bool,
-    /// Flag R: may be revoked when the CPU is overloaded.
+    /// Flag R: the reservation may be revoked when the CPU is overloaded.
     pub revocable: bool,
     /// Flag G: admitted only if there is room for all that is promised, and then never revoked; may
     /// be split over several CPUs (bpf/reserved/room.bpf.h). Excludes `revocable`.
     pub guaranteed: bool,
-    /// What becomes of a task that has used up its budget; None: as set for the machine.
+    /// Server policy: what becomes of a task that has used up its budget. None: the machine's
+    /// setting.
     pub server: Option<ServerPolicy>,
     /// Flag P is [`Launch::Interactive`].
     pub launch: Launch,
-    /// pi, memory protection period: 1 s .. 7 days; None: chosen by aplomb.
+    /// Memory protection period pi: 1 s to 7 days, in s. None: aplomb chooses.
     pub protect_s: Option<u32>,
-    /// I/O priority, 0 (most urgent) .. 7; None: chosen by aplomb.
+    /// I/O priority, 0 (most urgent) to 7. None: aplomb chooses.
     pub io: Option<u8>,
-    /// The domain that a process of the program is moved into when it starts: a cgroup's path.
+    /// The domain (a cgroup's path) into which a process of the program is moved when it starts.
     pub domain: Option<String>,
-    /// At least one; sorted and without repetition.
+    /// At least one matcher; sorted, each once.
     pub matchers: Vec<Matcher>,
-    /// Where it was written.
+    /// Where the spec was written.
     pub origin: Place,
 }
 
-/// Bits of `enum spec_flags` in bpf/intf.h (a test compares them with it).
+/// Bits of `enum spec_flags` in bpf/intf.h (a test compares them).
 pub mod flags {
     pub const INTERACTIVE: u32 = 1 << 0;
     pub const INHERIT: u32 = 1 << 1;
@@ -168,12 +172,12 @@ pub mod flags {
     pub const GUARANTEED: u32 = 1 << 5;
 }
 
-/// `io_priority` of `struct spec` in bpf/intf.h when aplomb chooses.
+/// The value of `io_priority` in `struct spec` (bpf/intf.h) that lets aplomb choose.
 pub const IO_AUTO: u32 = u32::MAX;
 
 impl Spec {
-    /// `flags` of `struct spec` as written. The rows of the kernel's map have those of
-    /// [`crate::Grant`] instead, which differ if any user's program can match the row.
+    /// The spec's own `flags` of `struct spec`. The rows of the kernel side's map have the flags of
+    /// [`crate::Grant`] instead. Those differ if any user's program can match the row.
     pub fn flags(&self) -> u32 {
         let mut f = 0;
         if self.class == Class::Interactive {
@@ -194,22 +198,22 @@ impl Spec {
         f
     }
 
-    /// Share of one CPU that the spec asks for, in ppm (C/T rounded down); 0 for best-effort.
+    /// The share of one CPU that the spec requests, ppm (C/T, rounded down); 0 for best-effort.
     pub fn bandwidth_ppm(&self) -> u64 {
         (self.runtime_ns * 1_000_000)
             .checked_div(self.period_ns)
             .unwrap_or(0)
     }
 
-    /// True if the spec grants what only root may give: a reservation that is never revoked, a
-    /// place in a domain with a share of its own, or precedence over best-effort work beyond its
-    /// budget. Such a spec has no matcher by name, and rows that any user's program can match do
-    /// not get these.
+    /// Does the spec grant what only root may give? That is a reservation that is never revoked, a
+    /// place in a domain with a share of its own, or precedence over best-effort work beyond the
+    /// budget. Such a spec has no matcher by name. Rows that any user's program can match do not
+    /// get these privileges.
     pub fn is_privileged(&self) -> bool {
         self.guaranteed || self.server == Some(ServerPolicy::CbsSoft) || self.domain.is_some()
     }
 
-    /// True if the other spec differs in its name, description and matchers at most.
+    /// Does the other spec request the same? It may differ in name, description and matchers.
     pub fn asks_the_same(&self, other: &Spec) -> bool {
         let what = |s: &Spec| {
             (
@@ -225,7 +229,7 @@ impl Spec {
         what(self) == what(other)
     }
 
-    /// The spec with its origin blanked, to compare what two specs say wherever they were written.
+    /// The spec without its origin, for comparing the contents of two specs from different places.
     pub fn without_origin(&self) -> Spec {
         Spec {
             origin: Place::default(),

@@ -1,7 +1,7 @@
-//! A specification while it is read: every field optional, each with its place.
+//! A specification while it is read: every field is optional and has its place.
 //!
-//! Both parsers fill a [`Raw`], drop-ins are laid over it key by key, and [`Raw::build`] checks the
-//! rules that concern more than one field. So the two formats cannot differ in what they allow.
+//! Both parsers fill a [`Raw`]. Drop-ins then change it key by key. Finally [`Raw::build`] checks
+//! the rules that concern more than one field. So the two formats cannot differ in what they allow.
 
 use crate::diag::{Diagnostic, Place};
 use crate::fields::name_for;
@@ -15,12 +15,12 @@ pub struct Field<T> {
     pub place: Place,
 }
 
-/// An argument with the interpreter it belongs to.
+/// An argument, and the interpreter that it belongs to.
 #[derive(Debug, Clone)]
 pub enum RawArgument {
-    /// Belongs to every `path` of the spec.
+    /// The argument belongs to every `path` of the spec.
     OfPaths(String),
-    /// Names its own interpreter.
+    /// The argument belongs to the interpreter that is given with it.
     Own { path: String, argument: String },
 }
 
@@ -31,7 +31,7 @@ pub struct Raw {
     pub name: Option<Field<String>>,
     pub description: Option<Field<String>>,
     pub class: Option<Field<Class>>,
-    /// Runtime and period in ns, in range.
+    /// C and T in ns, both in range.
     pub cpu: Option<Field<(u64, u64)>>,
     pub inherit: Option<Field<bool>>,
     pub revocable: Option<Field<bool>>,
@@ -49,7 +49,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Lays a drop-in over the spec: the keys that it has replace those that were there.
+    /// Applies a drop-in to the spec: each key that the drop-in has replaces the spec's.
     pub fn overlay(&mut self, over: Raw) {
         fn put<T>(base: &mut Option<T>, over: Option<T>) {
             if over.is_some() {
@@ -77,7 +77,8 @@ impl Raw {
     /// The finished spec, and warnings about it.
     ///
     /// # Errors
-    /// What is missing or contradicts itself.
+    ///
+    /// Diagnostics: fields that are missing or contradict each other.
     pub fn build(self) -> Result<(Spec, Vec<Diagnostic>), Vec<Diagnostic>> {
         let mut bad = Vec::new();
         let mut warnings = Vec::new();
@@ -159,8 +160,8 @@ impl Raw {
         Ok((spec, warnings))
     }
 
-    /// What stands against a promise (`guaranteed`), or against precedence without limit
-    /// (`cbs-soft`).
+    /// Checks what must not be combined with a guarantee (`guaranteed`), a domain, or precedence
+    /// without limit (`cbs-soft`).
     fn strength(&self, class: Class, matchers: &[Matcher]) -> Vec<Diagnostic> {
         let mut bad = Vec::new();
         let named = matchers.iter().find(|m| m.is_by_name());
@@ -232,6 +233,10 @@ impl Raw {
     }
 
     /// All matchers, sorted, each once.
+    ///
+    /// # Errors
+    ///
+    /// An argument has no interpreter, or there are too many pairs of path and argument.
     fn matchers(&self) -> Result<Vec<Matcher>, Diagnostic> {
         let paths = self.path.as_ref().map_or(&[][..], |f| &f.value);
         let arguments = self.argument.as_ref().map_or(&[][..], |f| &f.value);

@@ -1,13 +1,16 @@
-//! Resolves matchers to rows of the kernel's map: the programs that a spec means on this machine
-//! now.
+//! Resolves matchers to rows of the kernel side's map: the programs that a spec means on this
+//! machine at this moment.
 //!
-//! Paths are looked up inside a root directory with openat2(RESOLVE_IN_ROOT), so links cannot lead
-//! out of it. A file that begins with `#!` is matched as an argument of its interpreter: the kernel
-//! executes the interpreter with the script's path among the arguments. That argument is compared
-//! whole, as the caller passed it (a shell finds `foo` in PATH and passes `/usr/bin/foo`). So a
-//! script that is started by a relative path is not recognised. Any user can pass any argument, so
-//! such a row is revocable whatever the spec says, and not guaranteed. The same holds for a file on
-//! a file system whose subvolumes share inode numbers.
+//! Paths are opened inside a root directory with openat2(RESOLVE_IN_ROOT), so links cannot lead out
+//! of it.
+//!
+//! A file that begins with `#!` is matched as an argument of its interpreter, because the kernel
+//! executes the interpreter and passes the script's path among the arguments. The argument is
+//! compared whole, as the caller passed it (a shell finds `foo` in PATH and passes `/usr/bin/foo`).
+//! So a script that is started by a relative path is not recognised.
+//!
+//! Any user can pass any argument. So such a row is revocable and not guaranteed, whatever the spec
+//! says. The same holds for a file on a file system whose subvolumes share inode numbers.
 
 use crate::device::{DeviceOf, MountTable};
 use crate::diag::{shorten, Diagnostic, Severity};
@@ -19,24 +22,24 @@ use crate::script::{self, Interpreter};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-/// How a row was found. A smaller value is more specific.
+/// How a row was found. The smaller value is the more specific one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Via {
-    /// A path without a star, or a name.
+    /// By a path without stars, or by a name.
     Exact,
-    /// One of the files that a path with stars stands for.
+    /// By a path with stars, as one of the files that it stands for.
     Glob,
 }
 
-/// One row of the kernel's matcher map.
+/// One row of the kernel side's matcher map.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub key: Key,
-    /// What a program gets that matches this row.
+    /// What a program that matches this row gets.
     pub grant: Grant,
     pub via: Via,
-    /// The file behind it (of a script: its interpreter), all links followed, as seen from the
-    /// root; None for names.
+    /// The file of the row, with all links resolved, as seen from the root. For a script it is the
+    /// file of its interpreter. None for names.
     pub file: Option<PathBuf>,
 }
 
@@ -45,14 +48,14 @@ pub struct Row {
 pub struct Grant {
     /// `flags` of `struct spec`.
     pub flags: u32,
-    /// None: the machine's.
+    /// Server policy; None: the machine's setting.
     pub server: Option<ServerPolicy>,
-    /// It is moved into the spec's domain.
+    /// The process is moved into the spec's domain.
     pub domain: bool,
 }
 
 impl Grant {
-    /// As the spec says.
+    /// Everything that the spec grants.
     fn all(spec: &Spec) -> Grant {
         Grant {
             flags: spec.flags(),
@@ -61,8 +64,8 @@ impl Grant {
         }
     }
 
-    /// The grant of a row that any user's program can match: revocable, and without the parts that
-    /// only root may give ([`Spec::is_privileged`]).
+    /// The grant of a row that any user's program can match: revocable, and without what only root
+    /// may give ([`Spec::is_privileged`]).
     fn without_privileges(self) -> Grant {
         Grant {
             flags: (self.flags | flags::REVOCABLE) & !flags::GUARANTEED,
@@ -72,30 +75,30 @@ impl Grant {
     }
 }
 
-/// Why a matcher has no row now.
+/// Why a matcher has no row at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absent {
-    /// No such file, or nothing that the stars stand for.
+    /// The file does not exist, or the stars stand for no file.
     Missing,
-    /// The file exists, but cannot be matched, and why.
+    /// The file exists but cannot be matched; the text says why.
     Unusable(String),
 }
 
-/// The rows of a matcher on this machine now.
+/// The rows of a matcher on this machine at this moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
     pub matcher: Matcher,
     pub rows: Vec<Row>,
     /// Set if there is no row.
     pub absent: Option<Absent>,
-    /// Directories (as seen from the root) in which a change may change the rows: watch them for
-    /// created, moved and deleted names.
+    /// Directories, as seen from the root, in which a change can change the rows. They must be
+    /// watched for names that are created, moved or deleted.
     pub watch: Vec<PathBuf>,
-    /// More than [`MAX_GLOB_HITS`] files fit; the rest has no row.
+    /// More than [`MAX_GLOB_HITS`] files match; the others have no row.
     pub truncated: bool,
 }
 
-/// Why resolving cannot begin at all.
+/// Why resolving cannot begin.
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     #[error("cannot open the root directory {path}: {source}")]
@@ -117,28 +120,29 @@ pub struct RowOfSet {
     pub file: Option<PathBuf>,
 }
 
-/// All rows of a set: one per key, at most [`MAX_MATCHERS`].
+/// All rows of a set: one for each key, at most [`MAX_MATCHERS`].
 #[derive(Debug, Clone, Default)]
 pub struct Resolution {
     pub rows: Vec<RowOfSet>,
     /// Directories to watch, each once.
     pub watch: Vec<PathBuf>,
-    /// Two specs that mean the same file (warning; a note if they ask for the same), rows that
-    /// cannot be guaranteed because any user's program can match them (warning), absent programs
-    /// (note), rows that did not fit (error).
+    /// Findings: two specs that mean the same file (a warning, or a note if they request the same);
+    /// rows that cannot be guaranteed because any user's program can match them (a warning);
+    /// programs that are absent (a note); rows that did not fit (an error).
     pub diagnostics: Vec<Diagnostic>,
 }
 
 /// Resolves specs below a root directory (`/`, or a fake one in tests), with one snapshot of the
-/// mounts.
+/// mount table.
 pub struct Resolver<D = MountTable> {
     root: Root<D>,
 }
 
 impl Resolver<MountTable> {
-    /// With the mount table of this process.
+    /// A resolver with the mount table of this process.
     ///
     /// # Errors
+    ///
     /// The root cannot be opened or the mount table cannot be read.
     pub fn new(root: &Path) -> Result<Self, ResolveError> {
         Resolver::with(root, MountTable::read().map_err(ResolveError::Mounts)?)
@@ -146,9 +150,10 @@ impl Resolver<MountTable> {
 }
 
 impl<D: DeviceOf> Resolver<D> {
-    /// With another way to find devices.
+    /// A resolver that finds devices in another way.
     ///
     /// # Errors
+    ///
     /// The root cannot be opened.
     pub fn with(root: &Path, devices: D) -> Result<Self, ResolveError> {
         let failed = |source| ResolveError::Root {
@@ -160,7 +165,7 @@ impl<D: DeviceOf> Resolver<D> {
         })
     }
 
-    /// What each matcher of a spec stands for, in the matchers' order. Missing programs are no
+    /// The rows of each matcher of a spec, in the order of the matchers. A missing program is no
     /// error.
     pub fn spec(&self, spec: &Spec) -> Vec<Resolved> {
         spec.matchers
@@ -169,8 +174,8 @@ impl<D: DeviceOf> Resolver<D> {
             .collect()
     }
 
-    /// All rows of a set, one per key. Where two specs mean the same thing, the one without stars
-    /// wins, then the later one.
+    /// All rows of a set, one for each key. If two specs have the same key, the one whose path has
+    /// no stars takes precedence; otherwise the later one.
     pub fn set(&self, specs: &[Spec]) -> Resolution {
         let mut out = Resolution::default();
         let mut by_key: HashMap<Key, usize> = HashMap::new();
@@ -244,7 +249,8 @@ impl<D: DeviceOf> Resolver<D> {
         match matcher {
             Matcher::App(id) => out.rows.push(by_name(Key::app(id))),
             Matcher::Command(name) => out.rows.push(by_name(Key::command(name))),
-            // Only the kernel makes kernel threads, so this name is as good as a file.
+            // Only the kernel creates kernel threads, so this name identifies one as reliably as a
+            // file.
             Matcher::KernelThread(name) => {
                 out.rows.push(Row {
                     grant,
@@ -259,7 +265,7 @@ impl<D: DeviceOf> Resolver<D> {
         out
     }
 
-    /// Rows of a path, with or without stars.
+    /// Adds the rows of a path, with or without stars, to `out`.
     fn files(&self, path: &str, argument: Option<&str>, grant: Grant, out: &mut Resolved) {
         let starred = path.contains('*');
         let hits = if starred {
@@ -297,7 +303,8 @@ impl<D: DeviceOf> Resolver<D> {
         }
     }
 
-    /// Keys of one file, whether any user's program can match them, and the file behind them.
+    /// The keys of one file; for each, whether any user's program can match it, and the file of the
+    /// row.
     fn file(
         &self,
         path: &str,
@@ -335,7 +342,7 @@ impl<D: DeviceOf> Resolver<D> {
         Ok(names.iter().map(key).collect())
     }
 
-    /// Follows interpreters that are scripts themselves.
+    /// Follows interpreters that are scripts themselves, to the last one.
     fn last_interpreter(&self, first: Interpreter) -> Result<Found, Absent> {
         let mut next = first;
         for _ in 0..script::MAX_DEPTH {
@@ -416,7 +423,7 @@ fn same_thing(specs: &[Spec], old: &RowOfSet, new: &RowOfSet) -> Diagnostic {
         "\"{}\" and \"{}\" both mean {file}; the first holds",
         winner.name, loser.name
     );
-    // Programs in one file (busybox, uutils) often ask for the same anyway.
+    // Programs in one file (busybox, uutils) often request the same.
     let severity = if winner.asks_the_same(loser) {
         Severity::Note
     } else {
@@ -428,6 +435,7 @@ fn same_thing(specs: &[Spec], old: &RowOfSet, new: &RowOfSet) -> Diagnostic {
 /// [`Resolver::new`] and [`Resolver::spec`] in one, for a single spec.
 ///
 /// # Errors
+///
 /// As [`Resolver::new`].
 pub fn resolve(spec: &Spec, root: &Path) -> Result<Vec<Resolved>, ResolveError> {
     Ok(Resolver::new(root)?.spec(spec))

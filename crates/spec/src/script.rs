@@ -1,16 +1,17 @@
-//! Programs that are scripts: what the kernel really executes for a file that begins with `#!`.
+//! Scripts: what the kernel really executes for a file that begins with `#!`.
 //!
-//! The rules are those of fs/binfmt_script.c; `env` is looked through, since it executes once more.
+//! The rules are those of fs/binfmt_script.c. `env` is skipped, because it executes another
+//! program.
 
 use std::path::Path;
 
-/// Bytes that the kernel looks at (BINPRM_BUF_SIZE).
+/// Bytes of a file that the kernel reads for this (BINPRM_BUF_SIZE).
 pub const HEAD_BYTES: usize = 256;
 
-/// Scripts run by scripts: the kernel follows no more.
+/// Most levels of scripts that are interpreters of scripts: the kernel follows no more.
 pub const MAX_DEPTH: usize = 5;
 
-/// Where `env` finds programs; the usual PATH of root and users, in its order.
+/// Directories in which `env` finds programs: the usual PATH of root and users, in its order.
 pub const PATH: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
@@ -29,10 +30,11 @@ pub enum Interpreter {
     Name(String),
 }
 
-/// The interpreter of a file with these first bytes; None if it is no script.
+/// The interpreter of a file that begins with the bytes `head`. None if the file is no script.
 ///
 /// # Errors
-/// It is one, but its first line makes no sense; the message says why.
+///
+/// A message, if the file is a script but its first line is invalid.
 pub fn interpreter(head: &[u8]) -> Result<Option<Interpreter>, String> {
     let Some(line) = head.strip_prefix(b"#!") else {
         return Ok(None);

@@ -1,15 +1,18 @@
 //! Redline's line format (section 3): `path:type:C:T:flags:pi:io`, one program a line.
 //!
-//! - path: absolute, `*` for any characters but `/`; or `[kswapd0]`, `[kswapd*]` for kernel threads
-//! - type: `iact` (default) or `be`, in any case
-//! - C, T: runtime and period in ms, decimals allowed; `-` for best-effort
-//! - flags: letters I (inheritable), R (revocable), P (only when an interactive task starts it), G
-//!   (guaranteed; ours), or `-`
-//! - pi: memory protection period in s; io: I/O priority 0..7; both may be left off
+//!  - path: absolute; `*` stands for any characters except `/`. Or `[kswapd0]`, `[kswapd*]` for
+//!    kernel threads
+//!  - type: `iact` (default) or `be`, in any case
+//!  - C, T: runtime and period in ms, decimals allowed; `-` for best-effort
+//!  - flags: the letters I (inheritable), R (revocable), P (applies only when an interactive task
+//!    starts the program), G (guaranteed; not in Redline), or `-`
+//!  - pi: memory protection period in s
+//!  - io: I/O priority, 0 to 7; pi and io may be omitted
 //!
-//! `-` or nothing stands for the default. `#` at the start of a line or after a blank begins a
-//! comment. `\:`, `\#`, `\\` and `\ ` stand for the character itself. The format has no names: a
-//! spec is called after the last part of its path, with `-2`, `-3` added when that is taken.
+//! `-` or an empty field stands for the default. `#` at the start of a line or after a blank begins
+//! a comment. `\:`, `\#`, `\\` and `\ ` stand for the second character itself. The format has no
+//! names: a spec gets the last part of its path as its name, followed by `-2`, `-3`, … if that is
+//! taken.
 
 use crate::diag::{nearest, shorten, Diagnostic, Lines, Place};
 use crate::duration::{decimal, format_decimal};
@@ -20,10 +23,10 @@ use crate::raw::{Field, Raw};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
-/// What a parser gives: the valid specs, and what it found wrong with the others.
+/// The result of a parser: the valid specs, and what is wrong with the others.
 pub type Parsed = (Vec<Spec>, Vec<Diagnostic>);
 
-/// Why a spec cannot be written in a format, as a sentence.
+/// Why a spec cannot be written in this format, as a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NotExpressible(pub String);
@@ -32,9 +35,9 @@ const FIELDS: [&str; 7] = ["path", "type", "C", "T", "flags", "pi", "io"];
 const FLAGS: &str = "IRPG";
 const MS: u64 = 1_000_000;
 
-/// Parses a spec.tab; `file` is only named in origins and diagnostics.
+/// Parses a spec.tab. `file` is not read: it is only named in origins and diagnostics.
 ///
-/// A line with an error gives no spec; the others do.
+/// A line with an error gives no spec; the other lines do.
 pub fn parse(file: &Path, text: &[u8]) -> Parsed {
     let text = match decode(file, text) {
         Ok(text) => text,
@@ -62,12 +65,12 @@ pub fn parse(file: &Path, text: &[u8]) -> Parsed {
     (specs, capped(diags, file))
 }
 
-/// Writes a spec as lines, one for each matcher, each ending in a newline.
+/// Writes a spec as lines: one for each matcher, each with a newline at its end.
 ///
 /// # Errors
 ///
-/// The spec has a matcher by argument, app or command, a server or a domain. The format has no
-/// place for these.
+/// The spec has a matcher by argument, app or command, a server policy, or a domain. The format has
+/// no field for these.
 pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     let (class, cpu) = match spec.class {
         Class::Interactive => (
@@ -116,21 +119,22 @@ pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     Ok(out)
 }
 
-/// A diagnostic of [`Raw::build`], with this format's names of the fields.
+/// Translates a diagnostic of [`Raw::build`] to this format's names of the fields.
 fn in_our_terms(mut d: Diagnostic) -> Diagnostic {
     let ours = match d.field.as_deref() {
         Some("guaranteed" | "revocable") => "flags",
         Some("cpu") => "C",
         _ => return d,
     };
-    d.suggestion = None; // it is TOML
+    d.suggestion = None; // it is in TOML
     d.field(ours)
 }
 
-/// The bytes as text.
+/// The file's bytes as text.
 ///
 /// # Errors
-/// Not UTF-8: the diagnostic has the place of the first bad byte.
+///
+/// The bytes are not UTF-8. The diagnostic has the place of the first wrong byte.
 pub(crate) fn decode<'a>(file: &Path, text: &'a [u8]) -> Result<&'a str, Diagnostic> {
     std::str::from_utf8(text).map_err(|e| {
         let good = std::str::from_utf8(&text[..e.valid_up_to()]).unwrap_or_default();
@@ -141,7 +145,7 @@ pub(crate) fn decode<'a>(file: &Path, text: &'a [u8]) -> Result<&'a str, Diagnos
     })
 }
 
-/// At most [`MAX_DIAGNOSTICS`], with a last one that counts the rest.
+/// Keeps at most [`MAX_DIAGNOSTICS`] diagnostics, and adds a last one that counts the rest.
 pub(crate) fn capped(mut diags: Vec<Diagnostic>, file: &Path) -> Vec<Diagnostic> {
     if diags.len() > MAX_DIAGNOSTICS {
         let rest = diags.split_off(MAX_DIAGNOSTICS);
@@ -156,16 +160,17 @@ pub(crate) fn capped(mut diags: Vec<Diagnostic>, file: &Path) -> Vec<Diagnostic>
     diags
 }
 
-/// Gives every spec a name of its own.
+/// Gives each spec a unique name.
 #[derive(Default)]
 pub(crate) struct Names {
     taken: HashSet<String>,
-    /// The number that the next spec of this name tries first, so that many of one name stay cheap.
+    /// For each name: the last number that was tried, so that many specs with one name cost little
+    /// time.
     next: HashMap<String, u32>,
 }
 
 impl Names {
-    /// `name`, or with the first of `-2`, `-3`, … that is not taken.
+    /// Returns `name` if it is not taken, otherwise `name` with the first free one of `-2`, `-3`, …
     pub(crate) fn take(&mut self, name: &str) -> String {
         let mut out = name.to_string();
         while !self.taken.insert(out.clone()) {
@@ -179,11 +184,12 @@ impl Names {
     }
 }
 
-/// One line's fields, and where they are.
+/// The fields of one line, and where they are.
 struct Line<'a> {
     fields: Vec<(String, usize)>,
-    /// Offset of the line in the file, and the line's own length without the blanks at its end.
+    /// Offset of the line in the file.
     start: usize,
+    /// Length of the line without the blanks at its end, bytes.
     len: usize,
     lines: &'a Lines<'a>,
 }
@@ -256,7 +262,7 @@ impl Line<'_> {
         self.fields.get(i).map_or("", |f| &f.0)
     }
 
-    /// The field unless it stands for the default.
+    /// The field's text. None if it stands for the default.
     fn given(&self, i: usize) -> Option<&str> {
         Some(self.text(i)).filter(|t| !matches!(*t, "" | "-"))
     }
@@ -309,7 +315,7 @@ impl Line<'_> {
         }
     }
 
-    /// C and T in ns; None where a best-effort program rightly has none.
+    /// C and T in ns. None for a best-effort program without C and T.
     fn cpu(&self, class: Class) -> Result<Option<(u64, u64)>, Diagnostic> {
         match (self.ms(2)?, self.ms(3)?) {
             (Some(c), Some(t)) => {
@@ -341,7 +347,7 @@ impl Line<'_> {
             })
     }
 
-    /// As in [`FLAGS`].
+    /// Whether each flag of [`FLAGS`] is given, in its order.
     fn flags(&self) -> Result<[bool; 4], Diagnostic> {
         let mut flags = [false; 4];
         for letter in self.given(4).unwrap_or_default().chars() {
@@ -387,8 +393,8 @@ impl Line<'_> {
     }
 }
 
-/// The fields of a line without its comment, unescaped and trimmed, with their offsets; None for a
-/// line without fields. The error has the offset of a wrong escape.
+/// The fields of a line without its comment, unescaped and trimmed, with their offsets. None if the
+/// line has no fields. The error has the offset of an invalid escape.
 #[allow(clippy::type_complexity)]
 fn split(line: &str) -> Result<Option<Vec<(String, usize)>>, (usize, String)> {
     let mut fields = Vec::new();
@@ -435,7 +441,7 @@ fn split(line: &str) -> Result<Option<Vec<(String, usize)>>, (usize, String)> {
     Ok(any.then_some(fields))
 }
 
-/// Writes a path so that [`split`] reads it back.
+/// Escapes a path so that [`split`] reads it back unchanged.
 fn escape(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for c in path.chars() {

@@ -1,4 +1,4 @@
-//! TOML form: a file of `[[spec]]` tables with the same meaning as Redline's lines.
+//! TOML form: a file of `[[spec]]` tables, with the same meaning as Redline's lines.
 //!
 //! ```toml
 //! [[spec]]
@@ -17,11 +17,11 @@
 //! domain = "media"                # moved into this cgroup at exec; only with path, default none
 //! ```
 //!
-//! Other ways to say which program is meant, each a string or a list: `app`, `command`,
-//! `kernel-thread`, and `argument`, which belongs to every `path` of the spec (they are
-//! interpreters then) or, as `{ path = "…", argument = "…" }`, to its own. Unknown keys are errors.
-//! Drop-ins (`NAME.toml.d/*.conf`) have the same form; their keys replace those of the spec with
-//! the same name.
+//! Other keys that name a program, each a string or a list: `app`, `command`, `kernel-thread`,
+//! `argument`. An `argument` that is a string belongs to every `path` of the spec, which are
+//! interpreters then. An `argument` of the form `{ path = "…", argument = "…" }` belongs to its own
+//! path. Unknown keys are errors. Drop-ins (`NAME.toml.d/*.conf`) have the same form; their keys
+//! replace those of the spec with the same name.
 
 use crate::diag::{nearest, shorten, Diagnostic, Lines, Place};
 use crate::duration::parse_duration;
@@ -58,9 +58,10 @@ pub(crate) const KEYS: [&str; 17] = [
     "domain",
 ];
 
-/// Parses a file of `[[spec]]` tables; `file` is only named in origins and diagnostics.
+/// Parses a file of `[[spec]]` tables. `file` is not read: it is only named in origins and
+/// diagnostics.
 ///
-/// A spec with an error, also one of syntax, is left out; the others stay.
+/// A spec with an error (including a syntax error) is left out; the other specs stay.
 pub fn parse(file: &Path, text: &[u8]) -> Parsed {
     let (raws, mut diags) = parse_raw(file, text);
     let mut specs = Vec::new();
@@ -76,7 +77,7 @@ pub fn parse(file: &Path, text: &[u8]) -> Parsed {
     (specs, sorted(diags, file))
 }
 
-/// In the order of the file, and not too many.
+/// Sorts diagnostics by their place in the file, and limits their number ([`capped`]).
 pub(crate) fn sorted(mut diags: Vec<Diagnostic>, file: &Path) -> Vec<Diagnostic> {
     diags.sort_by(|a, b| a.place.cmp(&b.place));
     capped(diags, file)
@@ -103,12 +104,13 @@ pub(crate) fn parse_raw(file: &Path, text: &[u8]) -> (Vec<Raw>, Vec<Diagnostic>)
     (raws, reader.diags)
 }
 
-/// The pieces of a file that are parsed on their own, with their offsets: the whole file if its
-/// syntax is right. Otherwise one piece for each header (a line that begins with "["; no value of
-/// ours does), so that the error costs only the spec that it is in.
+/// Splits a file into pieces that are parsed separately; each has its offset. If the syntax is
+/// right, the only piece is the whole file. Otherwise each header begins a piece, so that an error
+/// costs only the spec that contains it. A header is a line that begins with "["; no value of ours
+/// does.
 ///
-/// A string of several lines may contain a line that looks like a header, so a file that has one
-/// stays whole.
+/// A string of several lines may contain a line that looks like a header. So a file with such a
+/// string is not split.
 fn parts(text: &str) -> Vec<(usize, &str)> {
     let whole = vec![(0, text)];
     let several_lines = ["\"\"\"", "'''"].iter().any(|q| text.contains(q));
@@ -130,23 +132,23 @@ fn parts(text: &str) -> Vec<(usize, &str)> {
         .collect()
 }
 
-/// A value with its position in the text.
+/// A value, with its position in the text.
 type Value<'a> = Spanned<DeValue<'a>>;
 
 struct Reader<'a> {
     lines: Lines<'a>,
-    /// Where in the file the piece begins that is being read.
+    /// Offset in the file of the piece that is being read.
     base: usize,
     diags: Vec<Diagnostic>,
 }
 
 impl Reader<'_> {
-    /// The place of an offset in the piece that is being read.
+    /// The place of an offset in the current piece.
     fn place(&self, offset: usize) -> Place {
         self.lines.place(self.base + offset)
     }
 
-    /// The specs of one piece of the file; none if its syntax is wrong.
+    /// The specs of one piece of the file. Empty if its syntax is wrong.
     fn part(&mut self, file: &Path, text: &str) -> Vec<Raw> {
         let (root, errors) = DeTable::parse_recoverable(text);
         for e in &errors {
@@ -197,7 +199,7 @@ impl Reader<'_> {
         raws
     }
 
-    /// Of several specs with the same name, the first.
+    /// Keeps only the first of several specs with the same name, and reports the others.
     fn unique(&mut self, mut raws: Vec<Raw>) -> Vec<Raw> {
         let mut first: HashMap<String, Place> = HashMap::new();
         for raw in &raws {
@@ -219,7 +221,7 @@ impl Reader<'_> {
         raws
     }
 
-    /// One table; None if a field is wrong.
+    /// Reads one table. Returns None if a field is wrong.
     fn spec(&mut self, table: &DeTable, place: &Place) -> Option<Raw> {
         let before = self.diags.len();
         let mut raw = Raw {
@@ -279,7 +281,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A string that `parse` turns into a value.
+    /// A string that `parse` converts to a value.
     fn parsed<T>(
         &mut self,
         value: &Value,
@@ -327,7 +329,7 @@ impl Reader<'_> {
         self.done(value, texts)
     }
 
-    /// Strings, or tables of path and argument.
+    /// One string or table of path and argument, or a list of these.
     fn arguments(&mut self, value: &Value) -> Option<Field<Vec<RawArgument>>> {
         let out = match value.get_ref() {
             DeValue::Array(items) => items.iter().filter_map(|i| self.argument(i)).collect(),

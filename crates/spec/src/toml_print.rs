@@ -1,9 +1,9 @@
-//! Writing a spec as TOML: defaults are left out, so the result is what a person would write.
+//! Writes a spec as TOML. Defaults are left out, as a person would write it.
 
 use crate::duration::format_duration;
 use crate::model::{Class, Launch, Matcher, Spec};
 
-/// Writes a spec as one `[[spec]]` table that [`crate::toml_format::parse`] reads back as the same
+/// Writes a spec as one `[[spec]]` table. [`crate::toml_format::parse`] reads it back as the same
 /// spec.
 pub fn print(spec: &Spec) -> String {
     let mut out = format!("[[spec]]\nname = {}\n", quote(&spec.name));

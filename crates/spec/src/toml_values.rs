@@ -1,4 +1,4 @@
-//! Values of the TOML form, and what a wrong one was probably meant to be.
+//! Values of the TOML form, and suggestions for wrong ones.
 
 use crate::diag::{nearest, shorten};
 use crate::duration::parse_duration;
@@ -7,7 +7,11 @@ use crate::model::ServerPolicy;
 use crate::toml_format::KEYS;
 use toml::de::DeValue;
 
-/// `C/T`, both with units.
+/// Parses `C/T`, both with units, to ns.
+///
+/// # Errors
+///
+/// The text has another form, a duration is invalid, or C and T are out of range.
 pub fn cpu(text: &str) -> Result<(u64, u64), Problem> {
     let Some((c, t)) = text.split_once('/') else {
         return Err(said("cpu is written runtime/period", Some("5ms/30ms")));
@@ -32,7 +36,11 @@ pub fn cpu(text: &str) -> Result<(u64, u64), Problem> {
     Ok((runtime, period))
 }
 
-/// A server's name; "auto" is the machine's.
+/// Parses a server policy's name. None for "auto", the machine's setting.
+///
+/// # Errors
+///
+/// There is no policy with this name.
 pub fn server(text: &str) -> Result<Option<ServerPolicy>, Problem> {
     let names = ServerPolicy::ALL.map(ServerPolicy::name);
     match ServerPolicy::named(text) {
@@ -49,7 +57,7 @@ pub fn server(text: &str) -> Result<Option<ServerPolicy>, Problem> {
     }
 }
 
-/// What a key that does not exist was probably meant to be.
+/// The key that an unknown key was probably meant to be.
 pub fn known_as(key: &str) -> Option<&'static str> {
     match key {
         "comm" | "cmd" | "name-of-command" => Some("command"),

@@ -1,4 +1,4 @@
-//! `spec check`: errors, lints, notes, and their order.
+//! `spec check`: errors, lints and notes, and their order.
 
 use aplomb_spec::{check_file, check_files, Checked, Resolver, Severity, StatDevice};
 use std::fs;

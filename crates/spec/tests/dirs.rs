@@ -1,4 +1,4 @@
-//! Directories: masks, drop-ins, order of strength, files that are refused.
+//! Directories: masks, drop-ins, precedence, and files that are refused.
 
 use aplomb_spec::{load, Dirs, LoadOptions, ServerPolicy, Severity, SpecSet, Trust};
 use std::fs;
@@ -37,7 +37,7 @@ impl Tree {
         )
     }
 
-    /// Diagnostics with this severity, without the tree's own path.
+    /// Diagnostics with this severity, without the path of the tree.
     fn said(&self, set: &SpecSet, severity: Severity) -> Vec<String> {
         let base = format!("{}/", self.0.path().display());
         set.diagnostics

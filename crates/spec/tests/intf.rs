@@ -1,4 +1,4 @@
-//! The numbers of the kernel's interface, read out of its headers and compared with ours.
+//! Compares the numbers of the kernel side's interface, read from its headers, with ours.
 
 use aplomb_spec::{flags, limits, name_hash, MatchKind, ServerPolicy, IO_AUTO};
 
@@ -81,7 +81,7 @@ fn servers_are_the_headers() {
         assert_eq!(ServerPolicy::named(policy.name()), Some(policy));
         assert_eq!(serde_json::to_value(policy).unwrap(), policy.name());
     }
-    let all = ServerPolicy::ALL.len() as u64 + 1; // with the machine's, 0
+    let all = ServerPolicy::ALL.len() as u64 + 1; // including 0, the machine's setting
     assert_eq!(number_in("policy/server.h", "NR_POLICIES"), all);
     assert_eq!(ServerPolicy::numbered(0), None);
 }

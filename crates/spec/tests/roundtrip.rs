@@ -1,4 +1,4 @@
-//! Both formats: what is printed reads back the same, and the two forms of a spec mean the same.
+//! Both formats: what is written reads back unchanged, and both forms of a spec mean the same.
 
 use aplomb_spec::{
     fuzzing, limits, tab, toml_format, Class, Launch, Matcher, Place, ServerPolicy, Spec,
@@ -6,7 +6,7 @@ use aplomb_spec::{
 use proptest::prelude::*;
 use std::path::Path;
 
-/// Text with the characters that are special in one of the formats.
+/// Text with characters that are special in one of the formats.
 fn odd_text(max: usize) -> impl Strategy<Value = String> {
     let c = prop_oneof![
         8 => proptest::char::range('a', 'z'),
@@ -125,12 +125,12 @@ proptest! {
 
     #[test]
     fn tab_reads_back_and_means_the_same(s in spec(proptest::collection::vec(tab_matcher(), 1..2))) {
-        let s = Spec { server: None, domain: None, ..s }; // the form has no place for it
+        let s = Spec { server: None, domain: None, ..s }; // the form has no place for these
         let line = tab::print(&s).unwrap();
         let from_tab = only(tab::parse(Path::new("x"), line.as_bytes()));
         prop_assert_eq!(tab::print(&from_tab).unwrap(), line.clone());
-        // The form has no name and no description; all else is equal, also after a way through
-        // TOML.
+        // The form has no name and no description. Everything else is equal, also after a round
+        // trip through TOML.
         let expected = Spec { name: from_tab.name.clone(), description: String::new(), ..s };
         prop_assert_eq!(&from_tab, &expected);
         let toml = toml_format::print(&from_tab);

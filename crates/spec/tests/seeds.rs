@@ -1,4 +1,4 @@
-//! The committed seeds of the fuzz targets, run through the targets' bodies with every build.
+//! Runs the fuzz targets' bodies on the committed seeds in every build.
 
 use aplomb_spec::fuzzing;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The specs that aplomb ships: they load without a word, cover the programs that they should, and
-//! follow the rules and values of Redline (section 3, Table 1).
+//! The specs that aplomb ships: they load without any diagnostic, cover the programs that they
+//! should, and follow Redline's rules and values (section 3, Table 1).
 
 use aplomb_spec::{
     check_files, load, Class, Dirs, Launch, LoadOptions, Matcher, Resolver, Severity, Spec,
@@ -99,7 +99,7 @@ fn rules() {
         assert!(!by_name || s.revocable, "{}: found by name, so R", s.name);
         assert!(percent <= 50, "{}: {percent} %", s.name);
         match file {
-            // Rarely at work, but then in one go: see kernel.toml.
+            // Rarely runs, but then for a long time at once: see kernel.toml.
             "kernel" if s.name == "khugepaged" => assert!(!s.inherit),
             "kernel" | "system" | "input-methods" => {
                 assert!(
@@ -161,7 +161,7 @@ fn an_ordinary_desktop_asks_for_a_plausible_sum() {
         "firefox",
         "mpv",
     ];
-    // As in Redline: more than one CPU if all were reserved at once, but not by much; load decides.
+    // As in Redline: the sum is more than one CPU, but not by much. Admission looks at the load.
     let gnome = sum(&gnome);
     assert!((1_000_000..2_000_000).contains(&gnome), "{gnome} ppm");
     let table_1 = sum(&[

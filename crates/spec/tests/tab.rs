@@ -1,4 +1,4 @@
-//! Redline's line format: fields, comments, and what is said about wrong lines.
+//! Redline's line format: fields, comments, and the diagnostics about wrong lines.
 
 use aplomb_spec::limits::MAX_DIAGNOSTICS;
 use aplomb_spec::tab::{parse, print};

@@ -1,4 +1,4 @@
-//! The TOML form: keys, defaults, and what is said about wrong files.
+//! The TOML form: keys, defaults, and the diagnostics about wrong files.
 
 use aplomb_spec::toml_format::parse;
 use aplomb_spec::{Class, Launch, Matcher, ServerPolicy, Spec};
@@ -75,7 +75,7 @@ fn guaranteed_and_soft_programs_are_found_by_file_or_kernel_thread() {
         }
         let body =
             format!("name = 'x'\n{who}\ncpu = '25ms/41ms'\nrevocable = true\nserver = 'cbs-hard'");
-        one(&body).unwrap(); // takes no time from other programs
+        one(&body).unwrap(); // it takes no time from other programs
     }
 }
 

@@ -164,7 +164,7 @@ fn scripts_are_arguments_of_their_interpreter() {
         Some(Path::new("/usr/bin/python3.13"))
     );
     assert_eq!(keys(&root.one("/usr/bin/by-env")), [key("/usr/bin/by-env")]);
-    // A script that runs scripts: the innermost interpreter is what executes.
+    // If a script's interpreter is a script itself, the innermost interpreter is what is executed.
     root.program("/usr/bin/outer", "#!/usr/bin/by-env\n");
     assert_eq!(keys(&root.one("/usr/bin/outer")), [key("/usr/bin/outer")]);
 }
@@ -187,7 +187,8 @@ fn broken_scripts_say_why() {
 
 #[test]
 fn this_machines_own_shell() {
-    // /bin/sh on the real root: stat and mount table must agree but for overlayfs and btrfs.
+    // On /bin/sh of the real root, stat and the mount table must agree, except on overlayfs and
+    // btrfs.
     let r = Resolver::new(Path::new("/"))
         .unwrap()
         .spec(&parse("/bin/sh:iact:1:10:P"))

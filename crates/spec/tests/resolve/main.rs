@@ -1,4 +1,4 @@
-//! Resolving in a fake root.
+//! Resolving in a fake root directory.
 
 use aplomb_spec::{tab, toml_format, Key, Resolved, Resolver, Spec, StatDevice};
 use std::fs;

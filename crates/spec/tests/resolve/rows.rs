@@ -1,4 +1,5 @@
-//! From a spec to the rows of the kernel's table: keys, devices, what is weak, one row a key.
+//! From a spec to the rows of the kernel side's map: keys, devices, rows that any user's program
+//! can match, and one row for each key.
 
 use aplomb_spec::{
     escape_app, flags, limits, load, Device, DeviceOf, Dirs, FileId, Key, LoadOptions, MountTable,
@@ -88,7 +89,7 @@ fn weak_rows_are_not_guaranteed() {
         said,
         [(1, "guaranteed".to_string()), (7, "server".to_string())]
     );
-    // the same file on a file system that uses an inode's number twice
+    // The same file on a file system that uses an inode number more than once.
     let btrfs = Resolver::with(root.0.path(), Btrfs).unwrap();
     let file = &parse("/opt/real:iact:25:41:G");
     assert_eq!(btrfs.spec(file)[0].rows[0].grant.flags, i | weak);
@@ -98,7 +99,7 @@ fn weak_rows_are_not_guaranteed() {
     );
 }
 
-/// Every file on one btrfs.
+/// Stands for a machine on which every file is on one btrfs.
 struct Btrfs;
 
 impl DeviceOf for Btrfs {
@@ -121,7 +122,7 @@ fn the_superblocks_device_counts_and_shared_inodes_are_weak() {
         .remove(0);
     assert_eq!(keys(&r), [Key::file(inode, 35)]);
     assert_eq!(r.rows[0].grant.flags & flags::REVOCABLE, flags::REVOCABLE);
-    // With a table of mounts, by mount point: an overlay over the whole root.
+    // With a mount table, found by the mount point: an overlay over the whole root.
     let line = format!(
         "77 1 0:123 / {} rw - overlay overlay rw",
         root.0.path().canonicalize().unwrap().display()
@@ -195,7 +196,7 @@ fn rows_over_the_limit_are_refused() {
     for i in 0..limits::MAX_GLOB_HITS {
         root.program(&format!("/opt/a/{i}"), ELF);
     }
-    // 64 files for each of two specs of scripts' names: more rows than matchers.
+    // 64 files for each argument: more rows than matchers.
     let lists = |n: usize| {
         (0..n)
             .map(|i| format!("'x{i}'"))
