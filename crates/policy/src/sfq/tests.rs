@@ -218,8 +218,7 @@ fn phases() -> impl Strategy<Value = Vec<node::Phase>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// | W_f/w_f - W_g/w_g | <= q/w_f + q/w_g, over any interval in which both members have something
-    /// to run.
+    /// | W_f/w_f - W_g/w_g | <= q/w_f + q/w_g, over any interval in which both are runnable.
     #[test]
     fn fairness_bound(all in prop::collection::vec((1u32..=1000, phases()), 2..7)) {
         let (weights, phases): (Vec<_>, Vec<_>) = all.into_iter().unzip();
