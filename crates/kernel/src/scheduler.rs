@@ -40,8 +40,7 @@ mod main_skel {
 }
 use main_skel::{MainSkel, MainSkelBuilder};
 
-/// The loaded kernel side. [`Kernel::attach`] attaches it. Dropping it detaches and unloads
-/// everything.
+/// The loaded kernel side. [`Kernel::attach`] attaches it. Dropping it detaches and unloads all.
 pub struct Scheduler {
     // The fields are dropped in this order: the scheduler's link must go before those of the
     // tracing programs.
@@ -232,8 +231,8 @@ impl Kernel for Scheduler {
             ])
         })?;
         // This one must come after on_exec. It needs tracefs. Without tracefs, some programs may
-        // stay unmatched on 7.0 or later when many are started at the same time. That is no reason
-        // to fail the whole attach.
+        // stay unmatched if many are started at the same time on 7.0 or later, but everything else
+        // works.
         tracing.extend(quietly(|| self.skel.progs.on_exec_left_out.attach()).ok());
         // Without these two, a killed or frozen task that is parked reacts only when its park ends.
         tracing.extend(quietly(|| self.skel.progs.on_freeze.attach()).ok());
@@ -244,8 +243,7 @@ impl Kernel for Scheduler {
                 None => e,
             }
         })?;
-        // The kernel reports success even if it ended the scheduler while it switched the tasks
-        // over.
+        // The kernel reports success even if it ended the scheduler while it switched tasks over.
         if let Some(exit) = self.exited() {
             return Err(LoadError::Ended(exit));
         }
@@ -472,8 +470,7 @@ impl Kernel for Scheduler {
 
     fn exited(&self) -> Option<ExitInfo> {
         let bss = self.skel.maps.bss_data.as_deref()?;
-        // SAFETY: `exit_info` is valid. The kernel side sets `kind` last and writes nothing
-        // afterwards.
+        // SAFETY: valid; the kernel side sets `kind` last and writes nothing afterwards.
         let exit = unsafe { std::ptr::read_volatile(&raw const bss.exit_info) };
         let has = |flag: raw::exit_flags| exit.flags & flag.0 != 0;
         (exit.kind != 0).then(|| ExitInfo {

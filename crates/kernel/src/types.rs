@@ -195,9 +195,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// `sample_no`: the governor's second that runs now (`sample_no` of reserved/server.bpf.h).
-    /// It is not over, so the use is that of the full seconds which the ring still has. None: free,
-    /// or a domain's, which is no task.
+    /// Returns None if the slot is free, or if the server belongs to a domain and not to a process.
+    ///
+    /// `sample_no` is the number of the governor's current second (reserved/server.bpf.h). That
+    /// second is not over, so `use_ppm` covers only the full seconds before it that the ring still
+    /// holds.
     pub(crate) fn from_raw(s: &raw::server_info, sample_no: u64) -> Option<Self> {
         if s.spec.flags & flags::DOMAIN != 0 {
             return None;
@@ -328,11 +330,11 @@ impl Event {
 pub struct ExitInfo {
     /// The kernel's `enum scx_exit_kind`.
     pub kind: i32,
-    /// As the kernel gave it.
+    /// The code as the kernel gave it.
     pub code: i64,
     /// The kernel asks for the scheduler to be loaded again.
     pub restart: bool,
-    /// A CPU went off line or came.
+    /// A CPU went offline or online.
     pub hotplug: bool,
     pub reason: String,
     pub msg: String,

@@ -143,8 +143,9 @@ pub struct Spec {
     pub inherit: bool,
     /// Flag R: the reservation may be revoked when the CPU is overloaded.
     pub revocable: bool,
-    /// Flag G: admitted only if there is room for all that is promised, and then never revoked; may
-    /// be split over several CPUs (bpf/reserved/room.bpf.h). Excludes `revocable`.
+    /// Flag G: the reservation is admitted only if it fits beside all that is promised, and is then
+    /// never revoked. It may be split over several CPUs (bpf/reserved/room.bpf.h). Excludes
+    /// `revocable`.
     pub guaranteed: bool,
     /// Server policy: what becomes of a task that has used up its budget. None: the machine's
     /// setting.

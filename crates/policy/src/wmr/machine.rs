@@ -377,8 +377,9 @@ impl Machine {
     }
 }
 
-/// Placement as in `bpf/reserved/room.bpf.h`: whole on the CPU with the most room, else over
-/// the fewest CPUs.
+/// Places a reservation as `bpf/reserved/room.bpf.h` does: whole on the CPU with the most room. If
+/// it fits on none, it is split over several CPUs, with the numbers of windows tried in the order
+/// of [`numbers`].
 pub fn place(
     rosters: &mut [Roster],
     capacity_ppm: u64,
