@@ -189,8 +189,8 @@ impl Invariants {
                 budget: view.budget,
             };
         }
-        // the run's time before an exec is charged to the new budget, and given back if the budget
-        // does not suffice, so a run with an exec is not checked
+        // the run's time before an exec is charged to the new budget, too, and the overrun is paid
+        // back in later periods; so a run with an exec is not checked
         let same_program = run.execs == c.execs.get();
         let Some(id) = c.curr.get().filter(|_| view.by_right == 1 && same_program) else {
             return;

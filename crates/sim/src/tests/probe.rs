@@ -162,8 +162,8 @@ fn note(name: &'static str, arguments: &[u64]) {
 }
 
 /// Record `runnable` or `quiescent` of a scheduler that lacks the callback, so that tests see the
-/// kernel's whole order. Check that the task is in the cgroup that the callbacks so far give it: its
-/// task group changes between `quiescent` and `runnable`.
+/// kernel's whole order. Check that the task is in the cgroup that the callbacks so far give it:
+/// its task group changes between `quiescent` and `runnable`.
 pub(crate) fn lacking(name: &'static str, p: *mut TaskStruct, flags: u64) {
     if ON.with(Cell::get) {
         let task = State::id(p);
