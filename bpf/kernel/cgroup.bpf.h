@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * kernel/cgroup.bpf.h - what the kernel knows of a cgroup and does not tell the callbacks.
+ * kernel/cgroup.bpf.h - what the kernel knows about a cgroup and does not pass to the callbacks.
  */
 #ifndef APLOMB_CGROUP_BPF_H
 #define APLOMB_CGROUP_BPF_H
@@ -8,7 +8,7 @@
 #include "kernel/types.bpf.h"
 #include "kernel/enums.bpf.h"
 
-/* cpu.idle of @cgrp, as it is now: cgroup_init is told weight and limit only. */
+/* The present cpu.idle of @cgrp. The kernel passes only weight and limit to cgroup_init. */
 static __always_inline bool cgroup_is_idle(struct cgroup *cgrp)
 {
 	void *group = NULL;

@@ -56,7 +56,10 @@ enum cgroup_subsys_id {
 	cpu_cgrp_id = 1,
 };
 
-/* By the name of the enumerator: a macro's own name is not expanded again inside of it. */
+/*
+ * Each macro has the name of its enumerator. A macro's own name is not expanded again in its
+ * expansion, so the name there means the enumerator.
+ */
 #define SCX_DSQ_LOCAL bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_LOCAL)
 #define SCX_DSQ_LOCAL_ON(cpu) (bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_LOCAL_ON) | (cpu))
 #define SCX_ENQ_WAKEUP bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_WAKEUP)
@@ -71,7 +74,7 @@ enum cgroup_subsys_id {
 #define SCX_ECODE_RSN_HOTPLUG bpf_core_enum_value(enum scx_exit_code, SCX_ECODE_RSN_HOTPLUG)
 #define SCX_ECODE_ACT_RESTART bpf_core_enum_value(enum scx_exit_code, SCX_ECODE_ACT_RESTART)
 
-/* Without macros: see above. */
+/* These have no macros: they are the exception above. */
 enum scx_ops_flags {
 	SCX_OPS_ENQ_LAST = 2,
 	SCX_OPS_ENQ_MIGRATION_DISABLED = 16,

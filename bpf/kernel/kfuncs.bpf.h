@@ -49,15 +49,15 @@ extern void bpf_rcu_read_unlock(void) __ksym;
 extern struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 extern void bpf_task_release(struct task_struct *p) __ksym;
 /*
- * Each takes a reference, for bpf_cgroup_release(). scx_bpf_task_cgroup(): for the callback's own
- * task only.
+ * Each takes a reference, which bpf_cgroup_release() drops. scx_bpf_task_cgroup() is allowed for
+ * the callback's own task only.
  */
 extern struct cgroup *scx_bpf_task_cgroup(struct task_struct *p) __ksym __weak;
 extern struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level) __ksym;
 extern struct cgroup *bpf_cgroup_from_id(u64 cgid) __ksym;
 extern void bpf_cgroup_release(struct cgroup *cgrp) __ksym;
 
-/* 6.19: dsq_insert returns more than before, move_to_local takes more */
+/* Since 6.19 the inserts return a bool, and move_to_local takes enq_flags. */
 extern bool scx_bpf_dsq_insert___v2___k(struct task_struct *p, u64 dsq, u64 slice,
 					u64 enq_flags) __ksym __weak;
 extern void scx_bpf_dsq_insert___v1(struct task_struct *p, u64 dsq, u64 slice,
@@ -70,8 +70,8 @@ extern bool scx_bpf_dsq_move_to_local___v2___k(u64 dsq, u64 enq_flags) __ksym __
 extern bool scx_bpf_dsq_move_to_local___v1(u64 dsq) __ksym __weak;
 
 /*
- * 6.19: until then a scheduler wrote the fields of p->scx itself; the kernel will refuse that one
- * day.
+ * Since 6.19. Before that a scheduler wrote to the fields of p->scx directly, which later kernels
+ * will refuse.
  */
 extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
 extern bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) __ksym __weak;
@@ -103,7 +103,7 @@ static __always_inline void dsq_insert_vtime(struct task_struct *p, u64 dsq, u64
 	if (bpf_ksym_exists(__scx_bpf_dsq_insert_vtime)) {
 		struct scx_bpf_dsq_insert_vtime_args args = {};
 
-		args.dsq_id = dsq; /* each by itself: only such accesses are relocated */
+		args.dsq_id = dsq; /* field by field: only such accesses are relocated */
 		args.slice = slice;
 		args.vtime = vtime;
 		args.enq_flags = enq_flags;
@@ -113,7 +113,7 @@ static __always_inline void dsq_insert_vtime(struct task_struct *p, u64 dsq, u64
 	}
 }
 
-/* @p, which runs on this CPU or is queued here, may run for @slice more, ns. */
+/* Sets the slice of @p, which runs on this CPU or is queued here, to @slice ns. */
 static __always_inline void task_set_slice(struct task_struct *p, u64 slice)
 {
 	if (bpf_ksym_exists(scx_bpf_task_set_slice))
@@ -122,7 +122,7 @@ static __always_inline void task_set_slice(struct task_struct *p, u64 slice)
 		p->scx.slice = slice;
 }
 
-/* The key by which the next insert into a queue by virtual time orders @p. */
+/* Sets the virtual time by which the next insert into an ordered queue places @p. */
 static __always_inline void task_set_vtime(struct task_struct *p, u64 vtime)
 {
 	if (bpf_ksym_exists(scx_bpf_task_set_dsq_vtime))

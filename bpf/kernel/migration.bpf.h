@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * kernel/migration.bpf.h - may a task leave its CPU for the moment, or has it disabled migration?
+ * kernel/migration.bpf.h - is migration of a task disabled at the moment, whatever its affinity?
  *
  * The kernel may disable migration of the current task for the callback itself (__bpf_prog_enter).
- * That must not count: the task may leave when the callback ends.
+ * That must not count, because it ends with the callback.
  */
 #ifndef APLOMB_MIGRATION_BPF_H
 #define APLOMB_MIGRATION_BPF_H
@@ -13,12 +13,12 @@
 
 /*
  * How often the kernel has disabled migration of the current task for the callback itself: once on
- * all kernels before 6.18, later only with preemptible RCU. If a current task shows 0, this kernel
- * does not do it.
+ * all kernels before 6.18, later only with preemptible RCU. If a current task has a count of 0,
+ * this kernel does not do it.
  */
-u32 disabled_by_callback = 1; /* not static: clang makes a bool of it, and its BTF says u32 */
+u32 disabled_by_callback = 1; /* not static: clang would make it a bool, but u32 in its BTF */
 
-/* In ops.enable, which comes before all other callbacks of a task. */
+/* Called in ops.enable, which comes before all other callbacks of a task. */
 static __always_inline void look_at_callback(void)
 {
 	if (!bpf_get_current_task_btf()->migration_disabled)

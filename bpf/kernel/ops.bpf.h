@@ -71,8 +71,8 @@ struct sched_ext_ops {
 };
 
 /*
- * So that the object's BTF has the names of the flags, by which user space finds the kernel's
- * numbers.
+ * Puts the names of the flags into the object's BTF. User space finds the kernel's numbers by these
+ * names.
  */
 const volatile enum scx_ops_flags ops_flags_names;
 

@@ -34,24 +34,25 @@ struct bpf_iter_num {
 #define OPS_SLEEPABLE(name, args...) SEC("struct_ops.s/" #name) BPF_PROG(name, ##args)
 
 #ifdef __bpf__
-/* User space writes it before the load; the verifier then takes it for a constant. */
+/* A variable that user space writes before the load. The verifier treats it as a constant. */
 #define SETTING const volatile
 /*
- * A function that the verifier checks once, by itself, and not anew for each call on each path to
- * it. Without these a start takes twice as long. Its arguments are therefore numbers, our own
- * structs (without a lock or a timer in them: for a server its slot) and trusted tasks, and it
- * finds out anew what its caller knew. Not to be called with a lock held.
+ * A function that the verifier checks once, by itself, and not again for each call on each path to
+ * it. Without such functions a start takes twice as long. The arguments may be numbers, trusted
+ * tasks, and our own structs without a lock or a timer in them (so a server is passed by its slot).
+ * The verifier does not know there what the caller has checked, so the function checks it again. It
+ * must not be called with a lock held.
  */
 #define VERIFIED_ONCE __attribute__((noinline))
 /*
- * First line of a function that is called in a loop and contains one itself, or lies on the way to
- * a function that does: its frame is @bytes deep from here on. Without it the verifiers of 6.16 to
- * 6.17.8 and 6.18-rc5 write past the end of a state's stack, into whatever the kernel keeps there:
- * where a loop comes round, widen_imprecise_scalars() takes a frame to be as deep as it was in the
- * round before, though that was another call (mended by b0c8e6d3d866 in 6.18). @bytes is more than
- * the compiler uses, so that nothing of the function's own is overwritten, and a multiple of 8; the
- * function is noinline and not VERIFIED_ONCE. crates/kernel/tests/frames.rs finds the functions
- * that lack it, or have too little.
+ * First line of a function that is called in a loop, and that contains a loop or calls a function
+ * with one: from here on the function's stack frame is @bytes deep. Without this the verifiers of
+ * 6.16 to 6.17.8 and 6.18-rc5 write past the end of a state's stack, into other memory of the
+ * kernel. At the end of a loop's round, widen_imprecise_scalars() assumes that a frame is as deep
+ * as in the round before, although that was the frame of another call (fixed by b0c8e6d3d866 in
+ * 6.18). @bytes is a multiple of 8, and more than the compiler uses, so that none of the function's
+ * own variables is overwritten. The function is noinline and not VERIFIED_ONCE.
+ * crates/kernel/tests/frames.rs finds functions that lack this line, or whose @bytes is too small.
  */
 #define TAKES_STACK(bytes)                                                                         \
 	asm volatile("*(u64 *)(r10 - %[at]) = %[none]"                                             \

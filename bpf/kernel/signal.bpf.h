@@ -3,9 +3,9 @@
  * kernel/signal.bpf.h - what the kernel wants of a task that is not running: to die, or to freeze.
  *
  * A fatal signal is delivered to each thread of the process as SIGKILL (complete_signal).
- * cgroup.freeze sets a bit in each task's jobctl (cgroup_freeze_task). Either is acted on when the
- * task next runs, at its return to user mode. The kernel then calls signal_wake_up_state(), which
- * does nothing for a task that is runnable and waits for a CPU.
+ * cgroup.freeze sets a bit in each task's jobctl (cgroup_freeze_task). After either the kernel
+ * calls signal_wake_up_state(), which does nothing for a task that is runnable and waits for a CPU.
+ * The task dies or freezes when it next runs, at its return to user mode.
  */
 #ifndef APLOMB_KERNEL_SIGNAL_BPF_H
 #define APLOMB_KERNEL_SIGNAL_BPF_H

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * layers/account.bpf.h - what a task ran is charged in both layers.
+ * layers/account.bpf.h - the CPU time of a task is charged in both layers.
  *
- * All CPU time counts in the fair layer, by right or not: a reserved task's spare time is then what
- * its share is due beyond its reservation. Time by right is charged to the server as well; all
- * other time counts towards what best-effort work is due.
+ * All CPU time counts in the fair layer, by right or not. So a reserved task gets spare time only
+ * if its share is more than it has run by right. Time by right is charged to the server as well;
+ * all other time counts towards what best-effort work is due.
  *
  * Accounts are settled when a task stops (ops.stopping). They are settled in ops.dispatch too, for
  * the task that might go on, so that it takes part in the choice as if it waited.
@@ -74,7 +74,7 @@ static __always_inline void reserved_stop(struct task_struct *p, u32 cpu, struct
 	if (!t)
 		return;
 	window_charge(p, t, ran);
-	/* interrupted by a higher class, it will run again without an enqueue, by right */
+	/* if a higher class preempted it, it runs again by right, without an enqueue */
 	t->by_right = runnable ? c->by_right : RIGHT_NONE;
 	t->fair_vtime = p->scx.dsq_vtime;
 }

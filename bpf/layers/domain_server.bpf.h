@@ -32,12 +32,12 @@
 #include "tree/domain.bpf.h"
 #include "tree/domain_set.bpf.h"
 
-/* Domains that have a server: 0 spares each enqueue the question. */
+/* Number of domains that have a server. While it is 0, no enqueue looks for one. */
 u32 domain_servers;
 
 /*
- * Finds the server that each domain draws on: its own, or that of the nearest domain above that has
- * one.
+ * Finds the server on which each domain draws: its own, or that of the nearest domain above that
+ * has one.
  */
 VERIFIED_ONCE int domain_pass_on(void)
 {
@@ -60,7 +60,7 @@ VERIFIED_ONCE int domain_pass_on(void)
 /* Domain @slot gives its server back. Its threads see that when they are enqueued next. */
 VERIFIED_ONCE int domain_unserve(u32 slot)
 {
-	/* taken once: its cgroup may go while the daemon changes it */
+	/* taken atomically: the cgroup may be removed while the daemon changes the domain */
 	struct server *s = server_at(__sync_lock_test_and_set(&branch(slot)->server, 0));
 
 	if (!s)
@@ -71,8 +71,8 @@ VERIFIED_ONCE int domain_unserve(u32 slot)
 }
 
 /*
- * Creates a server of @runtime every @period for domain @slot, which has none. Returns 0; -EMFILE:
- * all servers are taken; -E2BIG: no CPU can promise it.
+ * Creates a server of @runtime in every @period, ns, for domain @slot, which has none. Returns 0;
+ * -EMFILE: all servers are taken; -E2BIG: no CPU can promise the reservation.
  */
 VERIFIED_ONCE int domain_serve(u32 slot, u64 runtime, u64 period)
 {
@@ -102,8 +102,8 @@ VERIFIED_ONCE int domain_serve(u32 slot, u64 runtime, u64 period)
 }
 
 /*
- * @t's thread is about to be enqueued: it joins the server that it draws on. Its program's own
- * server goes before its domain's.
+ * @t's thread is about to be enqueued: it joins the server on which it draws. Its program's own
+ * server takes precedence over its domain's.
  */
 VERIFIED_ONCE int domain_draw(struct task_ctx *t __arg_nonnull)
 {
@@ -133,12 +133,12 @@ void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
 	if (branch(slot)->server)
 		domain_unserve(slot);
 	branch(slot)->state = DOMAIN_GONE;
-	domain_bury(slot); /* or by tree/rescue_tick.bpf.h, later */
+	domain_bury(slot); /* while tasks wait, tree/rescue_tick.bpf.h does it later */
 }
 
 /*
  * Reserves @ppm of the machine for domain @slot; if @interval is not 0, as @runtime in each
- * @interval of one CPU. Returns 0 or the error of set_fraction() or domain_serve(). @told: see
+ * @interval of one CPU, ns. Returns 0 or the error of set_fraction() or domain_serve(). @told: see
  * set_fraction().
  */
 static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 interval,
@@ -155,12 +155,12 @@ static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 i
 		domain_unserve(slot);
 	if (interval)
 		err = domain_serve(slot, runtime, interval);
-	if (err) { /* back to what was before: there was room for that */
+	if (err) { /* restores the old reservation, for which there was room */
 		set_fraction(slot, id, before, unused);
 		if (b->interval_ns)
 			domain_serve(slot, b->runtime_ns, b->interval_ns);
 	}
-	if (b->cgid != id) { /* its cgroup has gone meanwhile (aplomb_cgroup_exit) */
+	if (b->cgid != id) { /* the cgroup was removed meanwhile (aplomb_cgroup_exit) */
 		domain_unserve(slot);
 		return -ENOENT;
 	}
@@ -171,7 +171,7 @@ static __always_inline s32 set_reservation(u32 slot, u32 ppm, u64 runtime, u64 i
 	return 0;
 }
 
-/* What the daemon asks for by BPF_PROG_RUN; the answer is in @args. */
+/* The daemon runs this (BPF_PROG_RUN) to change a domain. The answer is in @args. */
 SEC("syscall")
 int domain_set(struct domain_args *args)
 {

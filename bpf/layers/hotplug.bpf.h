@@ -16,12 +16,15 @@
 #include "reserved/admission.bpf.h"
 #include "tree/waiting.bpf.h"
 
-/* Tasks in one queue that are moved when its CPU goes; a rest would end the scheduler (a stall). */
+/*
+ * Most tasks of one queue that are moved when its CPU leaves. Further tasks would stay in the
+ * queue, and the watchdog would end the scheduler because of them.
+ */
 #define MAX_MOVED (1 << 16)
 
 /*
- * The server in @slot has lost a CPU: admits it anew. @p: its task; NULL: that one has gone, other
- * threads are left.
+ * The server in @slot has lost a CPU: admits it anew. @p: the server's task, or NULL if that task
+ * has exited and other threads are left.
  */
 VERIFIED_ONCE int server_move(u32 slot, struct task_struct *p __arg_trusted __arg_nullable)
 {
@@ -40,7 +43,7 @@ VERIFIED_ONCE int server_move(u32 slot, struct task_struct *p __arg_trusted __ar
 	if (!had)
 		return 0;
 	admission_leave(s);
-	/* a guarantee is made anew by the governor's next looks (reactivate_one), one a second */
+	/* guaranteed servers are admitted anew by reactivate_one(), one a second */
 	if (p && !(s->info.spec.flags & SPEC_GUARANTEED) && admit_by_load(slot, p, true, false))
 		emit(EV_MOVED, s, before, s->info.cpu, 0);
 	return 0;
@@ -93,8 +96,8 @@ static __always_inline void move_servers(s32 cpu)
 }
 
 /*
- * The tasks in @queue of @cpu, which leaves, go to its local queue. From there the kernel pushes
- * each to another CPU, with a wider affinity if it has to, and asks us anew where to queue it.
+ * Moves the tasks in @queue of @cpu, which leaves, to its local queue. From there the kernel pushes
+ * each to another CPU, with a wider affinity if it has to, and calls ops.enqueue for it again.
  */
 VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 {

@@ -60,7 +60,7 @@ static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 fr
 		scx_bpf_dsq_move_set_slice(&it, at->slice);
 		scx_bpf_dsq_move_set_vtime(&it, at->deadline);
 		moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_EDF(at->cpu), 0);
-		if (!moved) { /* it runs, or sleeps: its next enqueue sees to it */
+		if (!moved) { /* it runs or sleeps: its next enqueue gives it its queue */
 			t->by_right = before;
 			t->fair_vtime = vtime;
 		}
@@ -73,7 +73,8 @@ static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 fr
 }
 
 /*
- * Thread @pid of the server in @slot, which was on CPU @before until now, may run by right of @at.
+ * Thread @pid may run by right of @at. It draws on the server in @slot, whose CPU was @before until
+ * now.
  */
 VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before,
 				 const struct standing *at __arg_nonnull)
@@ -96,7 +97,7 @@ VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before,
 			preempt(p, at->cpu, at->deadline);
 		else if (cpu_ctx(task_cpu(p))->reserved.slot == t->slot &&
 			 (task_cpu(p) == at->cpu || is_split(s) || fair_waiting(task_cpu(p))))
-			/* it runs: have it go on by right */
+			/* the thread runs: the CPU chooses again, so that it goes on by right */
 			scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_PREEMPT);
 	}
 	bpf_rcu_read_unlock();
@@ -116,8 +117,8 @@ static int server_timer(void *map, u32 *slot, struct server *s)
 	before = s->info.cpu;
 	if (is_split(s) && runs_on_budget(s)) {
 		/*
-		 * its window ends while it runs: accounts first, and the enqueue after that moves
-		 * it
+		 * The window ends while a thread runs on the budget. The thread is charged first;
+		 * the enqueue after that moves it.
 		 */
 		scx_bpf_kick_cpu(before, SCX_KICK_PREEMPT);
 		return 0;
@@ -159,7 +160,7 @@ static __always_inline s32 servers_init(void)
 
 	nr_slots = 1;
 	bpf_for(i, 1, MAX_SERVERS) {
-		u32 slot = MAX_SERVERS - i; /* so that the lowest is taken first */
+		u32 slot = MAX_SERVERS - i; /* the lowest is pushed last and taken first */
 		struct server *s = bpf_map_lookup_elem(&servers, &slot);
 		s32 err;
 
@@ -175,7 +176,8 @@ static __always_inline s32 servers_init(void)
 }
 
 /*
- * There may be slack on @cpu: the overrunning server that waits with the earliest deadline gets it.
+ * If there is slack on @cpu, gives it to the overrunning server that waits there with the earliest
+ * deadline.
  */
 VERIFIED_ONCE int offer_slack(u32 cpu)
 {
@@ -210,7 +212,7 @@ VERIFIED_ONCE int offer_slack(u32 cpu)
 
 /* --- to the fair layer ----------------------------------------------------------------------- */
 
-/* @p, which is first in @it, waits for its domain's time. */
+/* Moves @p, the first task in @it, to its domain's queue. */
 static __always_inline void demote_to_domain(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					     struct task_ctx *t)
 {
@@ -223,7 +225,7 @@ static __always_inline void demote_to_domain(struct bpf_iter_scx_dsq *it, struct
 	scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0);
 }
 
-/* The same for a task that may not run everywhere, which is on @cpu. */
+/* Moves @p, a pinned task on @cpu and the first in @it, to its lane there. */
 static __always_inline void demote_to_lane(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					   struct task_ctx *t, u32 cpu)
 {
@@ -231,13 +233,13 @@ static __always_inline void demote_to_lane(struct bpf_iter_scx_dsq *it, struct t
 	scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, lane(cpu_ctx(cpu), t->lane)->now));
 	if (cpu_ctx(cpu)->online)
 		scx_bpf_dsq_move_vtime(it, p, DSQ_PINNED(cpu, t->lane), 0);
-	else /* from its local queue the kernel takes it elsewhere */
+	else /* from the local queue the kernel moves it to another CPU */
 		scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
 }
 
 /*
- * @p, at the head of @cpu's EDF queue, has no right to run now: to the queue where it waits for
- * one.
+ * @p, at the head of @cpu's EDF queue, has no right to run now: moves it to the queue in which it
+ * waits for one.
  */
 static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 				   struct task_ctx *t, struct server *s, u32 cpu)

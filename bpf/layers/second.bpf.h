@@ -16,12 +16,12 @@
 #include "reserved/queue.bpf.h"
 #include "tree/node.bpf.h"
 
-/* Tasks that one look takes out of an inactive CPU's queue; the rest a second later. */
+/* Tasks that one look takes out of an inactive CPU's queue. The rest follows a second later. */
 #define MAX_EVACUATED 1024
 
 /*
- * @cpu takes no tasks any more (cpu_active): the tasks in its EDF queue run elsewhere, in spare
- * time.
+ * @cpu takes no tasks any more (cpu_active): moves the tasks in its EDF queue, which run on other
+ * CPUs, in spare time.
  */
 VERIFIED_ONCE int evacuate(u32 cpu)
 {
@@ -69,8 +69,8 @@ static __always_inline void sample_load(u32 cpu, u64 interval, bool none)
 }
 
 /*
- * Tasks in @cpu's reserved queues that no other timer or callback would move. Returns how many
- * wait.
+ * Moves tasks in @cpu's reserved queues that no other timer or callback would move. Returns how
+ * many tasks wait there.
  */
 static __always_inline u32 look_at_queues(u32 cpu, u64 now)
 {
@@ -91,7 +91,7 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 	bool none = !nr_servers;
 	u32 cpu, waiting = 0;
 
-	/* the first one after a pause: what was counted in between belongs to no second */
+	/* the first look after a pause: what was counted during the pause belongs to no second */
 	if (interval > 2 * LOAD_SAMPLE_NS)
 		interval = LOAD_SAMPLE_NS;
 	last_ns = now;
@@ -106,8 +106,9 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 	sample_no++;
 	if (none && !waiting) {
 		/*
-		 * Off first, then a look: a server that is taken just now is seen here, or it sees
-		 * the switch off and starts the timer itself (server_added).
+		 * First the switch is set to off, then the servers are counted. A server that is
+		 * taken meanwhile is counted here, or server_added() sees that the switch is off
+		 * and starts the timer itself.
 		 */
 		__sync_lock_test_and_set(&reserved_on, 0);
 		if (!nr_servers)
@@ -115,7 +116,8 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 		reserved_on = 1;
 	}
 	/*
-	 * one a window, so that its use is measured before the next; a promise needs no measuring
+	 * By load one a window, so that its use is measured before the next is reactivated. A
+	 * promise needs no measurement.
 	 */
 	reactivate_one(++ticks % LOAD_SAMPLES != 0);
 	bpf_timer_start(&slot->timer, LOAD_SAMPLE_NS, 0);

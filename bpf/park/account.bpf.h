@@ -14,7 +14,7 @@ struct park_account {
 	u64 ns[NR_PARK_REASONS];
 	u64 times[NR_PARK_REASONS];
 	u64 cut;                      /* requests for longer than park_bound_ns */
-	u64 told_ns[NR_PARK_REASONS]; /* of these, what events have told */
+	u64 told_ns[NR_PARK_REASONS]; /* of these, what events have reported */
 	u64 told_times[NR_PARK_REASONS];
 	u64 told_second; /* of the last event */
 };
@@ -27,9 +27,9 @@ static __always_inline struct park_account *park_account(u32 domain)
 }
 
 /*
- * @p, of context @t, was parked for @ns by @reason. That is an event, once a second for each
- * domain. Parks by cpu.max are only counted: every throttled container has some in each period, and
- * an event would wake the daemon for each.
+ * @p, of context @t, was parked for @ns by @reason. This is counted, and reported by an event at
+ * most once a second for each domain. Parks by cpu.max are only counted: every throttled container
+ * has some in each period, and an event for each would wake the daemon.
  */
 static __always_inline void park_charge(struct task_struct *p, struct task_ctx *t, u32 reason,
 					u64 ns, u64 now)

@@ -13,9 +13,9 @@
  *
  *        [holding queue] --- timer, unpark(), recalled ---> [local queue] ---> runs ---> enqueued by its policy
  *
- * 3. A task that is dequeued while it is held (affinity, cgroup, class, exit) is asked anew at its
- *    next enqueue. The kernel moves the tasks of a CPU that goes off line when their parks are
- *    over.
+ * 3. If a task is dequeued while it is held (affinity, cgroup, class, exit), its next enqueue
+ *    checks again whether it is to be held. The kernel moves the tasks of a CPU that goes off line
+ *    when their parks are over.
  */
 #ifndef APLOMB_PARK_HOLDING_BPF_H
 #define APLOMB_PARK_HOLDING_BPF_H
@@ -61,7 +61,7 @@ static __noinline void held_timer_start(u32 cpu, u64 at)
 		bpf_timer_start(&timer->timer, at, BPF_F_TIMER_ABS);
 }
 
-/* The thread of @t is in no holding queue any more. */
+/* @p, of context @t, is in no holding queue any more. */
 static __always_inline void held_leave(struct task_struct *p, struct task_ctx *t)
 {
 	if (!t->held)
@@ -113,7 +113,7 @@ static __noinline bool park_enqueue(struct task_struct *p, u64 enq_flags)
 	return true;
 }
 
-/* Where a task that is released begins to run. */
+/* Returns the CPU on which @p, which is released, begins to run. */
 static __always_inline s32 held_target(struct task_struct *p)
 {
 	s32 home = task_cpu(p), idle;

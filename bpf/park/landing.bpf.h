@@ -37,8 +37,8 @@
 #include "state/state.bpf.h"
 
 /*
- * Task works under way, by thread id. Of two threads with the same rest the later one lands at its
- * next turn.
+ * Task works under way, by the remainder of the thread id. Of two threads with the same remainder
+ * the later one lands at its next turn.
  */
 #define LANDINGS 4096
 
@@ -51,10 +51,10 @@ struct landing {
 enum landing_state {
 	LANDING_NONE = 0,   /* not known: it may hold a lock */
 	LANDING_LANDED = 1, /* yes: it gives up the CPU, or waits, at the end of its task work */
-	LANDING_LEAVES = 2, /* it was there, and still is if its task work is not over */
+	LANDING_LEAVES = 2, /* it had landed, and still has if its task work is not over */
 };
 
-u32 landings_on; /* 0: no task was ever asked to land */
+u32 landings_on; /* 0: no task was asked to land so far */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -64,15 +64,15 @@ struct {
 } landings SEC(".maps");
 
 /*
- * Looks for the kick to arrive in landed(), each some nanoseconds apart: an interrupt that a CPU
- * sends itself takes less than a microsecond. If it has not come by then the task does not land,
- * and is asked again at its next turn.
+ * How often landed() checks whether its kick has arrived. The checks are some nanoseconds apart,
+ * and an interrupt that a CPU sends itself takes less than a microsecond. If the kick has not
+ * arrived by the last check, the task does not land, and is asked again at its next turn.
  */
 #define KICK_LOOKS 1000
 
 /*
- * Has the running task been asked to give up the CPU? Its slice was taken away then. In a function
- * of its own because the slice changes under the compiler's eyes.
+ * Has the running task been asked to give up the CPU? Then its slice has been set to 0. This is a
+ * function of its own because the compiler does not know that an interrupt changes the slice.
  */
 static __noinline bool kick_arrived(struct task_struct *p)
 {
@@ -89,8 +89,8 @@ static __noinline bool kick_arrived(struct task_struct *p)
  * The current task is at its return to user mode and holds no lock. It gives up the CPU when the
  * kernel has enabled migration again (3). A task that is to die or to freeze goes on.
  *
- * While the task is parked the kernel is in its function that called this one: what BPF frees may
- * wait for it (rcu_tasks_trace; other kinds of RCU do not).
+ * While the task is parked, it is still in the kernel's function that called this one. What BPF
+ * frees may have to wait for that function's end (rcu_tasks_trace; other kinds of RCU do not).
  */
 static int landed(struct bpf_map *map, void *key, void *value)
 {
@@ -110,8 +110,8 @@ static int landed(struct bpf_map *map, void *key, void *value)
 }
 
 /*
- * Has @prev, which runs, landed? It goes through a queue then, also if it may go on: only
- * ops.running says LEAVES.
+ * Has @prev, which runs, landed? Then it has to go through a queue even if it may go on, because
+ * only ops.running sets LANDING_LEAVES.
  */
 static __always_inline bool has_landed(struct task_struct *prev)
 {
@@ -120,7 +120,7 @@ static __always_inline bool has_landed(struct task_struct *prev)
 	return t && t->landing == LANDING_LANDED;
 }
 
-/* The thread of @t begins to run: if it was held it leaves. */
+/* The thread of @t begins to run: if it has landed, it leaves. */
 static __always_inline void landing_leave(struct task_ctx *t)
 {
 	if (t->landing == LANDING_LANDED)

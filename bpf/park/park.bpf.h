@@ -30,12 +30,12 @@ SETTING u64 park_bound_ns = 100 * NSEC_PER_MSEC;
 /* A park that ends within this, ns, is not worth two switches. */
 #define LEAST_PARK_NS (50 * NSEC_PER_USEC)
 
-u32 parks_on; /* 0: no task was ever asked to park but by cpu.max */
+u32 parks_on; /* 0: no task was parked so far, except by cpu.max */
 
 /*
  * Keeps @p off the CPU from its next return to user mode until @until, at most park_bound_ns after
- * the first request. Returns -EINVAL for tasks that never return there, -EOPNOTSUPP if this kernel
- * cannot (before 7.0), -ENOMEM.
+ * the first request. Returns 0; -EINVAL for tasks that never return there; -EOPNOTSUPP if this
+ * kernel cannot make a task land (before 7.0); -ENOMEM.
  */
 static __always_inline s32 park(struct task_struct *p, u32 reason, u64 now, u64 until)
 {

@@ -59,13 +59,14 @@ static __always_inline void recall(s32 pid, u64 ns)
 
 /*
  * Has @p been recalled since it began to wait? Called by its enqueue, after its place in the queue
- * can be seen.
+ * is visible to other CPUs.
  */
 static __always_inline void look_for_recall(struct task_struct *p, struct task_ctx *t)
 {
 	/*
-	 * A barrier: on_freeze() sees what this reads, and then reads what enqueue wrote. One of
-	 * both sees the other.
+	 * A barrier. The kernel marks the task, and then on_freeze() reads what enqueue wrote.
+	 * Enqueue writes, and then the mark is read here. So at least one of the two sees the
+	 * other.
 	 */
 	__sync_fetch_and_add(&t->refused, 0);
 	if (is_recalled(p))
@@ -73,8 +74,8 @@ static __always_inline void look_for_recall(struct task_struct *p, struct task_c
 }
 
 /*
- * The affinity of @p is changed, or was left alone by the kernel while @p may not migrate: the
- * kernel does not say which.
+ * The kernel has changed the affinity of @p, or has left it as it was because @p may not migrate
+ * now. The callback's arguments do not tell which.
  */
 static __always_inline void recall_set_cpumask(struct task_struct *p, struct task_ctx *t)
 {

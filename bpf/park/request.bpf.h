@@ -2,8 +2,8 @@
 /*
  * park/request.bpf.h - root parks a thread (aplomb park): the reason PARK_REQUEST.
  *
- * The daemon runs this program (BPF_PROG_RUN) after it has checked who asks; the answer is in the
- * arguments.
+ * The daemon runs this program (BPF_PROG_RUN) after it has checked the caller's rights. The answer
+ * is in the arguments.
  */
 #ifndef APLOMB_PARK_REQUEST_BPF_H
 #define APLOMB_PARK_REQUEST_BPF_H

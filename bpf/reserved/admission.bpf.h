@@ -6,11 +6,11 @@
  * Source: Redline sections 6.1 and 6.3; Kato, Ishikawa and Rajkumar, section 5.2.
  * Theory: policy/load.h, wmr.h 4; placement of guaranteed servers: reserved/room.bpf.h 2.
  *
- * 1. Two kinds of reservation. By load: what is really used decides, more is admitted than would
- *    fit, and an overload is ended within seconds by revocation (reserved/governor.bpf.h). That
- *    suits a desktop, whose specs reserve ten times what they use. Guaranteed: a server is admitted
- *    only if no deadline can be missed even when all guaranteed servers use all they have. That
- *    suits a few applications that need it, and only this kind can be split over CPUs.
+ * 1. Two kinds of reservation. By load: the measured use decides, so more is admitted than would
+ *    fit, and revocation ends an overload within seconds (reserved/governor.bpf.h). That suits a
+ *    desktop, whose specs reserve ten times what their programs use. Guaranteed: a server is
+ *    admitted only if no deadline can be missed even when all guaranteed servers use their whole
+ *    budgets. That suits a few applications that need it. Only this kind can be split over CPUs.
  *
  * 2. Where we differ. Placement by load takes the CPU with the least max(R_load, S_load), since
  *    several programs launched within a second would all see the same R_load. What is guaranteed
@@ -27,8 +27,8 @@
 #include "reserved/server.bpf.h"
 
 /*
- * Times that an admission looks again because of another. Then it is refused, and may be
- * reactivated.
+ * Number of tries of an admission while others change the rosters. After that the server is
+ * refused, and may be reactivated.
  */
 #define GUARANTEE_TRIES 4
 
@@ -83,7 +83,7 @@ static __always_inline void server_begin(struct server *s, u64 now)
 
 /*
  * Finds room for @s, whose task is @p, and promises it: info.split says where. The plan is written
- * in place, for the stack's sake; nothing reads it before the server is admitted.
+ * there directly, to save stack; nothing reads it before the server is admitted.
  */
 static __always_inline bool guarantee(struct server *s, struct task_struct *p)
 {
@@ -167,9 +167,10 @@ VERIFIED_ONCE int admit_by_promise(u32 slot, struct task_struct *p __arg_trusted
 /*
  * Admits the server in @slot, whose task is @p, if its CPU's load allows it.
  *
- * @launch: adds its C/T to S_load. Not for processes that already ran when aplomb came, or came
- * back: their use is measured within a second. @again: it was refused or revoked before. Then R_lo
- * is the limit of the CPU's load, and the event is EV_REACTIVATED instead of EV_ADMITTED.
+ * @launch: adds its C/T to S_load. Not set for processes that already ran when aplomb was started
+ * or restarted, because their use is measured within a second. @again: it was refused or revoked
+ * before. Then R_lo is the limit of the CPU's load, and the event is EV_REACTIVATED instead of
+ * EV_ADMITTED.
  */
 VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, bool launch,
 				bool again)

@@ -19,7 +19,7 @@ static __always_inline u64 laxity(struct cpu_ctx *c, u64 now)
 static __always_inline void background_ran(struct cpu_ctx *c, u64 ran)
 {
 	background_charge(&c->reserved.background, ran);
-	/* reserved tasks wanted this time: R_load shows it, or it could never exceed R_max */
+	/* reserved tasks wanted this time: unless R_load has it, it could never exceed R_max */
 	if (c->in_turn)
 		__sync_fetch_and_add(&c->reserved.ran_ns, ran);
 }

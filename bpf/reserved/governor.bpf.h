@@ -33,10 +33,11 @@ struct victim {
 /*
  * How much the server @s, which used @ppm over the window, deserves to be revoked.
  *
- * A server that exhausted its reservation outranks any use, which is far below 2^32 ppm. Among
- * several such servers the part of their own reservation that they used counts. A busy loop uses
- * all of it; a player with a heavy frame now and then does not, though it may have used more in
- * all. The part is taken of the time since admission, or new servers would always be spared.
+ * A server that exhausted its reservation ranks above all others, because a use is far below 2^32
+ * ppm. Among several such servers the part of its own reservation that each used counts. A busy
+ * loop uses all of it; a player with a heavy frame now and then does not, though it may have used
+ * more in all. The part is that of the time since admission; otherwise new servers would always be
+ * spared.
  */
 static __always_inline u64 victim_rank(const struct server *s, u64 ppm, u64 now)
 {
@@ -104,9 +105,9 @@ VERIFIED_ONCE int relieve_cpu(u32 cpu)
 }
 
 /*
- * Reactivation: at most one server, where a CPU's load is below R_lo; round robin over the table.
- * With @promises one that waits for a promise is tried instead, whether it fits or not: a try may
- * look at all CPUs' rosters.
+ * Reactivates at most one server if a CPU's load is below R_lo. The table is searched round robin.
+ * With @promises, tries a server that waits for a promise instead; only one, even if it does not
+ * fit, because a try may look at the rosters of all CPUs.
  */
 VERIFIED_ONCE int reactivate_one(bool promises)
 {
@@ -130,7 +131,7 @@ VERIFIED_ONCE int reactivate_one(bool promises)
 		p = bpf_task_from_pid(s->info.tgid);
 		if (!p)
 			continue;
-		bpf_rcu_read_lock();    /* to 6.18 a sleepable program's callback is sleepable */
+		bpf_rcu_read_lock();    /* up to 6.18 a sleepable program's callback is sleepable */
 		if (memory_is_there(p)) /* Redline 6.1, reactivation (b) */
 			done = admit(cursor, p, true, true);
 		bpf_rcu_read_unlock();

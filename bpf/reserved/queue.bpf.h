@@ -11,8 +11,9 @@
  *    timer moves it over when the period starts (layers/move.bpf.h). With cbs-hard it is in the
  *    throttled queue instead, from which no CPU takes tasks.
  *
- * 2. Slack. A server without budget may run on what others leave on its CPU, by that deadline
- *    (reserved/reclaim.bpf.h): at once if there is slack, else when ops.dispatch finds some.
+ * 2. Slack. A server without budget may run on what others leave on its CPU, with the deadline of
+ *    what they leave (reserved/reclaim.bpf.h): at once if there is slack, else when ops.dispatch
+ *    finds some.
  *
  * 3. Split servers move on at the end of each window, wherever their tasks are: while a task is
  *    awake the same timer is set for each window's end.
@@ -23,8 +24,8 @@
  *
  * 5. Two ways to the CPU. The short one, straight to the head of the CPU's local queue, is for a
  *    task that wakes up while nothing reserved runs or waits there. All other tasks go through the
- *    EDF queue and a kick. The kernel runs a local queue before it asks us. So a task that begins
- *    to run looks whether an earlier deadline has come in between (yield_to_earlier).
+ *    EDF queue and a kick. The kernel runs a local queue before it calls ops.dispatch. So when a
+ *    task begins to run, it is checked whether an earlier deadline waits (yield_to_earlier).
  */
 #ifndef APLOMB_RESERVED_QUEUE_BPF_H
 #define APLOMB_RESERVED_QUEUE_BPF_H
@@ -34,10 +35,10 @@
 #include "reserved/reclaim.bpf.h"
 #include "state/idle.bpf.h"
 
-/* Throttled tasks that are released at a time; the rest a moment later. */
+/* Throttled tasks that are released at a time. The rest follows a moment later. */
 #define MAX_RELEASED 32
 
-/* A reserved task is sent to @cpu: if it is idle, no other task may pick it. */
+/* A reserved task is sent to @cpu. If @cpu is idle, no other task may pick it from now on. */
 static __always_inline void claim_cpu(s32 cpu)
 {
 	if (nr_cpus > 1)
@@ -45,7 +46,8 @@ static __always_inline void claim_cpu(s32 cpu)
 }
 
 /*
- * Makes @cpu choose again if @deadline is earlier than that of what it runs; else asks an idle CPU.
+ * Makes @cpu choose again if @deadline, which is that of @p, is earlier than that of the task that
+ * runs there. Otherwise asks an idle CPU to run @p.
  */
 static __always_inline void preempt(struct task_struct *p, s32 cpu, u64 deadline)
 {
@@ -68,7 +70,7 @@ struct standing {
 	u32 right; /* enum right */
 };
 
-/* The same, of the server's own budget. With s->lock held, after server_assign(). */
+/* Fills in *@at by the server's own budget. With s->lock held, after server_assign(). */
 static __always_inline void stand_on_budget(const struct server *s, u64 now, struct standing *at)
 {
 	at->right = edf_eligible(&s->info.edf, now) ? RIGHT_OWN : RIGHT_NONE;
@@ -79,7 +81,7 @@ static __always_inline void stand_on_budget(const struct server *s, u64 now, str
 	at->cpu = s->info.cpu;
 }
 
-/* @s, of standing @at, has no budget: slack of its CPU, or it waits for its period. */
+/* @s has no budget: fills in *@at by slack of its CPU. Without slack it waits for its period. */
 static __always_inline void stand_on_slack(struct server *s, u64 now, struct standing *at)
 {
 	struct slack slack = reclaim_slack(at->cpu, now);
@@ -108,11 +110,11 @@ VERIFIED_ONCE int stand(struct task_ctx *t __arg_nonnull, s32 pid, bool wake,
 		reclaim_back(s, now, &repaid);
 	awake_join(s, t);
 	bpf_spin_lock(&s->lock);
-	/* past its deadline what it lent is gone, as its budget would be; but it had a budget */
+	/* past its deadline the loan is lost like the budget; 1 ns: it was not used up */
 	if (repaid.lent)
 		s->info.edf.budget +=
 			repaid.back || time_before(now, s->info.edf.deadline) ? repaid.back : 1;
-	if (!runs_on_budget(s)) /* else when that thread stops */
+	if (!runs_on_budget(s)) /* else this is done when that thread stops */
 		change = server_assign(s, now, wake);
 	stand_on_budget(s, now, at);
 	if (!at->right || is_split(s))
@@ -120,7 +122,7 @@ VERIFIED_ONCE int stand(struct task_ctx *t __arg_nonnull, s32 pid, bool wake,
 	bpf_spin_unlock(&s->lock);
 
 	if (repaid.lent && change == EDF_EXHAUSTED)
-		change = EDF_RENEWED; /* others used it, it did not overrun */
+		change = EDF_RENEWED; /* others used the budget: no overrun */
 	if (change != EDF_KEPT)
 		emit_change(t->slot, change, now);
 	if (!at->right || is_split(s))
@@ -130,7 +132,7 @@ VERIFIED_ONCE int stand(struct task_ctx *t __arg_nonnull, s32 pid, bool wake,
 	return 0;
 }
 
-/* @p, with standing @at, is inserted by the long way, and the CPU concerned is told. */
+/* Inserts @p, with standing @at, by the long way (5), and kicks the CPU concerned. */
 static __always_inline void edf_insert(struct task_struct *p, const struct standing *at,
 				       u64 enq_flags)
 {
@@ -140,12 +142,12 @@ static __always_inline void edf_insert(struct task_struct *p, const struct stand
 	dsq_insert_vtime(p, DSQ_EDF(at->cpu), at->slice, at->deadline, enq_flags);
 	if (!(enq_flags & SCX_ENQ_WAKEUP) && cpu == at->cpu && c->reserved.stopped_pid == p->pid &&
 	    !c->next.best_effort)
-		ask_idle(p); /* this CPU has chosen already, a task with an earlier deadline */
+		ask_idle(p); /* this CPU has already chosen a task with an earlier deadline */
 	else
 		preempt(p, at->cpu, at->deadline);
 	if (cpu != at->cpu && cpu_ctx(cpu)->reserved.stopped_pid == p->pid)
 		scx_bpf_kick_cpu(cpu,
-				 SCX_KICK_IDLE); /* it ran there; a queue may hold work for it */
+				 SCX_KICK_IDLE); /* @p ran there; the CPU may have other work */
 }
 
 /* May @p take the short way to @at's CPU (5)? */
@@ -176,7 +178,8 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 	if (!bpf_cpumask_test_cpu(at.cpu, p->cpus_ptr))
 		return false;
 	/*
-	 * It may always run where it is. But it may be unable to leave, or the other CPU may leave.
+	 * The task may always run where it is. On another CPU it may not if it cannot migrate now,
+	 * or if that CPU leaves.
 	 */
 	if (task_cpu(p) != at.cpu && (stays(p) || !cpu_active(at.cpu)))
 		return false;
@@ -191,7 +194,7 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 	t->fair_vtime = p->scx.dsq_vtime;
 	t->by_right = at.right;
 	if ((enq_flags & SCX_ENQ_LAST) && task_cpu(p) == at.cpu) {
-		/* ops.dispatch did not let it go on, but its period began just now */
+		/* ops.dispatch did not let it go on, but its period has begun since */
 		dsq_insert(p, SCX_DSQ_LOCAL, at.slice, enq_flags);
 		return true;
 	}
@@ -205,7 +208,9 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 	return true;
 }
 
-/* Throttled tasks of @cpu whose next period has started, or that need not wait any more, go on. */
+/*
+ * Releases throttled tasks of @cpu whose next period has started, or that need not wait any more.
+ */
 VERIFIED_ONCE int throttled_release(u32 cpu, u64 now)
 {
 	u32 i;

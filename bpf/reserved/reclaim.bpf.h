@@ -43,7 +43,7 @@ static __always_inline bool reclaims(const struct server *s)
 	return s->info.edf.policy == POLICY_FCBS;
 }
 
-/* @s's job is complete: lends @budget, which was for until @deadline, to the servers of its CPU. */
+/* @s's job is complete: lends @budget, valid until @deadline, to the servers of its CPU. */
 static __noinline void reclaim_give(struct server *s, u32 cpu, u64 now, u64 budget, u64 deadline)
 {
 	struct cpu_bank *b = bank_of(cpu);
@@ -59,12 +59,12 @@ static __noinline void reclaim_give(struct server *s, u32 cpu, u64 now, u64 budg
 /* What a server gets back when it wakes up */
 struct repaid {
 	bool lent; /* it had lent something */
-	u64 back;  /* ns of that */
+	u64 back;  /* ns of that which come back */
 };
 
 /*
- * @s wakes up at @now. @now is the caller's clock, which also renews the period: a task that wakes
- * up at its deadline, as periodic tasks do, must not be before the deadline here and past it there.
+ * @s wakes up at @now. The caller renews the period with the same @now: otherwise a task that wakes
+ * up at its deadline, as periodic tasks do, could be before the deadline here and past it there.
  */
 static __noinline void reclaim_back(struct server *s, u64 now, struct repaid *r)
 {
@@ -89,13 +89,13 @@ static __noinline void reclaim_back(struct server *s, u64 now, struct repaid *r)
 	bpf_spin_unlock(&b->lock);
 	if (r->back && cpu_ctx(cpu)->by_right == RIGHT_DRAWN)
 		scx_bpf_kick_cpu(cpu,
-				 SCX_KICK_PREEMPT); /* the task that draws on it has less now */
+				 SCX_KICK_PREEMPT); /* the task that runs on slack has less now */
 }
 
 /* What an overrunning server may use now */
 struct slack {
 	u64 ns;       /* 0: there is none */
-	u64 deadline; /* at which it is used */
+	u64 deadline; /* with which it is used */
 };
 
 static __always_inline struct slack reclaim_slack(u32 cpu, u64 now)
@@ -148,7 +148,7 @@ static __always_inline void reclaim_want(struct server *s, u32 cpu)
 	b->wanted = 1;
 }
 
-/* Could any server use @cpu's slack? A cheap question, asked at each dispatch. */
+/* Could any server use @cpu's slack? This is cheap, since each dispatch asks. */
 static __always_inline bool reclaim_wanted(u32 cpu)
 {
 	struct cpu_bank *b = bank_of(cpu);
@@ -178,21 +178,21 @@ static __noinline struct server *reclaim_pick(u32 cpu, u64 now)
 			b->overrunner[i % OVERRUNNERS] = 0;
 			continue;
 		}
-		if (best) /* one of the two stays (with a count the verifier would never finish) */
+		if (best) /* one of the two stays (with a count the verifier would not finish) */
 			b->wanted = 1;
 		if (time_before(s->info.edf.deadline, earliest)) {
 			earliest = s->info.edf.deadline;
 			best = s;
 		}
 	}
-	if (best) /* it comes back when it queues again */
+	if (best) /* reclaim_want() enters it again when it is queued again */
 		b->overrunner[best->info.slot % OVERRUNNERS] = 0;
 	return best;
 }
 
 /*
- * Thread @pid, in a queue of the fair layer or on spare time, is moved when @s's next period
- * starts.
+ * Thread @pid waits in a queue of the fair layer or runs on spare time: it is to be moved when @s's
+ * next period starts.
  */
 static __noinline void wait_for_period(struct server *s, s32 pid)
 {

@@ -6,10 +6,10 @@
  * Source: Kato, Ishikawa and Rajkumar, section 5.2.
  *
  * 1. Model. Each CPU has a roster of the guaranteed reservations, or parts of them, that it has
- *    promised, and a load of what runs there without a guarantee (policy/load.h). To those admitted
- *    by load, what is promised counts as used. To those guaranteed, the others are a load of
- *    max(R_load, S_load) that is there already; what may be promised of a CPU is R_max less that
- *    load, since best-effort work keeps the rest (policy/background.h).
+ *    promised, and a load of what runs there without a guarantee (policy/load.h). For admission by
+ *    load, what is promised counts as used. For a guarantee, the other servers are an existing load
+ *    of max(R_load, S_load). R_max less that load may be promised of a CPU, since best-effort work
+ *    keeps the rest (policy/background.h).
  *
  * 2. Placement. A heavy reservation (more than half a CPU) by worst-fit: on the CPU with the least
  *    expected load where it fits, for what it needs beyond its budget. A light one by best-fit: on
@@ -51,7 +51,8 @@ static __always_inline bool may_use(struct task_struct *p, u32 cpu)
 }
 
 /*
- * What @cpu could promise of @window in @period, ns. Not static: so the verifier looks at it once.
+ * Returns how much of each @window in @period @cpu could promise, ns. Not static, so that the
+ * verifier checks it once.
  */
 __noinline u64 room_on(u32 cpu, u64 period, u64 window)
 {
@@ -77,8 +78,7 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 		u64 cost = cpu_expected(c);
 
 		/*
-		 * what is promised comes first; where it is the same, the load, which is below 4
-		 * PPM
+		 * by what is promised; if that is the same, by the load, which is below 4 PPM
 		 */
 		if (light)
 			cost += (PPM - c->reserved.promised_ppm) * (4 * PPM);

@@ -9,10 +9,10 @@
  *    first: the budget, the slack, a child's exec window, or the time until best-effort work is
  *    due.
  *
- * 2. Stop. What the task ran is charged to its server's budget, or to the bank, or to no one if it
- *    had spare time. If it was the last awake thread, its job is complete: what is left of the
- *    budget is lent (fcbs). Accounts are settled when a task stops, and when ops.dispatch might let
- *    it go on.
+ * 2. Stop. What the task ran is charged to its server's budget, or to the bank, or to neither if it
+ *    ran on spare time. If it was the server's last awake thread, its job is complete: what is left
+ *    of the budget is lent (fcbs). Accounts are settled when a task stops, and when ops.dispatch
+ *    might let it go on.
  */
 #ifndef APLOMB_RESERVED_RUN_BPF_H
 #define APLOMB_RESERVED_RUN_BPF_H
@@ -41,10 +41,10 @@ static __always_inline bool earlier_waits(u32 cpu, u64 deadline)
 }
 
 /*
- * A task with @deadline (TIME_NEVER: none) begins to run on @cpu. The kernel runs what is in the
- * CPU's local queue before it asks us: has an earlier deadline come in between? So it is when a
- * task of a higher class has interrupted another, which the kernel then puts back there without
- * asking us.
+ * A task with @deadline (TIME_NEVER: none) begins to run on @cpu. If a task with an earlier
+ * deadline waits there, makes the CPU choose again. That can happen because the kernel runs the
+ * tasks in the local queue before it calls ops.dispatch. It also puts a task back there, without a
+ * callback, that a task of a higher class has preempted.
  */
 VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
 {
@@ -62,8 +62,8 @@ VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
 }
 
 /*
- * A reserved task takes a CPU that seemed free to the first task in @queue, or that was picked to
- * help that task while it was idle: another idle CPU may help.
+ * A reserved task takes a CPU that was to run the first task in @queue: the CPU seemed free, or it
+ * was idle and was kicked for that task. Asks another idle CPU to run that task.
  */
 VERIFIED_ONCE int help_first(u64 queue)
 {
@@ -82,8 +82,8 @@ VERIFIED_ONCE int help_first(u64 queue)
 
 /* By what right a task of a server may run now */
 struct grant {
-	u64 limit;    /* for so long, ns */
-	u64 deadline; /* before tasks with a later one */
+	u64 limit;    /* it may run for so long, ns */
+	u64 deadline; /* it goes before tasks with a later one */
 	u32 right;    /* enum right; RIGHT_NONE: it may not */
 };
 
@@ -108,8 +108,8 @@ static __always_inline struct grant reserved_grant(const struct server *s, u32 c
 }
 
 /*
- * @t's task begins to run on @cpu by right of @g. The timer is set for what ends first. @laxity: ns
- * until best-effort work is to be looked at.
+ * @t's task begins to run on @cpu by right of @g. The timer is set for what ends first. @laxity:
+ * time until it has to be checked whether best-effort work is due, ns.
  */
 static __always_inline void reserved_begin(const struct task_ctx *t, u32 cpu, u64 now,
 					   const struct grant *g, u64 laxity)
@@ -143,10 +143,10 @@ static __always_inline u64 running_deadline(const struct task_ctx *t, u32 cpu)
 
 /* --- it stops -------------------------------------------------------------------------------- */
 
-/* From the timer at a budget's end to the stop, ns: that is no overrun to be paid back. */
+/* Time from the timer at a budget's end to the task's stop, ns. It is not charged as an overrun. */
 #define SLIP_NS (10 * NSEC_PER_USEC)
 
-/* What of @ran is charged to @s. Where deadlines are promised, every ns is. */
+/* Returns how much of @ran, ns, is charged to @s. To a guaranteed server all of it is. */
 static __always_inline u64 owed(const struct server *s, u64 ran)
 {
 	s64 over = (s64)ran - s->info.edf.budget;
@@ -155,7 +155,8 @@ static __always_inline u64 owed(const struct server *s, u64 ran)
 }
 
 /*
- * It ran on the server's budget. Returns enum edf_change. With s->lock held, like the next three.
+ * A task ran for @ran ns on the budget of @s. Returns enum edf_change. With s->lock held, like the
+ * next three.
  */
 static __always_inline u32 charge_budget(struct server *s, u64 now, u64 ran)
 {
@@ -168,7 +169,7 @@ static __always_inline u32 charge_budget(struct server *s, u64 now, u64 ran)
 	return change;
 }
 
-/* Does a thread of @s, of which another stops on @c's CPU, run by right where @s belongs? */
+/* A thread of @s stops on @c's CPU. Does another one run by right on the CPU of @s, its home? */
 static __always_inline bool runs_at_home(const struct server *s, const struct cpu_ctx *c)
 {
 	const struct cpu_ctx *home = cpu_ctx(s->info.cpu);
@@ -178,10 +179,11 @@ static __always_inline bool runs_at_home(const struct server *s, const struct cp
 }
 
 /*
- * It ran on spare time of @c's CPU, @cpu. Had its server a right to the CPU at home, which was
- * busy? Then it is charged as if it ran at home: otherwise it would come back with all of its
- * budget and little time, more than was promised there. Not while another thread uses the budget at
- * home, until a time that is set.
+ * A task ran for @ran ns on spare time of @cpu, with context @c. If its server had a right to its
+ * home, which was busy, the task is charged as if it had run at home. Otherwise it would come back
+ * home with the whole budget and little time until the deadline, which is more than was promised
+ * there. Nothing is charged while another thread runs on the budget at home, because the timer is
+ * already set for the end of that budget.
  */
 static __always_inline u32 charge_off_home(struct server *s, const struct cpu_ctx *c, u32 cpu,
 					   u64 now, u64 ran)
@@ -200,7 +202,7 @@ struct lending {
 	u64 deadline;
 };
 
-/* All threads of @s sleep: its job is complete. */
+/* All threads of @s sleep, so its job is complete. Returns what @s lends. */
 static __always_inline struct lending complete_job(struct server *s, u64 now)
 {
 	struct lending lent = {};
@@ -216,7 +218,7 @@ static __always_inline struct lending complete_job(struct server *s, u64 now)
 	return lent;
 }
 
-/* @lent goes to the bank of @cpu; and back, if another thread of @s woke up in between. */
+/* Lends @lent to the bank of @cpu. If a thread of @s woke up meanwhile, takes it back. */
 static __always_inline void lend(struct server *s, u32 cpu, u64 now, const struct lending *lent)
 {
 	struct repaid repaid;
@@ -275,8 +277,8 @@ VERIFIED_ONCE int reserved_stopping(struct task_ctx *t, u32 cpu, u64 ran, bool r
 /* --- no other task wants the CPU ------------------------------------------------------------- */
 
 /*
- * @prev, which has no right to this CPU now, may go on in spare time. False: it is throttled
- * (cbs-hard), or it is its window on another CPU.
+ * @prev has no right to this CPU now. May it go on in spare time? Not if it is throttled
+ * (cbs-hard), or if its server has its window on another CPU.
  */
 VERIFIED_ONCE int reserved_continue(struct task_struct *prev __arg_trusted)
 {

@@ -18,9 +18,9 @@
  *    timer fires when the next period starts: it moves the threads that are in `waiter`
  *    (layers/move.bpf.h).
  *
- * 4. Monitoring. What happens to a server is counted in server_info and told by events. An event
- *    that every period of every task could cause (exhausted, missed) is sent once a second per
- *    server, with the number of times; the counters stay exact.
+ * 4. Monitoring. What happens to a server is counted in server_info and reported by events. An
+ *    event that every period of every task could cause (exhausted, missed) is sent once a second
+ *    per server, with the number of times; the counters stay exact.
  */
 #ifndef APLOMB_SERVER_BPF_H
 #define APLOMB_SERVER_BPF_H
@@ -41,7 +41,7 @@ struct server {
 	struct server_info info;   /* first: this is what user space reads */
 	struct bpf_spin_lock lock; /* of all fields but those that name another */
 	s32 waiter[WAITERS];       /* thread ids, 0: none */
-	u64 exhausted_second;      /* in which its budget was last used up; told once a second */
+	u64 exhausted_second;      /* in which its budget was last used up: one event a second */
 	u64 missed_second;         /* likewise for a missed deadline */
 	u32 exhausted_now;         /* times in that second */
 	u32 awake;                 /* threads that run or wait: 0 completes a job */
@@ -63,7 +63,7 @@ struct {
 
 /*
  * Free slots of `servers`. Slot 0 means "none" and is never in it. Last in, first out, so that the
- * table stays dense: a look through it takes no more steps than there were ever servers at a time.
+ * table stays dense: a search takes at most as many steps as there ever were servers at one time.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
@@ -101,7 +101,7 @@ static __always_inline struct server *server_of(const struct task_ctx *t)
 	return s && s->info.generation == t->generation && s->info.state ? s : NULL;
 }
 
-/* The server by right of which @t's task may run on @cpu, or NULL. */
+/* Returns the server by whose right @t's task may run on @cpu, or NULL. */
 static __always_inline struct server *right_on(const struct task_ctx *t, s32 cpu)
 {
 	struct server *s = server_of(t);
@@ -183,7 +183,7 @@ static __always_inline bool runs_on_budget(const struct server *s)
 	return c->reserved.slot == s->info.slot && c->by_right == RIGHT_OWN;
 }
 
-/* A server was taken: it is counted, the reserved layer is on, and the governor's second runs. */
+/* A server was taken: counts it, turns on the reserved layer, and starts the governor's second. */
 static __always_inline void server_added(void)
 {
 	struct timer_slot *slot;
@@ -200,8 +200,8 @@ static __always_inline void server_added(void)
 /* --- its period ------------------------------------------------------------------------------ */
 
 /*
- * A wake-up if @wake, then Listing 1, or the same for windows. The server's CPU follows its window.
- * Returns enum edf_change. With s->lock held.
+ * Handles a wake-up if @wake, then renews the period (Redline, Listing 1), or the window of a
+ * guaranteed server, whose CPU follows its window. Returns enum edf_change. With s->lock held.
  */
 static __always_inline u32 server_assign(struct server *s, u64 now, bool wake)
 {
@@ -239,7 +239,7 @@ static __always_inline void waiter_add(struct server *s, s32 pid)
 		s->waiter[empty] = pid;
 }
 
-/* When @s's timer has something to do next, while a thread of @s is awake. */
+/* Returns the time at which @s's timer has to fire next while a thread of @s is awake. */
 static __always_inline u64 timer_due(const struct server *s, u64 now)
 {
 	return time_before(now, s->info.edf.start) ? s->info.edf.start : s->info.edf.deadline;
@@ -300,8 +300,8 @@ static __always_inline void emit_missed(struct server *s, u64 now)
 }
 
 /*
- * What server_assign() did to the server in @slot, enum edf_change: counted, and told once a
- * second.
+ * server_assign() has returned @change (enum edf_change) for the server in @slot: counts it, and
+ * reports it once a second.
  */
 VERIFIED_ONCE int emit_change(u32 slot, u32 change, u64 now)
 {

@@ -8,14 +8,14 @@
 #include "state/state.bpf.h"
 
 /*
- * CPUs that have gone off line and are skipped in one search for an idle one. More: the task gets
- * no help now.
+ * Most CPUs that have gone off line and are skipped in one search for an idle one. If there are
+ * more, the task gets no help now.
  */
 #define MAX_GONE 8
 
 /*
- * @p waits for a CPU that is busy: kick an idle CPU that @p may use. A CPU that is off line can
- * still count as idle; once it was picked it does no more.
+ * @p waits for a CPU that is busy: kicks an idle CPU that @p may use. A CPU that is off line can
+ * still count as idle, until it is picked once.
  */
 static __noinline void ask_idle(struct task_struct *p)
 {

@@ -7,7 +7,8 @@
  * queue that the task is on; fields with another lock name it. A server, a bank and the tree have
  * locks of their own (reserved/server.bpf.h, reserved/reclaim.bpf.h, tree/tree.bpf.h). A run-queue
  * lock is always taken first. Of the others only one is held at a time: the verifier refuses a
- * second. While one is held, only the verifier's loops (bpf_for) may be called.
+ * second. While one is held, the verifier allows no call of a kernel function, except for the loops
+ * of bpf_for.
  */
 #ifndef APLOMB_STATE_BPF_H
 #define APLOMB_STATE_BPF_H
@@ -41,14 +42,14 @@ SETTING u64 r_max_ppm = 900000;
 SETTING u64 fork_window_ns = NSEC_PER_MSEC;
 
 /*
- * The server's policy unless its spec names another (policy/edf.h 5). Trade: with fcbs, heavy
- * frames use what light ones left, for two additions under a lock at each sleep.
+ * The policy of a server whose spec does not name one (policy/edf.h 5). Trade: with fcbs, heavy
+ * frames use what light ones left; the cost is two additions under a lock at each sleep.
  */
 SETTING u32 server_policy = POLICY_FCBS;
 
 /*
- * Between two ticks of a CPU, ns. Too little: budgets end late. Too much: timers for jobs that need
- * none.
+ * Time between two ticks of a CPU, ns. If it is set too short, budgets end late. If it is set too
+ * long, timers are started for jobs that need none.
  */
 SETTING u64 tick_ns = 10 * NSEC_PER_MSEC;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * state/timer.bpf.h - each CPU's timer: it has the CPU choose again at a time of ours, not at a
- * tick of the kernel's.
+ * state/timer.bpf.h - each CPU's timer: it makes the CPU choose again at an exact time, not at a
+ * tick of the kernel.
  *
  * 1. Why not the tick: it comes every 4 ms or so, and a budget ends to the microsecond.
  * 2. Why not always a timer. All callbacks run with interrupts off. There, from 7.0 on, a start is
@@ -26,9 +26,9 @@ struct {
 } cpu_timers SEC(".maps");
 
 /*
- * End of a budget, of a child's window, or of the best-effort turn: have the CPU choose again. Not
- * if what it was set for has stopped since: from 7.0 on a timer cannot be cancelled where
- * interrupts are off, as they are in all callbacks.
+ * A budget, a child's exec window, or the best-effort turn ends: makes the CPU choose again. Does
+ * nothing if the task for which it was set has stopped since. From 7.0 on the timer cannot be
+ * cancelled then, because interrupts are off in all callbacks.
  */
 static int cpu_timer(void *map, u32 *cpu, struct timer_slot *slot)
 {
@@ -44,11 +44,11 @@ static __noinline void cpu_timer_set(u32 cpu, u64 ns)
 	if (!slot)
 		return;
 	cpu_ctx(cpu)->timer_set = 1;
-	bpf_timer_set_callback(&slot->timer, cpu_timer); /* before 7.x a cancel takes it away */
+	bpf_timer_set_callback(&slot->timer, cpu_timer); /* before 7.x a cancel clears it */
 	bpf_timer_start(&slot->timer, ns, BPF_F_TIMER_CPU_PIN);
 }
 
-/* @cpu is to choose again in @ns from @now. Called on that CPU. */
+/* Makes @cpu choose again in @ns from @now. Called on that CPU. */
 static __always_inline void cpu_timer_start(u32 cpu, u64 now, u64 ns)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -59,7 +59,7 @@ static __always_inline void cpu_timer_start(u32 cpu, u64 now, u64 ns)
 		cpu_timer_set(cpu, ns);
 }
 
-/* What it was set for has stopped. */
+/* The task for which the timer was set has stopped. */
 static __always_inline void cpu_timer_cancel(u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -75,8 +75,8 @@ static __always_inline void cpu_timer_cancel(u32 cpu)
 }
 
 /*
- * A tick on @cpu: if the time comes before the next, or a little later since ticks may be late, set
- * the timer.
+ * A tick on @cpu: sets the timer if its time comes before the next tick, or a little later, since
+ * ticks may be late.
  */
 static __always_inline void cpu_timer_tick(u32 cpu)
 {

@@ -27,8 +27,8 @@
 #include "task/server.bpf.h"
 
 /*
- * Missed execs that wait to be matched, which begins at once: one a CPU is usual. More stay
- * unmatched.
+ * Most missed execs that wait to be matched. Matching begins at once, so usually there is at most
+ * one for each CPU. Further ones stay unmatched.
  */
 #define MAX_LEFT_OUT 1024
 
@@ -47,8 +47,8 @@ struct {
 } exec_timer SEC(".maps");
 
 /*
- * @p's program has @spec, or NULL: applies it. @kind: how it was found. A spec with flag P counts
- * only if an interactive task started the program.
+ * Applies @spec, or NULL if there is none, to @p's program. @kind: how the spec was found. A spec
+ * with flag P counts only if an interactive task started the program.
  */
 VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
 			     const struct spec *spec, u32 kind, bool launch)
@@ -62,7 +62,8 @@ VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ct
 	if (s && ((s->info.spec.flags & SPEC_STICKY) ||
 		  (!spec && (s->info.spec.flags & SPEC_INHERIT)))) {
 		/*
-		 * kept: by flag I; or a reservation asked for (aplomb run), which outranks any spec
+		 * The process keeps its server: by flag I, or because the server was asked for
+		 * (aplomb run), which outranks any spec.
 		 */
 		bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
 		return 0;
@@ -92,7 +93,7 @@ static __noinline bool exec_match(struct task_struct *p, struct file *file)
 	u32 kind = 0;
 
 	if (t && t->exec_id == (u32)p->self_exec_id)
-		return true; /* on_exec did it */
+		return true; /* on_exec has matched it */
 	spec = match_program(p, file, current, &kind);
 	if (!t) {
 		if (!spec)
@@ -103,7 +104,7 @@ static __noinline bool exec_match(struct task_struct *p, struct file *file)
 	}
 	t->exec_id = (u32)p->self_exec_id;
 	task_apply(p, t, spec, kind, true);
-	t->launched = 0; /* that the parent was interactive counts for the first exec only */
+	t->launched = 0; /* an interactive parent counts for the first exec only */
 	return true;
 }
 
@@ -168,7 +169,7 @@ static int exec_timer_fired(void *map, u32 *key, struct timer_slot *slot)
 	return 0;
 }
 
-/* An exit that it misses in the same way is seen by aplomb_exit_task. */
+/* If this program misses an exit in the same way, aplomb_exit_task sees it. */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *p)
 {

@@ -41,7 +41,10 @@ static __always_inline u64 hash_byte(u64 hash, char byte)
 	return (hash ^ (u8)byte) * NAME_HASH_PRIME;
 }
 
-/* The first ARGS_SCANNED arguments of the running program @p, whole and by their last path part. */
+/*
+ * Matches the first ARGS_SCANNED arguments of the running program @p, whole and by their last path
+ * part.
+ */
 static __noinline const struct spec *match_argument(struct task_struct *p, u64 ino, u64 dev)
 {
 	u64 whole = NAME_HASH_INIT, base = NAME_HASH_INIT, start, len;
@@ -78,7 +81,7 @@ static __noinline const struct spec *match_argument(struct task_struct *p, u64 i
 	return NULL;
 }
 
-/* The parts of the leaf cgroup's name, as systemd, Flatpak and Snap form it (see intf.h). */
+/* Matches the parts of the leaf cgroup's name, as systemd, Flatpak and Snap form it (intf.h). */
 static __noinline const struct spec *match_application(struct task_struct *p)
 {
 	TAKES_STACK(176);
@@ -122,7 +125,7 @@ static __always_inline const struct spec *match_command(struct task_struct *p)
 	return lookup(MATCH_COMM, comm.half[0], comm.half[1], 0);
 }
 
-/* A kernel thread: by its whole name, then without the number or CPU at its end. */
+/* Matches a kernel thread: by its whole name, then without the number or CPU at its end. */
 static __noinline const struct spec *match_kthread(struct task_struct *p)
 {
 	const struct spec *spec;

@@ -78,7 +78,7 @@ VERIFIED_ONCE int task_leave(struct task_ctx *t __arg_nonnull)
 	return 0;
 }
 
-/* nr_slots = max(nr_slots, slot + 1), against other CPUs that do the same. */
+/* nr_slots = max(nr_slots, slot + 1), while other CPUs may do the same. */
 static __always_inline void slots_cover(u32 slot)
 {
 	u32 i;
@@ -92,8 +92,8 @@ static __always_inline void slots_cover(u32 slot)
 }
 
 /*
- * The process gives its server back, for all its threads: it runs another program now. A domain's
- * stays.
+ * The process runs another program now: it gives its server back, for all its threads. The server
+ * of a domain stays.
  */
 VERIFIED_ONCE int program_leave(struct task_ctx *t __arg_nonnull)
 {
@@ -115,8 +115,8 @@ static __always_inline bool table_is_crowded(void)
 }
 
 /*
- * Keeps in @s what the process had @before exec exchanges its server; not on the stack, which is
- * short.
+ * Exec replaces the server of a process by @s. Keeps in @s what the process had @before (NULL: no
+ * server), because there is too little stack for it.
  */
 static __always_inline void server_inherit(struct server *s, const struct edf_server *before)
 {
@@ -180,8 +180,8 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	if (!old || t->window_ns || is_domains(old))
 		old = NULL;
 	/*
-	 * else clang splits it into a flag and a pointer, and verifiers before 7.0 do not connect
-	 * them
+	 * Otherwise clang splits it into a flag and a pointer, and verifiers before 7.0 do not
+	 * connect the two.
 	 */
 	barrier_var(old);
 	if (old)
@@ -200,8 +200,8 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	server_reset(s, slot, spec, p->tgid);
 	server_inherit(s, old ? &old->info.edf : NULL);
 	/*
-	 * what it used of its period counts in the new server (edf_succeed), so not in S_load as
-	 * well
+	 * What the old server used of its period counts in the new server (edf_succeed), so it must
+	 * not count in S_load as well.
 	 */
 	if (old)
 		old->info.edf.budget = old->info.edf.runtime;
@@ -210,8 +210,8 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
 	task_join(t, slot, s, s->info.generation);
 	/*
-	 * It runs on the old server: all that it ran since it started is charged to the new one.
-	 * Otherwise a program that execs itself would run for nothing.
+	 * The task runs on the old server: all that it ran since it started to run is charged to
+	 * the new one. Otherwise a program that execs itself would not be charged at all.
 	 */
 	if (runs_on_old) {
 		c->reserved.slot = slot;
@@ -238,7 +238,7 @@ VERIFIED_ONCE int server_launch(u32 slot, struct task_struct *p __arg_trusted, b
 		edf_succeed(&s->info.edf, &s->before, s->info.edf.start);
 		bpf_spin_unlock(&s->lock);
 	}
-	/* it runs: the CPU chooses again, since the budget is another */
+	/* the task runs: the CPU chooses again, since the budget is another one */
 	if (bpf_get_current_task_btf()->pid == p->pid)
 		cpu_timer_start(bpf_get_smp_processor_id(), bpf_ktime_get_ns(), NSEC_PER_USEC);
 	return 0;

@@ -2,9 +2,9 @@
 /*
  * tree/cgroups.bpf.h - the tree follows the cgroups: ops.cgroup_* of those with the CPU controller.
  *
- * The kernel calls when such a cgroup comes, when a task is moved, and when cpu.weight, cpu.max or
- * cpu.idle is written. ops.cgroup_exit is in layers/domain_server.bpf.h, since a cgroup that goes
- * gives back its domain's server too.
+ * The kernel calls them when such a cgroup is created, when a task is moved, and when cpu.weight,
+ * cpu.max or cpu.idle is written. ops.cgroup_exit is in layers/domain_server.bpf.h, since the
+ * removal of a cgroup also gives back its domain's server.
  */
 #ifndef APLOMB_TREE_CGROUPS_BPF_H
 #define APLOMB_TREE_CGROUPS_BPF_H
@@ -27,7 +27,8 @@ static __always_inline u32 cgroup_domain(struct cgroup *cgrp, u64 up_id, u32 par
 	u32 slot = 0;
 
 	/*
-	 * Below a cgroup without a domain of its own there is none: order and depth would differ.
+	 * Below a cgroup without a domain of its own no cgroup gets one: otherwise order and depth
+	 * of the tree would differ from those of the cgroups.
 	 */
 	if (!bpf_map_update_elem(&domain_of, &id, &parent, 0) && branch(parent)->cgid == up_id)
 		slot = domain_create(id, parent, weight, cgroup_is_idle(cgrp));

@@ -22,9 +22,9 @@
 #include "tree/rescue.bpf.h"
 
 /*
- * Claims of one dispatch. A claim finds no task if another CPU has counted one and not inserted it
- * yet, or if the domain was throttled. With all of them in vain the CPU gets no task of the tree;
- * the CPU that inserts the task asks an idle one.
+ * Most claims of one dispatch. A claim finds no task if another CPU has counted one and not
+ * inserted it yet, or if the domain was throttled. If all claims are in vain, the CPU gets no task
+ * of the tree; the CPU that inserts the task asks an idle one.
  */
 #define TREE_TRIES 8
 /* Tasks at the head of a queue that other CPUs are taking. With more, the claim is put back. */
@@ -41,7 +41,7 @@ struct choice {
 	u32 failed[TREE_TRIES]; /* domains whose claim found no task */
 };
 
-/* What a claim comes to */
+/* The result of a claim */
 enum claim {
 	CLAIM_NONE = 0, /* no task waits */
 	CLAIM_TASK = 1, /* a task of domain choice.pick.leaf is claimed */
@@ -99,8 +99,8 @@ VERIFIED_ONCE int tree_claim(struct choice *ch __arg_nonnull, struct task_ctx *c
 }
 
 /*
- * Puts claims that found no task back: after the last try, so that other domains were looked at in
- * between.
+ * Puts back the claims that found no task. This is done after the last try, so that the tries look
+ * at different domains.
  */
 VERIFIED_ONCE int tree_restore(const struct choice *ch __arg_nonnull)
 {
@@ -126,7 +126,7 @@ enum take {
 	TAKE_NONE = 0, /* no task: the claim is to be put back */
 	TAKE_SENT = 1, /* a task, which was sent to this CPU */
 	TAKE_GONE =
-		2 /* a task that cannot run here, or that the kernel took out; the claim was its */
+		2 /* a task that cannot run here, or that the kernel took out: claim settled */
 };
 
 /*
@@ -191,8 +191,8 @@ static __noinline u32 tree_take(u32 leaf, u32 cpu)
 }
 
 /*
- * Lane @k of @cpu goes first: sends its first task, or lets @prev go on, which runs there (NULL: it
- * cannot).
+ * Lane @k of @cpu goes first: sends its first task, or lets @prev go on, which runs there. @prev is
+ * NULL if it cannot go on.
  */
 static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
 {
@@ -237,8 +237,8 @@ static __always_inline void keep(struct choice *ch, struct task_struct *prev, st
 }
 
 /*
- * @prev, which is pinned, goes on: lane @k put it first. A domain with a cpu.max grants it its next
- * part of the quota, or it does not go on.
+ * @prev, which is pinned, comes first in lane @k and goes on. If its domain has a cpu.max, it needs
+ * a grant of the quota; otherwise it does not go on.
  */
 static __always_inline u32 keep_pinned(u32 cpu, u32 k)
 {
@@ -342,7 +342,7 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 		return result;
 	if (prev_pinned && path_throttled(domain_of_task(prev)))
 		result = FAIR_HELD;
-	/* this CPU is idle soon if @prev may not go on: then it helps others */
+	/* if @prev may not go on, this CPU will be idle: then it helps other CPUs */
 	if (lanes_take(cpu) || ((!prev || result == FAIR_HELD) && pinned_steal(cpu)))
 		return FAIR_TAKEN;
 	return result;

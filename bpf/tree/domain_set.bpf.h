@@ -17,13 +17,16 @@
 /* Tasks that one change of a policy gives new places. More tasks keep the places that they had. */
 #define MAX_REQUEUED (1 << 16)
 
-/* Is domain @i domain @slot, or a child of it? Its member of @slot: see set_policy(). */
+/*
+ * Is domain @i domain @slot itself, or a child of it? Either gives @slot a member: its own tasks,
+ * or the child (set_policy()).
+ */
 static __always_inline bool is_in(u32 i, u32 slot)
 {
 	return i == slot || (i && branch(i)->parent == slot);
 }
 
-/* Has @policy order the members of domain @slot from now on. */
+/* From now on @policy orders the members of domain @slot. */
 VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 {
 	struct branch *b = branch(slot);
@@ -35,7 +38,7 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 
 		if (!is_in(i, slot))
 			continue;
-		member(m)->mtr.token = 0; /* a member under MTR-LS before joins anew */
+		member(m)->mtr.token = 0; /* members join anew if MTR-LS is chosen again */
 		if (in_heap(m)) {
 			member_remove(b, m);
 			member(m)->reinsert = 1;
@@ -89,8 +92,8 @@ static __always_inline void requeue_task(struct bpf_iter_scx_dsq *it, struct tas
 }
 
 /*
- * The tasks that wait in domain @slot's queue get new places, after set_policy(): the virtual times
- * that they had are in units of another order, in which a task might be behind for ever.
+ * After set_policy(), gives the tasks in domain @slot's queue new places. Their virtual times are
+ * those of the old policy, with which a task might never be first under the new one.
  */
 VERIFIED_ONCE int requeue(u32 slot)
 {

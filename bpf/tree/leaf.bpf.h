@@ -29,7 +29,7 @@ static __always_inline bool leaf_has_members(const struct branch *b)
 	return b->policy == DOMAIN_SFQ || b->policy == DOMAIN_MTR || b->policy == DOMAIN_WRR;
 }
 
-/* The part of @b's own tasks' time that is due to @t's thread beside those awake, ppm. */
+/* Returns the part of the time of @b's own tasks that is due to @t's thread, ppm. */
 static __always_inline u64 leaf_ppm(const struct branch *b, const struct task_ctx *t)
 {
 	u64 sum = b->own_sum + (t->own_weight ? 0 : t->weight);
@@ -97,14 +97,14 @@ static __always_inline void leaf_enter(struct task_ctx *t, u32 slot, bool wake)
 	t->own_weight = t->weight;
 }
 
-/* The virtual time of a task of @b without members after @ns, if it was @key before. */
+/* Returns the virtual time @key after a run of @ns, for a @b whose own tasks are no members. */
 static __always_inline u64 leaf_cost(const struct branch *b, u64 key, u64 ns, u32 weight)
 {
 	return b->policy == DOMAIN_FIFO ? fifo_charge(key, ns) : key + fair_cost(ns, weight);
 }
 
 /*
- * @t's thread, one of domain @slot's with virtual time @key, ran for @ns. @sleeps: it goes to
+ * @t's thread, an own task of domain @slot with virtual time @key, ran for @ns. @sleeps: it goes to
  * sleep. Returns its new virtual time.
  */
 VERIFIED_ONCE u64 leaf_charge(struct task_ctx *t __arg_nonnull, u32 slot, u64 ns, bool sleeps,

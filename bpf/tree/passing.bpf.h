@@ -41,7 +41,7 @@ VERIFIED_ONCE int pass_from(u32 slot)
 	struct task_struct *p;
 	u32 i;
 
-	bpf_rcu_read_lock(); /* to 6.18 a timer of a sleepable program counts as sleepable */
+	bpf_rcu_read_lock(); /* up to 6.18 a timer of a sleepable program counts as sleepable */
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0)) {
 		bpf_for(i, 0, MAX_PASSING) {
 			struct task_ctx *t;

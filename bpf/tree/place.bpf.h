@@ -29,7 +29,7 @@ static __always_inline bool pinned(const struct task_struct *p)
 	return nr_cpus > 1 && (u32)p->nr_cpus_allowed < (tree_on ? nr_online : 2);
 }
 
-/* The domain that @p's time is charged to. */
+/* Returns the domain to which @p's time is charged. */
 static __always_inline u32 domain_of_task(struct task_struct *p)
 {
 	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
@@ -127,8 +127,8 @@ enum fair_choice {
 };
 
 /*
- * @prev used up its slice and is in no queue while dispatch chooses: does it go before the first
- * task of @dsq? Without this question two tasks would take turns whatever their weights are.
+ * @prev has used up its slice and is in no queue while dispatch chooses. Does it go before the
+ * first task of @dsq? Without this check two tasks would take turns whatever their weights are.
  */
 static __noinline bool still_first(struct task_struct *prev, u64 dsq)
 {

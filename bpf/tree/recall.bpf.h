@@ -29,8 +29,9 @@ static __always_inline bool waits_throttled(const struct task_ctx *t)
 }
 
 /*
- * The kernel has marked @p as frozen or traced, and woke it up if it slept. It holds a lock of @p's
- * process, with interrupts off. (For signals the compiler may have inlined this function: on_kill.)
+ * The kernel has marked @p as frozen or traced, and has woken it up if it slept. The kernel holds a
+ * lock of @p's process, with interrupts off. (For signals the kernel's compiler may have inlined
+ * this function: see on_kill.)
  */
 SEC("fexit/signal_wake_up_state")
 int BPF_PROG(on_freeze, struct task_struct *p, unsigned int state)
@@ -44,7 +45,7 @@ int BPF_PROG(on_freeze, struct task_struct *p, unsigned int state)
 
 /*
  * A signal was sent to @p, or to its process. If it is fatal, the kernel has marked all threads of
- * the process. They are recalled by the timer: a tracing program may not walk through them.
+ * the process. The timer recalls them, because a tracing program may not iterate over threads.
  */
 SEC("tp_btf/signal_generate")
 int BPF_PROG(on_kill, int signal, struct kernel_siginfo *info, struct task_struct *p)
@@ -95,7 +96,7 @@ static __noinline bool recall_move(struct task_struct *p, struct task_ctx *t, u3
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0) && tree_leave(t)) {
 		rescues = 1;
 		scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
-		/* a task whose CPU has gone: from its local queue the kernel takes it elsewhere */
+		/* if the CPU has gone: from its local queue the kernel moves it to another CPU */
 		moved = scx_bpf_dsq_move(
 			&it, p, cpu_ctx(home)->online ? DSQ_RESCUE : SCX_DSQ_LOCAL_ON(home), 0);
 		if (!moved && !t->queued)
@@ -144,7 +145,7 @@ static int recall_tick(void *map, u32 *key, struct timer_slot *timer)
 			recall_process(-pid);
 		} else if (recall_one(pid)) {
 			again = pid;
-			break; /* or it would be taken from the stack again at once */
+			break; /* else the next round would take it from the stack again */
 		}
 	}
 	wake_idle();

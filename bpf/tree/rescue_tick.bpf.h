@@ -58,7 +58,7 @@ VERIFIED_ONCE int rescue_from(u64 queue, u32 slot, bool last, u32 most)
 	struct task_struct *p;
 	u32 i;
 
-	bpf_rcu_read_lock(); /* to 6.18 a timer of a sleepable program counts as sleepable */
+	bpf_rcu_read_lock(); /* up to 6.18 a timer of a sleepable program counts as sleepable */
 	if (!bpf_iter_scx_dsq_new(&it, queue, last ? SCX_DSQ_ITER_REV : 0)) {
 		bpf_for(i, 0, most) {
 			p = bpf_iter_scx_dsq_next(&it);
@@ -117,7 +117,7 @@ VERIFIED_ONCE int rescue_from_domains(void)
 		if ((s32)b->waiting <= 0)
 			continue;
 		/*
-		 * under FIFO one task may have all the turns: they do not say how long a round is
+		 * Under FIFO one task may have all turns, so they do not show how long a round is.
 		 */
 		if (b->policy == DOMAIN_FIFO || too_slow(b->waiting, turns))
 			rescue_from(DSQ_DOMAIN(slot), slot, false, MAX_RESCUES);

@@ -62,11 +62,11 @@ static __always_inline bool take_pick(struct cpu_ctx *c, u32 slot, struct pick *
 /* @p, of context @t and domain @slot, begins to run on @c's CPU. */
 static __always_inline void member_run(struct cpu_ctx *c, struct task_ctx *t, u32 slot)
 {
-	if (!t->slot) /* a budget pays for what is run by right, which the tail is not */
+	if (!t->slot) /* not to a server's budget: the tail was not run by right */
 		c->exec_start -= tail(t, c->exec_start);
 	t->charged_to = 0;
 	landing_leave(t);
-	if (t->queued) /* the kernel moved it here by itself */
+	if (t->queued) /* the kernel moved it here without a callback */
 		tree_leave(t);
 	leaf_run(branch(slot), t);
 	c->tree.leaf_key = leaf_key(branch(slot), t);

@@ -64,7 +64,7 @@ VERIFIED_ONCE int wake_idle(void)
 		idle = scx_bpf_pick_idle_cpu(online, 0);
 		if (idle < 0)
 			break;
-		if (!cpu_ctx(idle)->online) /* about to go off line, it still counts as idle */
+		if (!cpu_ctx(idle)->online) /* a CPU that goes off line still counts as idle */
 			continue;
 		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
 		tasks--;

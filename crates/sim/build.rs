@@ -1,6 +1,6 @@
-//! Compiles the scheduler (bpf/main.bpf.c) for the host, through host/scheduler.c. Clang, since it
-//! alone can put all of a unit's variables into a section of our own; the kernel side needs it
-//! anyway.
+//! Compiles the scheduler (bpf/main.bpf.c) for the host, through host/scheduler.c. The compiler is
+//! clang, because no other can put all variables of a unit into a section of our choice. The kernel
+//! side needs clang anyway.
 
 use std::process::{Command, Stdio};
 

@@ -2,7 +2,8 @@
 //! number of tasks. Marks: a million events a second, and from 100 to 100,000 tasks no faster
 //! growth than log n.
 //!
-//! Shared machines are noisy, so the result is CPU time, of the best of several parts of one run.
+//! Shared machines are noisy, so the result is CPU time, not elapsed time, and that of the best of
+//! several parts of one run.
 
 use aplomb_sim::machine::Scheduler;
 use aplomb_sim::workload::on_off;
@@ -19,13 +20,13 @@ fn cpu_time() -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: fills in the variable
+    // SAFETY: clock_gettime() fills in `now`
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// On-off tasks that want twice what the CPUs have, so that queues are long and all callbacks are
-/// called. ns an event.
+/// The cost of an event, ns, with on-off tasks that want twice the CPU time that there is. So
+/// queues are long, and all callbacks are called.
 fn cost(scheduler: Scheduler, tasks: u64, cpus: u64) -> f64 {
     let mut sim = scheduler.machine(Settings {
         cpus: cpus as usize,

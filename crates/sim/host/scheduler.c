@@ -3,9 +3,9 @@
  * scheduler.c - the scheduler's own source compiled for the host, its maps and timers, and the
  * functions that the Rust side calls.
  *
- * All variables of this unit are in two sections of their own, so that host_reset() can set each of
- * them, static variables in functions too, to its value at load time: a simulation begins with a
- * freshly loaded scheduler.
+ * All variables of this unit are in two sections of their own, static variables in functions too.
+ * host_reset() sets them to their values at load time, so each simulation begins with a freshly
+ * loaded scheduler.
  */
 struct task_struct;
 struct cgroup;

@@ -11,8 +11,8 @@
 use std::collections::VecDeque;
 use std::mem;
 
-/// A future event. CPUs, tasks and timers are given by number. The second number, where there is
-/// one, shows whether the event is still valid.
+/// A future event. CPUs, tasks and timers are given by number. `Done`, `Timer` and `Wake` have a
+/// second number: the event is void if the CPU, timer or task has another number by then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// A CPU picks its next task.
@@ -29,7 +29,7 @@ pub(crate) enum Event {
     Timer(u32, u32),
     /// A sleep of a task ends. The second number is the task's `sleeps` when it fell asleep.
     Wake(u32, u32),
-    /// A change from outside is made. The number is its index in `State::changes`.
+    /// A change from outside is due. The number is its index in `State::changes`.
     Change(u32),
 }
 
@@ -63,7 +63,7 @@ impl Agenda {
         }
     }
 
-    /// Plan an event. `at` must not be before the last entry that was taken.
+    /// Plan an event for the time `at`, ns, which must not be before the wheel's time.
     pub fn push(&mut self, at: u64, what: Event) {
         debug_assert!(at >= self.now, "planned for the past");
         let level = (63 - ((at ^ self.now) | 1).leading_zeros()) / BITS;
@@ -78,7 +78,7 @@ impl Agenda {
         self.used[level as usize] |= 1 << slot;
     }
 
-    /// The next entry, if it is at `end` or before.
+    /// Take the next entry, if its time is at most `end`, ns.
     pub fn pop(&mut self, end: u64) -> Option<(u64, Event)> {
         let level = self.used.iter().position(|&used| used != 0)?;
         let slot = self.used[level].trailing_zeros();
@@ -98,7 +98,7 @@ impl Agenda {
         if entries.is_empty() {
             self.used[level] &= !(1 << slot);
         } else if level > 0 {
-            // the wheel's time is within this slot's span now, so the other entries move down
+            // the wheel's time is now within this slot's span, so the other entries move down
             self.used[level] &= !(1 << slot);
             let mut others = mem::take(entries);
             for other in others.drain(..) {

@@ -11,9 +11,9 @@ use recorded::record;
 // SAFETY of all calls below: the scheduler gets tasks and cgroups of the current simulation
 // (kfuncs::enter), and their memory lives until that simulation ends.
 impl State {
-    /// Call callback `name` about task, CPU or cgroup `of`. With preemptible RCU, and on all
-    /// kernels before 6.18, a BPF program's prologue adds one `migrate_disable()` to the current
-    /// task (`__bpf_prog_enter`).
+    /// Call the callback `name`; `of` is the task, CPU or cgroup that it is about. Like the
+    /// prologue of a BPF program (`__bpf_prog_enter`), this disables migration of the current task
+    /// once more. The kernel does so with preemptible RCU, and in all versions before 6.18.
     fn call<R>(&self, name: &'static str, of: TaskId, callback: impl FnOnce() -> R) -> R {
         record(name, of);
         let depth = &self.current().migration_disabled;
@@ -218,7 +218,7 @@ impl State {
         }
     }
 
-    /// A CPU goes online (true) or offline.
+    /// Call cpu_online (`comes`) or cpu_offline. Panics if the scheduler lacks the callback.
     pub fn ops_cpu(&self, cpu: usize, comes: bool) {
         let has = if comes {
             self.has.cpu_online
@@ -263,7 +263,8 @@ pub(crate) mod recorded {
         RECORDED.with(|n| n.borrow_mut().iter_mut().for_each(|n| n.push((name, of))));
     }
 
-    /// Called instead of the scheduler's hotplug callbacks if it has none: (CPU, it goes online).
+    /// Called in place of hotplug callbacks that the scheduler lacks. The arguments are the CPU,
+    /// and whether it goes online.
     pub type StandIn = fn(usize, bool);
 
     thread_local! {

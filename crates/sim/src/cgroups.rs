@@ -23,7 +23,7 @@ use crate::TaskId;
 /// cgroup's removal. `kn->id` is one more.
 pub type CgroupId = usize;
 
-/// The root, which is always there.
+/// The root cgroup, which always exists.
 pub const ROOT: CgroupId = 0;
 
 /// `cpu.max` and `cpu.max.burst`, us.
@@ -33,7 +33,8 @@ pub struct Bandwidth {
     pub period: u64,
     /// CPU time in each period, over all CPUs: 1,000 to 2^44 - 1. None: no limit ("max").
     pub quota: Option<u64>,
-    /// Quota of earlier periods that may be kept: at most `quota`, together at most 2^44 - 1.
+    /// Most quota of earlier periods that may be kept: at most `quota`. The sum of both is at most
+    /// 2^44 - 1.
     pub burst: u64,
 }
 
@@ -52,7 +53,7 @@ impl Default for Bandwidth {
 const MOST_RUNTIME: u64 = (1 << 44) - 1;
 
 impl Bandwidth {
-    /// Arguments of the callbacks: period, quota (`RUNTIME_INF`: none), burst.
+    /// Arguments of the callbacks, us: period, quota (`RUNTIME_INF`: none), burst.
     fn words(self) -> [u64; 3] {
         [self.period, self.quota.unwrap_or(u64::MAX), self.burst]
     }
@@ -72,7 +73,8 @@ impl Bandwidth {
 /// A cgroup that exists when the scheduler is attached ([`crate::Simulation::attach`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Existing<'a> {
-    /// [`ROOT`], or an earlier cgroup: they are numbered from 1, in their order.
+    /// [`ROOT`], or an earlier cgroup of the same list. The list's cgroups have the numbers 1, 2, …
+    /// in order.
     pub parent: CgroupId,
     /// The name of its directory, unique in its parent, without '/'.
     pub name: &'a str,
@@ -153,7 +155,7 @@ pub(crate) struct KernfsNode {
 pub(crate) struct CgroupStruct {
     pub kn: Cell<*const KernfsNode>,
     pub level: i32,
-    /// `subsys`: what controllers keep of it; the simulated kernel has nothing there.
+    /// `subsys`: the controllers' states of the cgroup. The simulated kernel has none.
     pub controllers: [*const (); 1],
 }
 
@@ -218,12 +220,12 @@ impl Cgroup {
         new
     }
 
-    /// The scheduler's pointer to it.
+    /// The scheduler's pointer to the cgroup.
     pub fn pointer(&self) -> *mut CgroupStruct {
         ptr::from_ref(&self.kernel).cast_mut()
     }
 
-    /// The value of `cgroups` of its tasks.
+    /// The value of the field `cgroups` of the cgroup's tasks.
     pub fn css_set(&self) -> *mut CssSet {
         ptr::from_ref(&self.css_set).cast_mut()
     }
@@ -232,7 +234,7 @@ impl Cgroup {
         self.id
     }
 
-    /// The number of its directory, by which user space names it.
+    /// The number of the cgroup's directory, by which user space names the cgroup.
     pub fn number(&self) -> u64 {
         self.node.id
     }
@@ -264,13 +266,13 @@ pub(crate) struct Cgroups {
     all: RefCell<Vec<Box<Cgroup>>>,
     /// The scheduler has been attached, so changes call its callbacks (`scx_cgroup_enabled`).
     enabled: Cell<bool>,
-    /// Tasks that are being moved. Their `css_set` is the new cgroup's, their task group still this
-    /// cgroup's.
+    /// Tasks that are being moved, with their old cgroups. Their `css_set` is already the new
+    /// cgroup's; their task group is still the old cgroup's.
     moving: RefCell<Vec<(TaskId, CgroupId)>>,
 }
 
 impl Cgroups {
-    /// The root alone.
+    /// A tree that has only the root.
     pub fn new() -> Self {
         let root = Cgroup::new(ROOT, None, CString::default());
         root.life.set(Life::Online);
@@ -301,20 +303,21 @@ impl Cgroups {
 
     /// The cgroup behind the scheduler's pointer.
     pub fn of(&self, kernel: *const CgroupStruct) -> &Cgroup {
-        // SAFETY: the scheduler's pointers are those of this simulation's cgroups, which live as
-        // long
+        // SAFETY: the scheduler has pointers to cgroups of this simulation only, and the
+        // simulation keeps all its cgroups until it ends
         let id = unsafe { (*(*kernel).kn.get()).id } - 1;
         self.get(id as CgroupId)
             .expect("a cgroup of this simulation")
     }
 
-    /// The cgroup of a task, by its `cgroups`.
+    /// The cgroup to which a task's field `cgroups` points.
     pub fn member_of(&self, css_set: *const CssSet) -> &Cgroup {
         // SAFETY: from Cgroup::css_set(); it lives as long as the simulation
         self.of(unsafe { (*css_set).dfl_cgrp.get() })
     }
 
-    /// The ancestor of `of`, or itself, at `level` below the root. `bpf_cgroup_ancestor()`
+    /// The ancestor of `of` at `level` (the root has level 0), or `of` itself if it has that level.
+    /// `bpf_cgroup_ancestor()`
     pub fn ancestor(&self, of: &Cgroup, level: i32) -> Option<&Cgroup> {
         let mut at = self.get(of.id)?;
         if !(0..=at.kernel.level).contains(&level) {
@@ -326,8 +329,8 @@ impl Cgroups {
         Some(at)
     }
 
-    /// The cgroup of the task group of a task that is being moved. None: the task is not being
-    /// moved.
+    /// The old cgroup of a task that is being moved, to which its task group still belongs. None:
+    /// the task is not being moved.
     pub fn moving_from(&self, id: TaskId) -> Option<CgroupId> {
         let moving = self.moving.borrow();
         moving.iter().find(|m| m.0 == id).map(|m| m.1)

@@ -48,7 +48,7 @@ pub struct Settings {
     pub r_hi_ppm: u64,
     /// R_max, see `r_lo_ppm`.
     pub r_max_ppm: u64,
-    /// The server of reservations that name no other.
+    /// The server policy of reservations that do not name one.
     pub server: ServerPolicy,
     /// The kernel's flags and queue ids.
     pub numbers: Numbers,
@@ -195,7 +195,8 @@ impl Simulation {
         self.state.tasks[id].migrations.get()
     }
 
-    /// A task's server: (state, ns that it ran on its own budget).
+    /// A task's server: its state (`enum server_state` of bpf/intf.h), and the CPU time that the
+    /// task ran on the server's own budget, ns. None: the task has no server.
     pub fn server(&self, id: TaskId) -> Option<(u32, u64)> {
         host::server(self.state.tasks[id].pointer())
     }
@@ -205,7 +206,7 @@ impl Simulation {
         host::clear_reservation(self.state.tasks[id].kernel.pid.get());
     }
 
-    /// A specification for the program with inode `ino`.
+    /// Add a spec for the program with inode `ino`.
     pub fn spec(&mut self, ino: u64, asked: Reservation) {
         host::spec(ino, asked);
     }
@@ -228,9 +229,9 @@ impl Simulation {
         self.state.add(weight, &allowed, program, None, root)
     }
 
-    /// Make a change from outside now. False: the kernel would refuse it. Panics if a CPU goes
-    /// online or offline and the scheduler has no callback for that, because the kernel would end
-    /// the scheduler.
+    /// Make a change from outside now. False: the kernel would refuse the change. Panics if a CPU
+    /// goes online or offline and the scheduler has no callback for that, because the kernel would
+    /// end the scheduler.
     pub fn change(&mut self, change: Change) -> bool {
         let done = self.state.change(&change);
         self.check();
@@ -242,7 +243,8 @@ impl Simulation {
         self.state.has.cpu_offline && self.state.has.cpu_online
     }
 
-    /// Like [`Simulation::change`], at `at` ns.
+    /// Like [`Simulation::change`], at the time `at`, ns. If `at` has passed, the change is made
+    /// next.
     pub fn plan(&mut self, at: u64, change: Change) {
         self.state.plan_change(at.max(self.now()), change);
     }
@@ -299,7 +301,8 @@ impl State {
                 let t = self.timers.borrow()[timer as usize];
                 if t.armed == armed {
                     self.enter_cpu(self.or_online(t.cpu as usize));
-                    // SAFETY: the scheduler started it, and its maps live until the process ends
+                    // SAFETY: the scheduler started the timer, and its maps live until the process
+                    // ends
                     unsafe { host::host_timer_fire(t.address) };
                 }
             }

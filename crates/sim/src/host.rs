@@ -23,7 +23,7 @@ pub(crate) struct CgroupInitArgs {
     pub burst: u64,
 }
 
-/// `struct host_cgroup_ops`: the scheduler's cgroup callbacks. None: the scheduler lacks it.
+/// `struct host_cgroup_ops`: the scheduler's cgroup callbacks. None: the scheduler lacks this one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct CgroupOps {
@@ -102,17 +102,17 @@ const INHERIT: u32 = 2;
 const REVOCABLE: u32 = 4;
 const GUARANTEED: u32 = 32;
 
-/// The server: what becomes of a task whose budget is used up (`enum server_policy` of
+/// The server policy: what becomes of a task whose budget is used up (`enum server_policy` of
 /// bpf/policy/edf.h).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerPolicy {
-    /// It runs as best-effort work until its next period.
+    /// The task runs as best-effort work until its next period.
     Redline = 1,
-    /// It does not run until its next period.
+    /// The task does not run until its next period.
     CbsHard = 2,
-    /// It gets its next budget at once, for a later deadline.
+    /// The task gets its next budget at once, with a later deadline.
     CbsSoft = 3,
-    /// Like Redline, but it also runs on the budgets that other tasks leave.
+    /// Like Redline, but the task also runs on slack, the budget that other servers did not use.
     #[default]
     Fcbs = 4,
 }
@@ -124,13 +124,14 @@ pub struct Reservation {
     pub runtime: u64,
     /// T, ns, at least `runtime`.
     pub period: u64,
-    /// A forked child gets it too (flag I).
+    /// A forked child gets the reservation, too (flag I).
     pub inherit: bool,
-    /// It may be revoked (flag R).
+    /// The reservation may be revoked (flag R).
     pub revocable: bool,
-    /// It is guaranteed: admitted by what is promised, and split over CPUs if need be (flag G).
+    /// The reservation is guaranteed: admitted by what is promised, and split over several CPUs if
+    /// no single CPU has room (flag G).
     pub guaranteed: bool,
-    /// The server; None: the machine's ([`crate::Settings::server`]).
+    /// The server policy; None: the machine's ([`crate::Settings::server`]).
     pub policy: Option<ServerPolicy>,
 }
 
@@ -186,13 +187,13 @@ pub(crate) struct Has {
 
 /// `aplomb set --clear`.
 pub(crate) fn clear_reservation(pid: i32) {
-    // SAFETY: looks the task up by its pid
+    // SAFETY: host_clear_reservation() looks the task up by its pid
     let status = unsafe { host_clear_reservation(pid) };
     assert_eq!(status, 0, "no such task");
 }
 
 pub(crate) fn has() -> Has {
-    // SAFETY: looks at addresses of functions
+    // SAFETY: host_has() only looks at addresses of functions
     let bits = unsafe { host_has() };
     let has = |bit: u32| bits >> bit & 1 == 1;
     Has {
@@ -217,7 +218,7 @@ pub(crate) fn cgroup_ops() -> CgroupOps {
 
 /// Is a task's domain, or one above it, throttled (its `cpu.max` used up)?
 pub(crate) fn throttled(p: &TaskStruct) -> bool {
-    // SAFETY: reads the scheduler's task storage
+    // SAFETY: host_throttled() reads the scheduler's task storage
     unsafe { host_throttled(ptr::from_ref(p).cast_mut()) }
 }
 
@@ -230,7 +231,7 @@ pub(crate) struct CpuView {
     pub pinned_now: u64,
     /// The running task's CPU time when it began to run.
     pub exec_start: u64,
-    /// 1: the running task uses its server's budget. 0: it does not, and the following are 0.
+    /// 1: the running task uses its server's budget. 0: it does not, and the fields below are 0.
     pub by_right: u32,
     pub period: u64,
     pub runtime: u64,
@@ -240,7 +241,7 @@ pub(crate) struct CpuView {
 
 pub(crate) fn cpu_view(cpu: usize) -> CpuView {
     let mut view = CpuView::default();
-    // SAFETY: fills in the variable, whose layout is compared in the tests
+    // SAFETY: host_cpu_view() fills in `view`; a test compares the layouts
     unsafe { host_cpu_view(cpu as u32, &mut view) };
     view
 }
@@ -261,7 +262,7 @@ pub(crate) fn reset() {
 }
 
 pub(crate) fn settings(s: &crate::Settings) {
-    // SAFETY: sets variables
+    // SAFETY: host_settings() only sets variables
     unsafe {
         host_settings(
             s.r_lo_ppm,
@@ -290,15 +291,15 @@ pub(crate) fn spec(ino: u64, asked: Reservation) {
         policy: asked.policy.map_or(0, |p| p as u32),
         pad: 0,
     };
-    // SAFETY: copies it
+    // SAFETY: host_spec() copies the spec
     let status = unsafe { host_spec(ino, &spec) };
     assert_eq!(status, 0, "too many specs for a simulation");
 }
 
 /// A task's server: its state, and the ns that the task ran on its own budget.
 pub(crate) fn server(p: *mut TaskStruct) -> Option<(u32, u64)> {
-    // SAFETY: a live task; the result is a `struct server_info` or null, and the offsets are its
-    // own
+    // SAFETY: `p` is a live task. The result is null or a `struct server_info`, to which the
+    // offsets belong.
     unsafe {
         let info = host_server(p).cast::<u8>();
         (!info.is_null()).then(|| {
@@ -310,7 +311,7 @@ pub(crate) fn server(p: *mut TaskStruct) -> Option<(u32, u64)> {
 }
 
 pub(crate) fn load_ppm(cpu: usize) -> u64 {
-    // SAFETY: reads a variable
+    // SAFETY: host_load_ppm() only reads a variable
     unsafe { host_load_ppm(cpu as u32) }
 }
 

@@ -21,7 +21,7 @@ use crate::agenda::Event;
 use crate::state::{Power, State};
 use crate::task::{CpuMask, Place, Task, TaskId};
 
-/// Time until the next attempt to bring a CPU online that is still going offline, ns.
+/// Time until the next attempt to bring a CPU online, if it is still going offline, ns.
 const RETRY_NS: u64 = 1_000_000;
 /// `DEQUEUE_SAVE`, `ENQUEUE_RESTORE`
 pub(crate) const SAVE: u64 = 2;
@@ -44,8 +44,8 @@ impl State {
         other.expect("a CPU is left")
     }
 
-    /// Take a CPU offline. False: it is the last one, or it is not online. Panics if the scheduler
-    /// has no callback for it.
+    /// Take a CPU offline. False: it is the last online CPU, or not online. Panics if the scheduler
+    /// has no callback for that.
     pub fn offline(&self, cpu: usize) -> bool {
         let Some(c) = self.cpus.get(cpu).filter(|c| c.is_on()) else {
             return false;
@@ -70,8 +70,8 @@ impl State {
         true
     }
 
-    /// Bring a CPU online. False: it is online. A CPU that is going offline is brought online after
-    /// it is offline.
+    /// Bring a CPU online. False: it is online. A CPU that is still going offline is brought online
+    /// as soon as it is offline.
     pub fn online(&self, cpu: usize) -> bool {
         let Some(c) = self.cpus.get(cpu) else {
             return false;
@@ -133,7 +133,7 @@ impl State {
         self.begin(cpu, None);
     }
 
-    /// CPUs that are going offline and whose run queues are empty are offline now.
+    /// Mark as offline each CPU that is going offline and whose run queue is empty.
     pub fn finish_offline(&self) {
         for (cpu, c) in self.cpus.iter().enumerate() {
             if c.power.get() == Power::Leaving && c.runnable.get() == 0 {
@@ -141,8 +141,8 @@ impl State {
                 self.leaving.set(self.leaving.get() - 1);
                 let mut online = self.online.get();
                 online.set(cpu, false);
-                // it stays in the mask of idle CPUs, as in the kernel: `update_builtin_idle` does
-                // not check whether the CPU is online
+                // the CPU stays in the mask of idle CPUs, as in the kernel: `update_builtin_idle`
+                // does not check whether a CPU is online
                 self.online.set(online);
             }
         }

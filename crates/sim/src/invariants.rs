@@ -2,7 +2,7 @@
 //!
 //! | check | invariant |
 //! |---|---|
-//! | `no_task_is_lost` | a runnable task is in exactly one place: its `place`; it may be there |
+//! | `no_task_is_lost` | a runnable task is in one place only, `place`, and may be there |
 //! | `cgroups_count_their_tasks` | a task is in one cgroup, which exists and counts it |
 //! | `offline_cpus_have_no_tasks` | an offline CPU has no task, and no task waits for it |
 //! | `no_cpu_idles_while_a_task_waits` | work conservation |
@@ -22,7 +22,7 @@ use crate::task::{Place, Task, TaskId};
 const FAIR: u64 = 1;
 const EDF: u64 = 0x1_0000;
 const PINNED: u64 = 0x2_0000;
-/// Queues of each CPU from PINNED on, one for each lane.
+/// Number of queues of each CPU, from PINNED on: one for each lane.
 const LANES: u64 = 32;
 const DOMAIN: u64 = 0x4_0000;
 /// `DOMAIN_SLOTS` of bpf/intf.h.
@@ -30,8 +30,8 @@ const DOMAINS: u64 = 8192;
 /// `EV_ADMITTED` of bpf/intf.h.
 const ADMITTED: u32 = 3;
 
-/// The shortest time that a budget's timer is set for (`reserved_running`), ns. Besides this, a
-/// budget ends late by as much as timers and kicks are late.
+/// The shortest time for which a budget's timer is set (`reserved_running`), ns. A budget may end
+/// late by this time, and by the delays of the timer and the kick.
 const BUDGET_BOUND_NS: u64 = 1_000;
 /// Best-effort work keeps 1 - R_max of every interval of this length (bpf/policy/background.h), ns.
 const BACKGROUND_WINDOW_NS: u64 = 100_000_000;
@@ -44,7 +44,7 @@ pub(crate) struct Invariants {
     cpus: Vec<Before>,
 }
 
-/// The current run of a CPU, as it began.
+/// The values at the beginning of a CPU's current run.
 #[derive(Clone, Copy, Default)]
 struct Run {
     /// The task's CPU time, ns.
@@ -59,9 +59,10 @@ struct Run {
 struct Before {
     pinned_now: u64,
     run: Run,
-    /// A task that waits while this CPU is idle, and since when, ns.
+    /// A task that waits while this CPU is idle, and the time at which this began, ns.
     wanted: Option<(TaskId, u64)>,
-    /// Since when only reserved work has run here while best-effort work waited for this CPU, ns.
+    /// Since this time, ns, only reserved work has run here while best-effort work waited for this
+    /// CPU.
     denied_since: Option<u64>,
 }
 
@@ -175,9 +176,10 @@ impl Invariants {
         before.pinned_now = view.pinned_now;
     }
 
-    /// A budget is overrun by no more than timer and kick are late. The comparison is with the
-    /// budget at the beginning of the run, because during the run another thread may be charged to
-    /// the same server (an exec on another CPU moves the run under way there to the new server).
+    /// A budget is overrun at most by the delays of the timer and the kick. The run is compared
+    /// with the budget at its beginning. During the run the budget may shrink, because another
+    /// thread is charged to the same server: an exec on another CPU moves the current run there to
+    /// the new server.
     fn no_budget_is_overrun(&mut self, s: &State, cpu: usize, c: &Cpu, view: &CpuView) {
         let run = &mut self.cpus[cpu].run;
         if run.exec_start != view.exec_start || view.by_right == 0 {
@@ -187,7 +189,8 @@ impl Invariants {
                 budget: view.budget,
             };
         }
-        // the time before an exec is charged to the new budget, and paid back if that is too much
+        // the run's time before an exec is charged to the new budget, too, and the overrun is paid
+        // back in later periods; so a run with an exec is not checked
         let same_program = run.execs == c.execs.get();
         let Some(id) = c.curr.get().filter(|_| view.by_right == 1 && same_program) else {
             return;
@@ -204,9 +207,9 @@ impl Invariants {
         );
     }
 
-    /// Reserved work may use R_max of an interval, so at most twice that in a row. A reserved task
-    /// that runs on spare time, or was running when best-effort work became due, stops when its
-    /// slice ends, at a tick.
+    /// Reserved work may use R_max of each interval: at the end of one and the beginning of the
+    /// next, so at most twice R_max in a row. A reserved task that runs on spare time, or that was
+    /// running when best-effort work became due, stops at a tick when its slice ends.
     fn best_effort_progresses(&mut self, s: &State, cpu: usize, c: &Cpu, view: &CpuView) {
         let now = s.now.get();
         let wanted = s.settings.r_max_ppm < 1_000_000
@@ -271,7 +274,7 @@ fn offline_cpus_have_no_tasks(s: &State, cpu: usize, c: &Cpu) {
 const PATIENCE_NS: u64 = 30_000_000_000;
 
 /// A task waits at most for two slices of every runnable task, and for its own debt of virtual
-/// time; and in no case longer than the kernel's watchdog allows.
+/// time. In no case it waits longer than the kernel's watchdog allows.
 fn no_task_starves(s: &State) {
     let waiting = s.tasks.iter().filter(|t| t.runnable()).count() as u64;
     // 5 s of debt, two slices of 8 ms; 10 times longer, as best-effort work may get a tenth of a
@@ -291,7 +294,7 @@ fn no_task_starves(s: &State) {
     }
 }
 
-/// A task's cgroup is its task group's cgroup: no move is left half done.
+/// A task's cgroup is also its task group's cgroup, so no move is left incomplete.
 fn cgroups_count_their_tasks(s: &State) {
     let now = s.now.get();
     let mut tasks: Vec<u32> = s.cgroups.iter().map(|_| 0).collect();

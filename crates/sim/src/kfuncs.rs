@@ -30,15 +30,15 @@ thread_local! {
     static HERE: Cell<*const State> = const { Cell::new(ptr::null()) };
 }
 
-/// Set the simulation that the functions below work on, for this thread.
+/// Set the simulation on which the functions below work, for this thread.
 pub(crate) fn enter(state: *const State) {
     HERE.with(|here| here.set(state));
 }
 
 fn with<R>(f: impl FnOnce(&State) -> R) -> R {
     HERE.with(|here| {
-        // SAFETY: Simulation::attach sets it to a box that the simulation owns, and its drop sets
-        // it to null. Only a simulation calls the scheduler.
+        // SAFETY: Simulation::attach sets HERE to a box that the simulation owns, and its drop sets
+        // HERE to null. Only a simulation calls the scheduler.
         let state = unsafe { here.get().as_ref() };
         f(state.expect("the scheduler was called without a simulation"))
     })
@@ -150,8 +150,8 @@ extern "C" fn scx_bpf_kick_cpu(cpu: i32, flags: u64) {
             let preempt = flags & s.settings.numbers.kick_preempt != 0;
             s.plan(at, Event::Kick(cpu as u32, preempt));
         } else if idle || cpu == s.cpu.get() {
-            // a kick of the CPU that picks is decided after its pick (can_skip_idle_kick,
-            // kick_one_cpu_if_idle)
+            // if this CPU is picking, the kernel decides about the kick after the pick
+            // (can_skip_idle_kick, kick_one_cpu_if_idle)
             s.plan(at, Event::KickIdle(cpu as u32));
         }
     })
@@ -168,7 +168,7 @@ extern "C" fn scx_bpf_select_cpu_dfl(
         let allowed = s.tasks[State::id(p)].allowed();
         s.idle_searches.set(s.idle_searches.get() + 1);
         let found = s.claim_idle(allowed, usize::try_from(prev).ok());
-        // SAFETY: the caller's variable
+        // SAFETY: `idle` is the caller's variable
         unsafe { *idle = found.is_some() };
         found.map_or(prev, |cpu| cpu as i32)
     })
@@ -223,7 +223,8 @@ extern "C" fn bpf_local_irq_save(_flags: *mut u64) {}
 #[no_mangle]
 extern "C" fn bpf_local_irq_restore(_flags: *mut u64) {}
 
-/// Tasks of the simulator get no signals: no process is walked through.
+/// The scheduler iterates over the threads of a process only after a signal (tree/recall.bpf.h).
+/// Simulated tasks get no signals, so the iteration is empty.
 #[no_mangle]
 extern "C" fn bpf_iter_task_new(_it: *mut u64, _task: *mut TaskStruct, _flags: u32) -> i32 {
     0

@@ -1,8 +1,8 @@
-//! The simulator: takes the kernel's part, in virtual time, for the scheduler's own source.
+//! The simulator: runs the scheduler's own source in virtual time, and takes the kernel's part.
 //!
 //! bpf/main.bpf.c and all its headers are compiled for the host (host/). `kfuncs.rs` has the kernel
-//! functions that it calls, and `run.rs` calls its callbacks in the kernel's order. The same
-//! workload and seed give the same trace, event by event.
+//! functions that the scheduler calls. `run.rs` calls the scheduler's callbacks in the kernel's
+//! order. The same workload and seed give the same trace, event by event.
 //!
 //! | file | what |
 //! |---|---|
@@ -62,8 +62,8 @@ pub use host::{Reservation, ServerPolicy};
 pub use numbers::Numbers;
 pub use task::{CpuMask, Ends, Place, Program, Step, TaskId, MAX_CPUS, PF_KTHREAD};
 
-/// A CPU may be idle for this long although a task waits that may run there, ns. A kick takes 1 us
-/// by default and up to 20 us in the tests of random changes; then the CPU picks.
+/// A CPU may be idle for this long, ns, while a task waits that may run there. The CPU picks when a
+/// kick arrives, which takes 1 us by default and up to 20 us in the tests of random changes.
 pub const IDLE_BOUND_NS: u64 = 100_000;
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ pub trait Machine {
     fn reserve(&mut self, ino: u64, reservation: Reservation);
     /// Start a task with a weight (nice 0: 100) and an affinity. It wakes up now.
     fn start_with(&mut self, weight: u32, allowed: CpuMask, program: Box<dyn Program>) -> TaskId;
-    /// Process all events until `end`.
+    /// Process all events until `end`, ns.
     fn run_until(&mut self, end: u64);
     /// Events processed so far.
     fn events(&self) -> u64;
@@ -23,7 +23,7 @@ pub trait Machine {
     fn ran(&self, id: TaskId) -> u64;
     /// Number of migrations of a task.
     fn migrations(&self, id: TaskId) -> u64;
-    /// Does the task have its reservation?
+    /// Is the task's reservation admitted?
     fn admitted(&self, id: TaskId) -> bool;
     /// Every context switch (if [`Settings::traced`]).
     fn trace(&self) -> &[Switch];
@@ -68,7 +68,7 @@ impl Machine for Simulation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Scheduler {
-    /// aplomb's own source, with this server.
+    /// aplomb's own source, with this server policy.
     Aplomb(ServerPolicy),
     /// EDF over CBS.
     Edf(Fit, Server),
@@ -104,7 +104,7 @@ const NAMES: [(&str, Scheduler); 13] = [
     ("wrr", Scheduler::Wrr),
 ];
 
-/// The name of no scheduler.
+/// A name that no scheduler has.
 #[derive(Debug, thiserror::Error)]
 #[error("\"{0}\" is no scheduler; the schedulers are {names}", names = names())]
 pub struct UnknownScheduler(String);
@@ -123,7 +123,7 @@ impl fmt::Display for Scheduler {
 impl FromStr for Scheduler {
     type Err = UnknownScheduler;
 
-    /// A name of [`NAMES`], or "aplomb": aplomb with the default server.
+    /// Parses a name of [`NAMES`], or "aplomb": aplomb with the default server policy.
     fn from_str(text: &str) -> Result<Self, UnknownScheduler> {
         if text == "aplomb" {
             return Ok(Self::Aplomb(ServerPolicy::default()));
@@ -150,12 +150,13 @@ impl TryFrom<String> for Scheduler {
 }
 
 impl Scheduler {
-    /// aplomb with this server ("redline", "cbs-hard", "cbs-soft", "fcbs"). None: no such server.
+    /// aplomb with this server policy ("redline", "cbs-hard", "cbs-soft", "fcbs"). None: there is
+    /// no such policy.
     pub fn aplomb_with(policy: &str) -> Option<Self> {
         format!("aplomb-{policy}").parse().ok()
     }
 
-    /// Does it refuse reservations that it cannot keep?
+    /// Does the scheduler refuse reservations that it cannot keep?
     pub fn admits(self) -> bool {
         match self {
             Self::Aplomb(_) => true,

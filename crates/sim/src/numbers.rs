@@ -2,8 +2,9 @@
 //! version.
 //!
 //! The scheduler takes them from the running kernel (bpf/kernel/enums.bpf.h), so a simulation must
-//! give the same result whatever they are. [`Numbers::OTHER`] is of no kernel: all numbers differ
-//! there, so that a copied one shows.
+//! give the same result whatever the numbers are. In [`Numbers::OTHER`] each number differs from
+//! that of every kernel. So a number that was copied into the scheduler's source changes the result
+//! there.
 
 use std::cell::UnsafeCell;
 
@@ -55,8 +56,8 @@ impl Numbers {
         ..Self::SINCE_6_19
     };
 
-    /// Of no kernel: each number is another than in all kernels. The lower 32 bits of a local
-    /// queue's id are the CPU.
+    /// The numbers of no kernel: each differs from that of every kernel. The lower 32 bits of a
+    /// local queue's id are the CPU, as in all kernels.
     pub const OTHER: Self = Self {
         dsq_local: 1 << 62 | 1,
         dsq_local_on: 1 << 63 | 1 << 61,
@@ -77,13 +78,13 @@ impl Numbers {
 }
 
 impl Default for Numbers {
-    /// The newest kernel's.
+    /// The numbers of the newest kernel.
     fn default() -> Self {
         Self::SINCE_6_19
     }
 }
 
-/// What the scheduler's source reads.
+/// The variable that the scheduler's source reads.
 #[repr(transparent)]
 pub(crate) struct Shared(UnsafeCell<Numbers>);
 // SAFETY: written by `set` only, before the scheduler's first callback, under the guard of one
@@ -94,7 +95,7 @@ unsafe impl Sync for Shared {}
 #[allow(non_upper_case_globals)] // the name in host/bpf/bpf_core_read.h
 static sim_numbers: Shared = Shared(UnsafeCell::new(Numbers::SINCE_6_19));
 
-/// From now on the kernel has these. The caller holds the guard of [`crate::Simulation`], and no
+/// Set the simulated kernel's numbers. The caller holds the guard of [`crate::Simulation`], and no
 /// callback runs.
 pub(crate) fn set(numbers: Numbers) {
     // SAFETY: see Shared

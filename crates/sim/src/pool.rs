@@ -13,13 +13,14 @@ use std::thread;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
-/// Why not all answers came.
+/// Why some answers are missing.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// This executable cannot be found or started again, or a pipe broke.
     #[error("starting a worker: {0}")]
     Start(io::Error),
-    /// A worker ended before it answered. Its standard error is that of this process.
+    /// A worker ended before it answered. It wrote its messages to the standard error of this
+    /// process.
     #[error("a worker ended while it had this job: {0}")]
     Ended(String),
     /// A worker's answer is malformed.
@@ -36,7 +37,7 @@ pub fn cores() -> usize {
 /// `progress` is called with the number of completed jobs.
 ///
 /// # Errors
-/// The first one; the other workers end after their current job.
+/// The first error. The other workers end after their current job.
 pub fn spread<J: Serialize + Sync, A: DeserializeOwned + Send>(
     args: &[&str],
     jobs: &[J],

@@ -19,7 +19,7 @@ const MOST: u64 = 1 << 26;
 /// `SCX_DSQ_GLOBAL`. It is stored as queue 0, a number that schedulers do not use.
 pub(crate) const GLOBAL: u64 = 1 << 63 | 1;
 
-/// The order of virtual times. They are compared as signed numbers, so that they may start below 0.
+/// The order of virtual times. They are compared as signed numbers, so they may be below 0.
 fn key(vtime: u64) -> u64 {
     vtime.wrapping_add(1 << 63)
 }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::machine::Scheduler;
 use crate::{Switch, TaskId};
 
-/// Runs that a picture shows at most. If there are more, it ends there, and says so.
+/// Most runs that a picture shows. If there are more, the picture ends there, and says so.
 pub const MAX_PIECES: usize = 20_000;
 
 /// The result of one kind of task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Line {
-    /// Its name in the scenario.
+    /// Name of the kind in the scenario.
     pub name: String,
     /// Number of tasks.
     pub tasks: usize,
@@ -22,7 +22,7 @@ pub struct Line {
     pub reserved: bool,
     /// Number of tasks that have their reservation at the end.
     pub admitted: usize,
-    /// CPU time of all of them, ppm of one CPU.
+    /// CPU time of all tasks together, ppm of one CPU.
     pub share_ppm: u64,
     /// Finished jobs of periodic tasks.
     pub jobs: usize,

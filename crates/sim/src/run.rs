@@ -138,8 +138,8 @@ impl State {
         self.pick_after(cpu, prev, prev.is_some());
     }
 
-    /// The CPU picks after `prev` ran. If `prev` is not `runnable`, it sleeps, and its stopping was
-    /// called. True: `prev` goes on.
+    /// The CPU picks after `prev` ran. If `prev` is not `runnable`, it sleeps, and stopping was
+    /// called for it already. Returns true if `prev` goes on.
     pub fn pick_after(&self, cpu: usize, prev: Option<TaskId>, runnable: bool) -> bool {
         let c = &self.cpus[cpu];
         if !c.is_on() {
@@ -178,7 +178,7 @@ impl State {
         false
     }
 
-    /// Enqueue the running task again, which stays runnable.
+    /// Enqueue the running task, which stays runnable, again.
     pub fn put_prev(&self, t: &Task, flags: u64) {
         self.ops_stopping(t, true);
         self.insertion.set(None);

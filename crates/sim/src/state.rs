@@ -1,8 +1,8 @@
 //! The state of the simulated kernel: CPUs, tasks, queues, timers and the event queue.
 //!
 //! The scheduler calls kernel functions within its callbacks, while the simulator works on the same
-//! state. So all that changes is in cells. The scheduler's variables are C globals, so a process
-//! has one simulation at a time; [`crate::Simulation`] enforces that.
+//! state. So each field that changes is a cell. The scheduler's variables are C globals, so a
+//! process has one simulation at a time; [`crate::Simulation`] enforces that.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use crate::{Change, Settings, Switch};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Power {
     On,
-    /// Going offline: it takes no tasks, and pushes its tasks to other CPUs.
+    /// The CPU is going offline: it takes no tasks, and pushes its tasks to other CPUs.
     Leaving,
     Off,
 }
@@ -45,7 +45,7 @@ pub(crate) struct Cpu {
     /// The task of the last switch in the trace.
     pub traced: Cell<Option<TaskId>>,
     pub power: Cell<Power>,
-    /// Number of runnable tasks on its run queue, in whichever dispatch queue they wait.
+    /// Number of runnable tasks on the CPU's run queue, in whichever dispatch queue they wait.
     pub runnable: Cell<u32>,
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Timer {
     pub address: usize,
     /// Number of starts and cancellations. A `Timer` event with another number is void.
     pub armed: u32,
-    /// The CPU on which it was started.
+    /// The CPU on which the timer was started.
     pub cpu: u32,
 }
 
@@ -173,11 +173,12 @@ impl State {
 
     /// Number of the task behind the scheduler's pointer: its pid less one.
     pub fn id(p: *const TaskStruct) -> TaskId {
-        // SAFETY: the scheduler's pointers are those of this simulation's tasks, which live as long
+        // SAFETY: the scheduler has pointers to tasks of this simulation only, and they live as
+        // long as it does
         (unsafe { (*p).pid.get() } - 1) as TaskId
     }
 
-    /// The code that follows runs on `cpu`, and its running task is current.
+    /// Make `cpu` the current CPU, and the task that runs there the current task.
     pub fn enter_cpu(&self, cpu: usize) {
         let curr = self.cpus[cpu].curr.get();
         self.cpu.set(cpu);

@@ -1,6 +1,7 @@
 //! Tasks: the scheduler's part (`struct task_struct` of bpf/kernel/), and the simulator's.
 //!
-//! The scheduler writes to a task while the simulator works on it, so all that changes is in cells.
+//! The scheduler writes to a task while the simulator works on it, so each field that changes is a
+//! cell.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use std::ptr;
 use crate::cgroups::CssSet;
 use crate::queue::Seat;
 
-/// CPUs that a simulation may have (`MAX_CPUS` of bpf/intf.h).
+/// Most CPUs of a simulation (`MAX_CPUS` of bpf/intf.h).
 pub const MAX_CPUS: usize = 1024;
 /// Kernel thread (`PF_KTHREAD`).
 pub const PF_KTHREAD: u32 = 0x0020_0000;
@@ -165,8 +166,8 @@ pub enum Step {
     Run(u64),
     /// Sleep until this time, ns.
     SleepUntil(u64),
-    /// Sleep until a [`Step::Wake`] of another task, as the reader of a pipe does. If there was one
-    /// since the last wait, do not sleep.
+    /// Sleep until a [`Step::Wake`] of another task, as the reader of a pipe does. If there was
+    /// such a step since the last wait, do not sleep.
     Wait,
     /// Wake a task from its current or its next [`Step::Wait`].
     Wake(TaskId),
@@ -221,13 +222,14 @@ pub(crate) struct Task {
     pub seat: Cell<Seat>,
     /// The rest of the current [`Step::Run`], ns.
     pub left: Cell<u64>,
-    /// None while it is asked for a step, and after the task's exit.
+    /// None while the program is asked for a step, and after the task's exit.
     pub program: Cell<Option<Box<dyn Program>>>,
     /// Number of sleeps so far. A planned wake-up from an earlier sleep is void.
     pub sleeps: Cell<u32>,
-    /// Wake-ups for its next [`Step::Wait`]s.
+    /// Number of wake-ups that came while the task did not wait. Each ends one of its next
+    /// [`Step::Wait`]s at once.
     pub pending_wakes: Cell<u32>,
-    /// A step that it got while it slept; it makes it when it runs.
+    /// The step that ended the task's sleep. The task makes this step when it runs.
     pub pending: Cell<Option<Step>>,
     /// The time of its last enqueue, ns.
     pub waits_since: Cell<u64>,
@@ -271,12 +273,12 @@ impl Task {
         }
     }
 
-    /// The scheduler's pointer to it.
+    /// The scheduler's pointer to the task.
     pub fn pointer(&self) -> *mut TaskStruct {
         ptr::from_ref(&self.kernel).cast_mut()
     }
 
-    /// The CPUs that it may run on.
+    /// The CPUs on which the task may run.
     pub fn allowed(&self) -> &CpuMask {
         // SAFETY: one of the simulation's masks, which live as long as its tasks
         unsafe { &*self.kernel.cpus_ptr.get() }
@@ -307,8 +309,8 @@ impl Masks {
     }
 }
 
-/// All tasks, those that have exited included. The scheduler keeps their addresses, so they never
-/// move: they are in blocks, each twice as large as the one before.
+/// All tasks, those that have exited included. The scheduler keeps their addresses, so they must
+/// not move in memory. They are in blocks, each twice as large as the one before.
 pub(crate) struct Tasks {
     blocks: [OnceCell<Box<[OnceCell<Task>]>>; 26],
     len: Cell<usize>,

@@ -1,4 +1,5 @@
-//! `aplomb-sim` as it is run: the same numbers on any number of cores, and a worker's end is told.
+//! Tests of the program `aplomb-sim`: its numbers do not depend on the number of cores, and it
+//! reports the end of a worker.
 
 use std::process::{Command, Output};
 

@@ -4,9 +4,9 @@
  * them, and enumerators have the values that the simulated kernel gives them.
  *
  * The kernel's numbers differ from version to version (bpf/kernel/enums.bpf.h). Here they are
- * variables that crates/sim/src/numbers.rs sets before each simulation, so that a number that the
- * scheduler did not take from the kernel shows. A new enumerator gets a member here and there,
- * under its own name.
+ * variables that crates/sim/src/numbers.rs sets before each simulation. So a test can find a number
+ * that the scheduler did not take from the kernel. A new enumerator needs a member of its own name
+ * both here and in numbers.rs.
  */
 #ifndef APLOMB_SIM_BPF_CORE_READ_H
 #define APLOMB_SIM_BPF_CORE_READ_H
@@ -23,7 +23,8 @@ extern struct sim_numbers {
 
 #define bpf_core_enum_value(type, enumerator) (sim_numbers.enumerator)
 /*
- * Asked of cpu_cgrp_id only: simulated cgroups have no kernel structs of controllers behind them.
+ * The scheduler asks this about cpu_cgrp_id only, which does not exist here: simulated cgroups have
+ * no structs of controllers.
  */
 #define bpf_core_enum_value_exists(type, enumerator) 0
 #define bpf_core_field_exists(field...) 1

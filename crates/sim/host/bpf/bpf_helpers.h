@@ -4,7 +4,7 @@
  * host.
  *
  * bpf/main.bpf.c compiles unchanged: scheduler.c defines the functions for maps and timers,
- * src/kfuncs.rs the kernel's. All runs in one thread at a time, so locks and RCU do nothing.
+ * src/kfuncs.rs the kernel's. One thread at a time runs the scheduler, so locks and RCU do nothing.
  * Includes only headers that don't include this one.
  */
 #ifndef APLOMB_SIM_BPF_HELPERS_H
@@ -27,7 +27,7 @@ typedef unsigned long size_t;
 #define __always_inline inline
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
-/* A weak function that the simulator lacks has no address, like a kernel's. */
+/* As with the kernel's, the address of a weak function that the simulator lacks is NULL. */
 #define bpf_ksym_exists(sym) ((sym) != NULL)
 #define bpf_for(i, from, to) for ((i) = (from); (i) < (to); (i)++)
 #define NULL ((void *)0)
@@ -35,10 +35,7 @@ typedef unsigned long size_t;
 struct task_struct;
 struct bpf_timer;
 
-/*
- * --- time and place: src/kfuncs.rs
- * -------------------------------------------------------------------
- */
+/* --- time and place: src/kfuncs.rs ----------------------------------------------------------- */
 u64 sim_now(void);
 u64 sim_jiffies(void);
 u32 sim_cpu(void);
@@ -55,10 +52,9 @@ void sim_event(const void *event);
 #define bpf_spin_lock(lock) ((void)(lock))
 #define bpf_spin_unlock(lock) ((void)(lock))
 
-/*
- * --- maps: scheduler.c. The map's address is its identity; its declaration has the sizes.
- * --------------------
- */
+/* --- maps: scheduler.c ----------------------------------------------------------------------- */
+
+/* A map is identified by its address. Its declaration has the sizes. */
 struct host_shape {
 	const void *map;
 	u32 type, key_size, value_size, max_entries;
@@ -94,7 +90,7 @@ static inline void *host_row(struct host_map **home, struct host_shape shape, co
 	return row < shape.max_entries ? (*home)->values + (size_t)row * shape.value_size : NULL;
 }
 
-/* Each place that looks into an array remembers where it is (until host_reset). */
+/* Each place in the source that looks up an array keeps the array's map (until host_reset()). */
 #define bpf_map_lookup_elem(map, key)                                                              \
 	((typeof((map)->value))({                                                                  \
 		static struct host_map *home_;                                                     \
@@ -109,10 +105,7 @@ static inline void *host_row(struct host_map **home, struct host_shape shape, co
 #define bpf_task_storage_get(map, p, init, flags)                                                  \
 	((typeof((map)->value))host_task_storage((p), sizeof(*(map)->value), (flags)))
 
-/*
- * --- timers
- * ---------------------------------------------------------------------------------------------
- */
+/* --- timers ---------------------------------------------------------------------------------- */
 void host_timer_init(struct bpf_timer *timer, struct host_shape shape);
 void host_timer_callback(struct bpf_timer *timer, void *callback);
 long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
@@ -124,10 +117,7 @@ long host_timer_refuse(void);
 #define bpf_timer_cancel(timer) ((void)(timer), host_timer_refuse())
 #define bpf_timer_cancel_async(timer) host_timer_cancel(timer)
 
-/*
- * --- memory, events
- * ---------------------------------------------------------------------------------------
- */
+/* --- memory, events -------------------------------------------------------------------------- */
 long host_copy(void *to, u32 size, const void *from);
 long host_copy_string(void *to, u32 size, const void *from);
 #define bpf_probe_read_kernel(to, size, from) host_copy((to), (size), (from))

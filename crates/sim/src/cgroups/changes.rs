@@ -30,10 +30,11 @@ use crate::{CpuMask, Program, Simulation};
 /// `DEQUEUE_SAVE | DEQUEUE_MOVE`
 const SAVE_AND_MOVE: u64 = SAVE | 4;
 
-/// A change of cgroups, for [`crate::Change::Cgroup`]. Each is made by the function of its name.
+/// A change of cgroups, for [`crate::Change::Cgroup`]. Each has the effect of the function that
+/// its documentation names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupChange {
-    /// [`Simulation::create_cgroup`] in this one; the name is "cgroup" and the new number.
+    /// [`Simulation::create_cgroup`] in this cgroup; the name is "cgroup" and the new number.
     Create(CgroupId),
     /// [`Simulation::remove_cgroup`]
     Remove(CgroupId),
@@ -81,7 +82,7 @@ impl State {
         self.cgroups.enabled.set(true);
     }
 
-    /// The code that follows runs on an online CPU, and no task of the simulation is current.
+    /// Make an online CPU the current one. No task of the simulation is current then.
     fn without_current(&self) {
         self.enter_cpu(self.or_online(0));
         self.current.set(ptr::null_mut());
@@ -117,7 +118,7 @@ impl State {
         Ok(())
     }
 
-    /// A cgroup with files to write to: all but the root.
+    /// An online cgroup that has settings. The root has none.
     fn settable(&self, id: CgroupId) -> Result<&Cgroup, CgroupError> {
         if id == ROOT {
             return Err(CgroupError::Root);
@@ -304,7 +305,7 @@ impl Simulation {
     /// Remove a cgroup (`rmdir`). Its number is not used again.
     ///
     /// # Errors
-    /// It is the root, does not exist, or has tasks or children.
+    /// The cgroup is the root, does not exist, or has tasks or children.
     pub fn remove_cgroup(&mut self, id: CgroupId) -> Result<(), CgroupError> {
         let done = self.state.remove_cgroup(id);
         self.check_after(done)
@@ -359,12 +360,12 @@ impl Simulation {
         self.check_after(done)
     }
 
-    /// The cgroup of a task, or its cgroup at its exit.
+    /// The cgroup of a task. For a task that has exited, its cgroup at the exit.
     pub fn cgroup_of(&self, id: TaskId) -> CgroupId {
         self.state.cgroup_of(&self.state.tasks[id]).id()
     }
 
-    /// Like [`Simulation::start_with`], in a cgroup.
+    /// Like [`Simulation::start_with`], but the task starts in `cgroup`.
     ///
     /// # Errors
     /// No such cgroup.

@@ -59,7 +59,8 @@ impl Simulation {
     /// Change the domain of a cgroup, as the daemon does.
     ///
     /// # Errors
-    /// No such cgroup. [`CgroupError::Refused`]: out of range, or more than is available.
+    /// No such cgroup. [`CgroupError::Refused`]: a value is out of range, or the domain would
+    /// reserve more than is available.
     pub fn change_domain(&mut self, id: CgroupId, change: DomainChange) -> Result<(), CgroupError> {
         let cgid = self.state.cgroups.online(id)?.number();
         let mut args = match change {
@@ -81,7 +82,8 @@ impl Simulation {
             },
         };
         args.cgid = cgid;
-        // SAFETY: it reads and writes its argument only, which has the layout of struct domain_args
+        // SAFETY: domain_set() accesses only its argument, which has the layout of struct
+        // domain_args
         unsafe { domain_set(&raw mut args) };
         let done = match args.result {
             0 => Ok(()),

@@ -81,8 +81,8 @@ extern "C" fn scx_bpf_dsq_move_to_local___v2___k(queue: u64, _flags: u64) -> boo
     })
 }
 
-/// `struct bpf_iter_scx_dsq`, which is opaque to the scheduler: the simulator's use of its six
-/// words.
+/// `struct bpf_iter_scx_dsq`: six words that are opaque to the scheduler. These are the simulator's
+/// fields in them.
 #[repr(C)]
 pub(crate) struct Iter {
     queue: u64,

@@ -4,8 +4,8 @@
 //! in the form of Kato, Ishikawa and Rajkumar, section 4.1, and of SCHED_DEADLINE:
 //! - A wake-up at t: if s has passed, or e >= (s - t) Q / P (the rest would exceed the bandwidth
 //!   until s), then e = Q and s = t + P; else both stay.
-//! - e = 0, *soft*: e = Q and s = s + P at once. *Hard*: the task is throttled until s, then the
-//!   same.
+//! - When e is 0: *soft*: e = Q and s = s + P at once. *Hard*: the task is throttled until s, then
+//!   the same.
 //! - As in SCHED_DEADLINE, a new deadline that would be in the past becomes s = t + P, so that a
 //!   backlog of an overload does not harm other tasks.
 
@@ -14,11 +14,11 @@ use crate::Reservation;
 /// What becomes of a task whose budget is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// It waits for its next period: it gets exactly Q/P.
+    /// The task waits for its next period, so it gets exactly Q/P.
     Hard,
-    /// Its deadline is postponed: it gets at least Q/P.
+    /// The task's deadline is postponed, so it gets at least Q/P.
     Soft,
-    /// Like soft, but before that it uses slack (see `fcbs.rs`).
+    /// Like soft, but the task uses slack first (see `fcbs.rs`).
     Flexible,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Cbs {
     pub budget: u64,
     /// s, ns.
     pub deadline: u64,
-    /// Its own e and s while it runs on slack.
+    /// The server's own e and s while its task runs on slack.
     own: Option<(u64, u64)>,
 }
 
@@ -54,7 +54,7 @@ impl Cbs {
         (u128::from(self.runtime) * u128::from(parts) / u128::from(self.period)) as u64
     }
 
-    /// Its task wakes up.
+    /// The server's task wakes up.
     pub fn wake(&mut self, now: u64) {
         let until = u128::from(self.deadline.saturating_sub(now));
         let left = u128::from(self.budget) * u128::from(self.period);
@@ -73,21 +73,22 @@ impl Cbs {
         }
     }
 
-    /// Does it use the budget of a later period (the paper's s > t + P)? Not while it runs on
+    /// Does the task use the budget of a later period (the paper's s > t + P)? Not while it runs on
     /// slack.
     pub fn overruns(&self, now: u64) -> bool {
         self.own.is_none() && self.deadline > now + self.period
     }
 
-    /// Run on `slack` ns by `deadline` until it is used up. `uncharged`: run time on its own budget
-    /// that was not charged yet, ns.
+    /// Run on `slack`, ns, with its `deadline`, ns, until the slack is used up. `uncharged`: run
+    /// time on the server's own budget that is not charged yet, ns.
     pub fn borrow(&mut self, slack: u64, deadline: u64, uncharged: u64) {
         self.own = Some((self.budget - uncharged, self.deadline));
         self.budget = slack + uncharged;
         self.deadline = deadline;
     }
 
-    /// Its budget is used up. After slack it has its own budget again; else the next period begins.
+    /// The slack or the budget is used up. After slack the server has its own budget again; after
+    /// its own budget the next period begins.
     pub fn exhausted(&mut self, now: u64) {
         if let Some(own) = self.own.take() {
             (self.budget, self.deadline) = own;
@@ -97,8 +98,8 @@ impl Cbs {
         }
     }
 
-    /// Its job is completed. Returns the slack that it leaves to others, ns, and the slack's
-    /// deadline.
+    /// The task's job is completed. Returns the slack that the job leaves to others, ns, and the
+    /// slack's deadline.
     ///
     /// A job that ran on slack leaves the rest of it, and keeps its own budget. Another job leaves
     /// the rest of its budget, with two exceptions. The budget of a later period stays, because the
@@ -136,10 +137,10 @@ mod tests {
         s.budget = 2;
         s.wake(5); // 2 < 5 * 5/10
         assert_eq!((s.budget, s.deadline), (2, 10));
-        s.wake(6); // 2 >= 4 * 5/10: it would be more than half from here to 10
+        s.wake(6); // 2 >= 4 * 5/10: the rest is at least half of the time until 10
         assert_eq!((s.budget, s.deadline), (5, 16));
         s.budget = 0;
-        s.wake(40); // long past
+        s.wake(40); // the deadline has long passed
         assert_eq!((s.budget, s.deadline), (5, 50));
     }
 

@@ -58,7 +58,7 @@ pub struct Core {
     pub now: u64,
     /// CPUs.
     pub cpus: Vec<Cpu>,
-    /// By number.
+    /// The tasks, by number.
     pub tasks: Vec<Seat>,
     agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
     /// Number of events that were planned.
@@ -82,7 +82,7 @@ impl Core {
         self.agenda.push(Reverse((at, order, what)));
     }
 
-    /// Take the next event, if its time is `end` or before.
+    /// Take the next event, if its time is at most `end`, ns.
     pub(super) fn next(&mut self, end: u64) -> Option<Event> {
         let Reverse((at, ..)) = self.agenda.peek()?;
         if *at > end {
@@ -143,6 +143,6 @@ pub trait Policy {
     /// How long a running task may go on until its CPU picks again, ns; more than 0 after
     /// [`Policy::pick`].
     fn limit(&self, core: &Core, id: TaskId) -> u64;
-    /// An alarm. Returns a task that waits for a CPU because of it.
+    /// The time of an alarm has come. Returns a task that waits for a CPU because of it.
     fn alarm(&mut self, core: &mut Core, what: u64) -> Option<TaskId>;
 }

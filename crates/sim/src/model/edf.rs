@@ -7,7 +7,7 @@
 //! best-effort.
 //!
 //! Global EDF refuses no task, because Linux's admission (sum of Q/P up to 95 % of the CPUs) would
-//! hide what is compared. Children of a reserved task are best-effort, as with
+//! hide the misses that are compared. Children of a reserved task are best-effort, as with
 //! SCHED_FLAG_RESET_ON_FORK, without which such a task may not fork.
 //!
 //! Tasks without a reservation share the rest by weighted round-robin.
@@ -42,7 +42,7 @@ struct Reserved {
     server: Cbs,
     /// Number of its queue: its CPU, or 0 if global.
     queue: usize,
-    /// Its budget is used up, and it waits for its next period.
+    /// The task's budget is used up, and the task waits for its next period.
     throttled: bool,
 }
 
@@ -122,7 +122,7 @@ impl Edf {
         self.queues[r.queue].insert((r.server.deadline, id));
     }
 
-    /// A task's job is completed: give its slack to another, by the rules of `fcbs.rs`.
+    /// A task's job is completed: give its slack to another task, by the rules of `fcbs.rs`.
     fn pass_on(&mut self, core: &mut Core, id: TaskId) {
         let Some(giver) = &mut self.reserved[id] else {
             return;
@@ -159,7 +159,7 @@ impl Edf {
         if self.queues[r.queue].remove(&(own, k)) {
             self.queues[r.queue].insert((slack.1, k));
         }
-        // its CPU, or one that it may preempt now, has to pick again
+        // the CPU of `k`, or one whose task `k` may preempt now, has to pick again
         core.alarm(core.now, k as u64);
     }
 

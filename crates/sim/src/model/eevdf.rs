@@ -40,11 +40,11 @@ struct Entity {
     /// v.
     virtual_time: i64,
     deadline: i64,
-    /// The CPU in whose queue it is, or was last.
+    /// The CPU in whose queue the task is, or was last.
     queue: usize,
-    /// V - v when it fell asleep.
+    /// V - v when the task fell asleep.
     lag: i64,
-    /// V when it fell asleep.
+    /// V when the task fell asleep.
     left_at: i64,
     new: bool,
 }
@@ -58,7 +58,7 @@ struct Queue {
     weight: i128,
     /// Sum of weight times v, the running task's included.
     weighted: i128,
-    /// V when the last task left, for an empty queue.
+    /// V when the last task left, which is V while the queue is empty.
     stood_at: i64,
 }
 
@@ -129,7 +129,8 @@ impl Eevdf {
         let now = self.mean(core, queue);
         let q = &mut self.queues[queue];
         let e = &mut self.tasks[id];
-        // adding the task moves V towards its v; scaled like this, its lag is `lag` afterwards
+        // adding the task moves V towards the task's v; the lag is scaled so that it is `lag`
+        // afterwards
         let lag = if q.weight == 0 {
             0
         } else {
@@ -295,7 +296,8 @@ impl Policy for Eevdf {
     fn alarm(&mut self, core: &mut Core, _: u64) -> Option<TaskId> {
         core.alarm(core.now + BALANCE_NS, 0);
         self.turn += 1;
-        // among equal CPUs another one each time, so that no task keeps a CPU for itself for ever
+        // among equal CPUs another one is taken each time, so that no task keeps a CPU to itself
+        // for ever
         let key = |cpu: usize| {
             (
                 self.queues[cpu].weight,

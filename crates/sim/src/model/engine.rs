@@ -21,12 +21,12 @@ enum Place {
 
 /// The engine's part of a task.
 struct TaskState {
-    /// None after its exit.
+    /// None after the task's exit.
     program: Option<Box<dyn Program>>,
     place: Place,
     /// The rest of its [`Step::Run`], ns.
     left: u64,
-    /// A step that it got while it slept; it makes it when it runs.
+    /// The step that ended the task's sleep. The task makes this step when it runs.
     pending: Option<Step>,
     ran: u64,
     migrations: u64,
@@ -47,7 +47,7 @@ pub struct Model<P> {
 }
 
 impl<P: Policy> Model<P> {
-    /// Of the settings, a model uses `cpus` and `traced`.
+    /// A machine under `policy`, at time 0. Of the settings, a model uses `cpus` and `traced`.
     ///
     /// # Panics
     /// With 0 CPUs or more than [`MAX_CPUS`].

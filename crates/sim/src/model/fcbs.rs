@@ -1,8 +1,8 @@
 //! Flexible CBS as printed: the slack of a completed job, e by s, goes to other jobs.
 //!
 //! Kato, Ishikawa and Rajkumar, section 4.2 and figure 3, over the servers of `cbs.rs`:
-//! 1. Slack goes to the overrunning job with the earliest deadline. It runs on (e, s), and then has
-//!    its own budget again. If it leaves slack of that, these rules apply to it too.
+//! 1. Slack goes to the overrunning job with the earliest deadline. This job runs on (e, s), and
+//!    then has its own budget again. If it leaves a rest of (e, s), these rules apply to the rest.
 //! 2. Else slack goes to the waiting job with the earliest deadline, at that deadline.
 //! 3. Else slack becomes the bonus B. Idle time consumes it; the next job that is released gets the
 //!    rest.
@@ -66,7 +66,8 @@ impl Bonus {
         }
     }
 
-    /// From now on `cpu` runs a reserved task with this deadline. None: it runs no reserved task.
+    /// From now on `cpu` runs a reserved task with this deadline, ns. None: it runs no reserved
+    /// task.
     pub fn runs(&mut self, now: u64, cpu: usize, deadline: Option<u64>) {
         self.settle(now);
         self.busy[cpu] = deadline.is_some();
@@ -84,7 +85,8 @@ impl Bonus {
         self.amount += slack;
     }
 
-    /// A job is released: it takes the bonus, ns, or nothing if its deadline is earlier.
+    /// A job with this deadline, ns, is released. Returns the bonus that the job takes, ns: all of
+    /// it, or nothing if the job's deadline is earlier than the bonus's.
     pub fn take(&mut self, now: u64, deadline: u64) -> u64 {
         self.settle(now);
         if deadline < self.deadline {

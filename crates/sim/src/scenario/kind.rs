@@ -25,12 +25,12 @@ pub struct Kind {
     /// -20 to 19.
     #[serde(default)]
     pub nice: i32,
-    /// CPUs that they may run on [default: all].
+    /// CPUs on which the tasks may run [default: all].
     pub cpus: Option<Vec<usize>>,
-    /// The time at which they start.
+    /// The time at which the tasks start.
     #[serde(default = "zero")]
     pub start: Time,
-    /// The reservation of each.
+    /// The reservation of each task.
     pub reserve: Option<Reserve>,
     /// The reservation may be revoked.
     #[serde(default)]
@@ -38,14 +38,15 @@ pub struct Kind {
     /// The reservation is guaranteed.
     #[serde(default)]
     pub guaranteed: bool,
-    /// Jobs: CPU time of each. There is one every `period`, which is also its deadline.
+    /// Jobs: CPU time of each. One is released in every `period`, which is also its relative
+    /// deadline.
     pub work: Option<Time>,
     /// See `work` and `trace`.
     pub period: Option<Time>,
-    /// Jobs: each is released at random up to this much later than `period` after the last
-    /// (sporadic).
+    /// Jobs: each is released `period` plus a random time after the one before, and the random time
+    /// is at most this (sporadic).
     pub extra: Option<Time>,
-    /// Jobs: number that is released at a time.
+    /// Jobs: number of jobs that are released together.
     pub burst: Option<u32>,
     /// On-off: the task runs for this long, then sleeps for `off`.
     pub on: Option<Time>,
@@ -148,13 +149,13 @@ impl Kind {
         }
     }
 
-    /// Number of its tasks in the end, those that it forks included.
+    /// Number of tasks of this kind in the end, forked ones included.
     pub(super) fn tasks(&self) -> usize {
         let grown = usize::try_from(self.bomb.unwrap_or(1)).unwrap_or(usize::MAX);
         self.count.saturating_mul(grown)
     }
 
-    /// Read the trace; `folder` is the scenario's.
+    /// Read the trace. `folder` is the scenario's folder.
     pub(super) fn load(&mut self, folder: &Path) -> Result<(), TraceError> {
         let Some(path) = &self.trace else {
             return Ok(());

@@ -22,7 +22,7 @@ pub struct Options {
 }
 
 impl Scenario {
-    /// Play it. `progress` is called 100 times, with the virtual time so far, ns.
+    /// Play the scenario. `progress` is called 100 times, with the virtual time so far, ns.
     pub fn play(&self, options: Options, mut progress: impl FnMut(u64)) -> Report {
         let mut machine = options.scheduler.machine(Settings {
             cpus: self.cpus,

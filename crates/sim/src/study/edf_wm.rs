@@ -7,9 +7,9 @@
 //! C' (floor((L - D)/T) + 1) over all shares of the CPU, may not exceed L (Baruah, Rosier and
 //! Howell 1990). The paper checks the deadlines of the tasks only, and accepts sets that miss.
 //!
-//! It shares no code with the scheduler's admission (`bpf/policy/wmr.h`), which counts eight steps
-//! of each demand staircase and goes on with a line. That admission is compared with this test,
-//! which never has less room.
+//! This test shares no code with the scheduler's admission (`bpf/policy/wmr.h`), which counts eight
+//! steps of each demand staircase and goes on with a line. `edf_wm/tests.rs` compares the two: this
+//! test never finds less room.
 //!
 //! The check ends where the staircases repeat (the periods' least common multiple), or where the
 //! line above them, sum C'/T (L - D + T), is below L from then on. If both are beyond [`FAR_NS`],
@@ -99,7 +99,7 @@ impl Cpu {
         }
     }
 
-    /// The part of `period` ns that the loads leave. Each load is rounded down, so that three
+    /// The part of `period` that the loads leave, ns. Each load is rounded down, so that three
     /// thirds are at most one CPU. The error is less than a thousandth of a ns.
     fn rest(&self, period: u64) -> u64 {
         let taken = |s: &Share| u128::from(s.work) * WHOLE / u128::from(s.period);
@@ -127,7 +127,7 @@ impl Cpu {
         (room * u128::from(period) / WHOLE) as u64
     }
 
-    /// The time from which on the line is below L.
+    /// The time from which on the line is below L, ns.
     fn far(&self, new: &Share) -> u64 {
         let shares = || self.shares.iter().chain([new]);
         let free = WHOLE.saturating_sub(shares().map(Share::load).sum());

@@ -78,10 +78,10 @@ pub struct Outcome {
 }
 
 impl Show {
-    /// Play it.
+    /// Play the movies, and count their frames.
     ///
     /// # Errors
-    /// If the trace cannot be read or scaled.
+    /// The trace cannot be read or scaled.
     pub fn play(&self) -> Result<Outcome, TraceError> {
         let mut trace = Trace::read(&self.trace)?;
         if let Some((mean, peak)) = self.scale {

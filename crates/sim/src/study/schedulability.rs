@@ -3,7 +3,7 @@
 //! A set succeeds if all its tasks are admitted (by schedulers that admit) and no task misses a
 //! deadline in the run. Each task reserves what it uses, or a margin more. Tasks start 1 ms apart,
 //! in the order of admission, and their first jobs are released together. A run ends at the first
-//! miss. aplomb is simulated with kicks of 1 us, the models without (see `model/`).
+//! miss. aplomb is simulated with kicks that take 1 us, the models without delay (see `model/`).
 
 use serde::{Deserialize, Serialize};
 

@@ -50,8 +50,8 @@ impl Plan {
         sim
     }
 
-    /// Make all changes, then check that nothing is left of them. Returns the number of events and
-    /// the trace.
+    /// Make all changes, then check that they have left nothing behind. Returns the number of
+    /// events and the trace.
     fn play(&self) -> (u64, Vec<Switch>) {
         let probe = Probe::on();
         let mut sim = self.machine();
@@ -120,8 +120,8 @@ fn make(sim: &mut Simulation, change: &Planned) {
     sim.change(change);
 }
 
-/// Check that the scheduler is as new: after all tasks have exited and all cgroups are removed,
-/// nothing is reserved, limited or counted any more, and new domains share by weight.
+/// Check that the scheduler is in its initial state: after all tasks have exited and all cgroups
+/// are removed, nothing is reserved, limited or counted any more, and new domains share by weight.
 fn check_as_new(sim: &mut Simulation, cpus: usize) {
     for cpu in 0..cpus {
         sim.change(Change::Online(cpu));

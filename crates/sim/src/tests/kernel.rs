@@ -18,8 +18,8 @@ fn machine(cpus: usize) -> Simulation {
     })
 }
 
-/// The least that a scheduler has to do when a CPU goes offline: give the tasks of its queues to
-/// the kernel, which migrates them.
+/// The least that a scheduler has to do when a CPU goes offline: it gives the tasks in the CPU's
+/// queues to the kernel, which migrates them.
 pub(super) fn leave_to_the_kernel(cpu: usize, comes: bool) {
     let local = crate::Numbers::default().dsq_local_on;
     if comes {
@@ -117,7 +117,7 @@ fn a_new_affinity_of_a_waiting_task_enqueues_it_again_and_migrates_it() {
     };
     let first = of_it(calls(|| assert!(only(&mut sim, id, 0))));
     let second = of_it(calls(|| assert!(only(&mut sim, id, 1))));
-    // it was on one of the two CPUs already
+    // the task was on one of the two CPUs already, so one of the changes did not migrate it
     let mut both = [first, second];
     both.sort_by_key(Vec::len);
     assert_eq!(both[1], ["set_cpumask", "enqueue", "enqueue"]);
@@ -197,7 +197,7 @@ fn a_task_that_yields_lets_others_go_first() {
     let polite = sim.start(polite);
     let other = sim.start(yields);
     sim.run_until(SEC);
-    // slices are 4 ms; it gives up each after 1 ms
+    // slices are 4 ms; the task gives up each after 1 ms
     let turns = sim
         .trace()
         .iter()
@@ -346,7 +346,7 @@ fn all_tasks_of_a_cpu_that_goes_offline_run_on_other_cpus() {
         switches.filter(|s| s.task.is_some()).count()
     };
     assert_eq!(on_it(&sim, SEC), 0);
-    // two CPUs, six hogs and a little
+    // six hogs and a task that uses little share two CPUs
     for (&id, before) in free.iter().zip(before) {
         let ran = sim.ran(id) - before;
         assert!(ran > 600 * MS && ran < 720 * MS, "{ran}");

@@ -29,7 +29,7 @@ fn tasks_of_a_domain_share_by_weight() {
     for cpus in [1, 2] {
         for policy in ORDERS {
             if cpus > 1 && policy == DomainPolicy::Wrr {
-                // a list in order of turns is for one CPU: on two, its first two tasks run
+                // WRR's list is for one CPU: on two CPUs the first two tasks of the list run
                 continue;
             }
             let mut sim = machine(cpus);

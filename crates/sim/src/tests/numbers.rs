@@ -1,5 +1,5 @@
-//! The kernel's numbers change nothing: a scheduler that copied one would do other things under
-//! another numbering.
+//! A simulation has the same result whatever the kernel's numbers are. A scheduler with a copied
+//! number would behave differently under another numbering.
 
 use crate::workload::{hog, on_off, Periodic};
 use crate::{CpuMask, Numbers, Program, Reservation, Settings, Simulation, Switch, ROOT};
@@ -7,8 +7,8 @@ use crate::{CpuMask, Numbers, Program, Reservation, Settings, Simulation, Switch
 const MS: u64 = 1_000_000;
 const SEC: u64 = 1000 * MS;
 
-/// What runs when, and how often an idle CPU was looked for, in a machine with all that the
-/// scheduler has.
+/// Play a machine that uses all parts of the scheduler. Returns the context switches, and the
+/// number of searches for an idle CPU.
 fn play(numbers: Numbers, domains: bool) -> (Vec<Switch>, u64) {
     let mut sim = Simulation::new(Settings {
         cpus: 4,

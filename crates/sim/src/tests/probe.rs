@@ -32,7 +32,7 @@ pub(crate) enum Refuse {
     Init(i32),
     /// `cgroup_prep_move` of this task, with this errno.
     Prep(TaskId, i32),
-    /// One in this number of both, at random.
+    /// At random, one in this number of the calls of both.
     Some(Rng, u64),
 }
 
@@ -107,7 +107,7 @@ impl Probe {
         seen(|s| s.refuse = refuse);
     }
 
-    /// The calls since the last time: name and arguments.
+    /// The calls since this function was called last: name and arguments.
     pub fn calls(&self) -> Vec<(&'static str, Vec<u64>)> {
         seen(|s| std::mem::take(&mut s.calls))
     }
@@ -161,8 +161,9 @@ fn note(name: &'static str, arguments: &[u64]) {
     seen(|s| s.calls.push((name, arguments.to_vec())));
 }
 
-/// `runnable` or `quiescent` of a scheduler that lacks it, so that tests see the kernel's whole
-/// order. The task is in the cgroup of the last callback: its task group changes between the two.
+/// Record `runnable` or `quiescent` of a scheduler that lacks the callback, so that tests see the
+/// kernel's whole order. Check that the task is in the cgroup that the callbacks so far give it:
+/// its task group changes between `quiescent` and `runnable`.
 pub(crate) fn lacking(name: &'static str, p: *mut TaskStruct, flags: u64) {
     if ON.with(Cell::get) {
         let task = State::id(p);
@@ -226,7 +227,7 @@ extern "C" fn init(cgroup: *mut CgroupStruct, args: *mut CgroupInitArgs) -> i32 
         status
     });
     match seen(|s| s.own.init).filter(|_| status == 0) {
-        // SAFETY: passed on
+        // SAFETY: the arguments are passed on unchanged
         Some(own) => unsafe { own(cgroup, args) },
         None => status,
     }
@@ -246,7 +247,7 @@ extern "C" fn exit(cgroup: *mut CgroupStruct) {
         );
     });
     if let Some(own) = seen(|s| s.own.exit) {
-        // SAFETY: passed on
+        // SAFETY: the arguments are passed on unchanged
         unsafe { own(cgroup) };
     }
 }
@@ -265,7 +266,7 @@ extern "C" fn prep_move(p: *mut TaskStruct, from: *mut CgroupStruct, to: *mut Cg
     check_move("cgroup_prep_move", task, from, to);
     let status = seen(|s| s.refuse.prep(task));
     let status = match seen(|s| s.own.prep_move).filter(|_| status == 0) {
-        // SAFETY: passed on
+        // SAFETY: the arguments are passed on unchanged
         Some(own) => unsafe { own(p, from, to) },
         None => status,
     };
@@ -291,7 +292,7 @@ extern "C" fn moved(p: *mut TaskStruct, from: *mut CgroupStruct, to: *mut Cgroup
         s.tasks.insert(task, id(to));
     });
     if let Some(own) = seen(|s| s.own.moved) {
-        // SAFETY: passed on
+        // SAFETY: the arguments are passed on unchanged
         unsafe { own(p, from, to) };
     }
 }
@@ -307,7 +308,7 @@ extern "C" fn cancel_move(p: *mut TaskStruct, from: *mut CgroupStruct, to: *mut 
         );
     });
     if let Some(own) = seen(|s| s.own.cancel_move) {
-        // SAFETY: passed on
+        // SAFETY: the arguments are passed on unchanged
         unsafe { own(p, from, to) };
     }
 }
@@ -319,7 +320,7 @@ extern "C" fn set_weight(cgroup: *mut CgroupStruct, weight: u32) {
         assert!(before.is_some_and(|b| b != u64::from(weight)), "it changes");
     });
     if let Some(own) = seen(|s| s.own.set_weight) {
-        // SAFETY: passed on
+        // SAFETY: the arguments are passed on unchanged
         unsafe { own(cgroup, weight) };
     }
 }
@@ -330,7 +331,7 @@ extern "C" fn set_bandwidth(cgroup: *mut CgroupStruct, period: u64, quota: u64, 
         &[id(cgroup) as u64, period, quota, burst],
     );
     if let Some(own) = seen(|s| s.own.set_bandwidth) {
-        // SAFETY: passed on
+        // SAFETY: the arguments are passed on unchanged
         unsafe { own(cgroup, period, quota, burst) };
     }
 }
@@ -338,7 +339,7 @@ extern "C" fn set_bandwidth(cgroup: *mut CgroupStruct, period: u64, quota: u64, 
 extern "C" fn set_idle(cgroup: *mut CgroupStruct, idle: bool) {
     note("cgroup_set_idle", &[id(cgroup) as u64, u64::from(idle)]);
     if let Some(own) = seen(|s| s.own.set_idle) {
-        // SAFETY: passed on
+        // SAFETY: the arguments are passed on unchanged
         unsafe { own(cgroup, idle) };
     }
 }

@@ -173,7 +173,7 @@ fn best_effort_work_breaks_no_guarantee() {
     }
 }
 
-/// The server of a spec comes before the machine's.
+/// The server policy of a spec takes precedence over the machine's.
 #[test]
 fn a_spec_may_name_its_server() {
     let mut sim = machine(1, ServerPolicy::Fcbs);

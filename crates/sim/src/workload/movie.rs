@@ -41,7 +41,7 @@ impl Shown {
 /// The settings of a player.
 #[derive(Clone, Debug)]
 pub struct Player {
-    /// The program that it executes first (0: none).
+    /// The program that the player executes first (0: none).
     pub ino: u64,
     /// CPU time of the frames.
     pub trace: Rc<Trace>,

@@ -32,8 +32,8 @@ pub fn on_off(ino: u64, on: u64, off: u64) -> impl Program {
     }
 }
 
-/// A fork bomb: its tasks double in number, each using `pause` ns of CPU between forks. At their
-/// final number all never stop.
+/// A fork bomb: the number of its tasks doubles again and again. Each task uses `pause` ns of CPU
+/// between forks. When the final number is reached, all tasks run without end.
 pub struct Bomb {
     ino: u64,
     pause: u64,
@@ -44,8 +44,8 @@ pub struct Bomb {
 }
 
 impl Bomb {
-    /// A bomb that grows to `tasks`, itself included. It executes the program `ino` first (0:
-    /// none).
+    /// A bomb that grows to `tasks` tasks, the first one included. Each uses `pause` ns of CPU
+    /// between forks. The first task executes the program `ino` at its start (0: none).
     pub fn new(ino: u64, tasks: u64, pause: u64) -> Self {
         Self {
             ino,

@@ -10,11 +10,11 @@ use crate::task::{Program, Step};
 /// See the file's header.
 pub struct Random {
     rng: Rng,
-    /// It executes the programs 1 to `programs`.
+    /// The task executes the programs 1 to `programs`.
     programs: u64,
-    /// The program that it executes first (0: none).
+    /// The program that the task executes first (0: none).
     ino: u64,
-    /// Number of forks that are left to it and all its children together.
+    /// Number of forks that are left to the task and all its children together.
     forks: Rc<Cell<u32>>,
 }
 

@@ -37,7 +37,7 @@ impl Progress {
         self.began.elapsed()
     }
 
-    /// Show `text`, if the last one is old enough.
+    /// Show `text`, if the last text is old enough.
     pub fn show(&mut self, text: impl FnOnce() -> String) {
         let now = Instant::now();
         if now < self.next {

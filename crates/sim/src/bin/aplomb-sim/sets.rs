@@ -77,7 +77,7 @@ struct Point {
     workload_percent: u64,
     /// Share of sets that met all deadlines, by column.
     success: Vec<f64>,
-    /// By column.
+    /// The results, by column.
     tallies: Vec<Tally>,
 }
 

@@ -63,7 +63,7 @@ fn partitions_take_reservations_up_to_their_capacity() {
     assert_eq!(thirds, (4, 0), "rounding refuses none of them");
 }
 
-/// With hard and with soft servers.
+/// Holds for hard and for soft servers.
 #[test]
 fn a_task_that_overruns_its_budget_does_not_harm_others() {
     for server in [Server::Hard, Server::Soft] {

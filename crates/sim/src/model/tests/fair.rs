@@ -110,7 +110,7 @@ fn a_sleep_saves_no_more_than_two_slices() {
     assert!(a.abs_diff(b) < 4 * MS, "{a} {b}");
 }
 
-/// Nor less than they ask for, if that is less than their share.
+/// They also get no less than they ask for, if that is less than their share.
 #[test]
 fn on_off_tasks_get_no_more_than_their_share_of_eevdf() {
     let mut m = machine(1, Eevdf::new(1));

@@ -51,7 +51,8 @@ fn play_on(m: &mut impl Machine, tasks: &Example, may: impl Fn(u64) -> CpuMask) 
 
 #[test]
 fn rule_1_slack_goes_to_an_overrunning_job_before_the_waiting_one_with_the_next_deadline() {
-    // the first has used its 2 ms when the second leaves 3 ms by 10; the third has the deadline 12
+    // when the second task leaves 3 ms with deadline 10, the first has used its 2 ms; the third has
+    // deadline 12
     let tasks = [((2, 8), (0, 5)), ((5, 10), (0, 2)), ((2, 12), (0, 2))];
     assert_eq!(done(Server::Flexible, 1, &tasks), [7, 4, 9]);
     assert_eq!(done(Server::Soft, 1, &tasks), [9, 4, 6]);
@@ -106,14 +107,16 @@ fn rule_3_best_effort_work_counts_as_idle_time() {
     assert_eq!(play(&mut m, &late), [1, 8, 7]);
 }
 
-/// As printed, the second would get the bonus by its deadline of 11, and the third miss 12 by far.
+/// By the rules as printed, the second task would get the bonus with its own deadline of 11, and
+/// the third task would miss its deadline of 12 by far.
 #[test]
 fn rule_3_a_job_with_an_earlier_deadline_gets_no_bonus() {
     let tasks = [((10, 100), (0, 1)), ((1, 10), (1, 20)), ((8, 10), (2, 8))];
     assert_eq!(done(Server::Flexible, 1, &tasks)[2], 10);
 }
 
-/// The overrunning job is on the other CPU. With slack it is not preempted by those that come at 4.
+/// The overrunning job is on the other CPU. With slack it is not preempted by the jobs that are
+/// released at 4.
 #[test]
 fn slack_goes_to_jobs_on_other_cpus() {
     let tasks = [
@@ -126,9 +129,9 @@ fn slack_goes_to_jobs_on_other_cpus() {
     assert_eq!(done(Server::Soft, 2, &tasks), [14, 3, 8, 8]);
 }
 
-/// 6 ms by 20 are left on CPU 0. On CPU 1 are an overrunning job with deadline 16 and a waiting one
-/// with deadline 18. Both would get a later deadline, or the slack an earlier one. So the next job
-/// gets it, with deadline 30.
+/// 6 ms of slack with deadline 20 are left on CPU 0. On CPU 1 are an overrunning job with deadline
+/// 16 and a waiting one with deadline 18. Either these jobs would get a later deadline, or the
+/// slack an earlier one. So the next job, with deadline 30, gets the slack.
 #[test]
 fn jobs_with_earlier_deadlines_get_no_slack() {
     let tasks = [

@@ -44,8 +44,8 @@ fn the_room_in_a_window_is_what_is_left_at_each_deadline() {
     assert_eq!(cpu(&[(4, 5, 10)]).room(10, 5), 1, "at 5");
     // at 10 of 10 two jobs of 3 are due; at 5 only one
     assert_eq!(cpu(&[(3, 5, 5)]).room(20, 10), 4);
-    // a whole task beside a window: one job is due at 12 and 15, two at 25, where three of the
-    // window are
+    // a whole task beside a window: one job of the task is due at 12 and at 15, two are due at
+    // 25, where three jobs of the window are due
     assert_eq!(cpu(&[(4, 5, 10)]).room(12, 12), 6);
 }
 

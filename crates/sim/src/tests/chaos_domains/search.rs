@@ -56,8 +56,8 @@ fn shrink(mut plan: Plan, how: &str) -> Plan {
 /// Long runs:
 /// `SEED=1 SEEDS=20 SECONDS=60 cargo test -p aplomb-sim --lib -- --ignored --nocapture search`
 ///
-/// CPUS: number of CPUs, instead of one by the seed. ACTS: seconds of changes; after that there are
-/// none. SHRINK=0: do not reduce the changes.
+/// CPUS: number of CPUs; the default depends on the seed. ACTS: seconds with changes; there are
+/// none after them. SHRINK=0: do not reduce the changes.
 #[test]
 #[ignore = "minutes"]
 fn long_runs() {
