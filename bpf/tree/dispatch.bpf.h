@@ -125,8 +125,7 @@ static __always_inline void put_back(struct choice *ch, u32 leaf)
 enum take {
 	TAKE_NONE = 0, /* no task: the claim is to be put back */
 	TAKE_SENT = 1, /* a task, which was sent to this CPU */
-	TAKE_GONE =
-		2 /* a task that cannot run here, or that the kernel took out: claim settled */
+	TAKE_GONE = 2  /* a task that cannot run here, or that the kernel took out: claim settled */
 };
 
 /*

@@ -6,6 +6,7 @@ from . import harness
 # aplomb is attached; the kernel would call that a stall of RCU.
 STALLS_LATER = "rcupdate.rcu_cpu_stall_timeout=60"
 
+
 class NoSchedExt(harness.JobTest):
     """6.12, which has no sched_ext, is refused"""
 
