@@ -125,6 +125,8 @@ static __always_inline void task_set_slice(struct task_struct *p, u64 slice)
 /* Sets the virtual time by which the next insert into an ordered queue places @p. */
 static __always_inline void task_set_vtime(struct task_struct *p, u64 vtime)
 {
+	if (p->scx.dsq_vtime == vtime) /* often at a wake-up; the call takes 0.1 us */
+		return;
 	if (bpf_ksym_exists(scx_bpf_task_set_dsq_vtime))
 		scx_bpf_task_set_dsq_vtime(p, vtime);
 	else
