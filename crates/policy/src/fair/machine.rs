@@ -17,14 +17,9 @@ pub enum Life {
     /// Works all the time.
     Hog,
     /// Works and then sleeps, ns.
-    Sleeper {
-        work: u64,
-        sleep: u64,
-    },
+    Sleeper { work: u64, sleep: u64 },
     /// Works and exits; a child takes its place at once. ns.
-    Forker {
-        work: u64,
-    },
+    Forker { work: u64 },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
