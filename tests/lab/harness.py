@@ -27,7 +27,7 @@ from aplomb_lab import RunResult, run  # noqa: E402  (the path must be set first
 # What the kernel logs when something is wrong.
 COMPLAINT = re.compile(
     r"WARNING: |\bBUG: |Oops|general protection fault|kernel NULL pointer"
-    r"|(?i:rcu).*(stall|detected)|soft lockup|hung_task|blocked for more than|Kernel panic"
+    r"|(?i:rcu).*(stall on|stalls on|detected)|soft lockup|hung_task|blocked for more than|Kernel panic"
     r"|scheduling while atomic|suspicious RCU"
 )
 # The kernel ended the scheduler by itself.

@@ -137,7 +137,12 @@ class Complaints(unittest.TestCase):
             "INFO: RCU detected expedited stalls",
         ):
             self.assertRegex(line, COMPLAINT)
-        self.assertNotRegex("rcu: Preemptible hierarchical RCU implementation.", COMPLAINT)
+        self.assertRegex("sched_ext: aplomb: RCU CPU stall on CPUs (1)", COMPLAINT)
+        for line in (
+            "rcu: Preemptible hierarchical RCU implementation.",
+            "RCU CPU stall warnings timeout set to 60 (rcu_cpu_stall_timeout).",
+        ):
+            self.assertNotRegex(line, COMPLAINT)
 
 
 class Stages(unittest.TestCase):
