@@ -66,6 +66,7 @@ void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 	struct task_ctx *t = task_ctx(p);
 
 	park_forget(p);
+	landing_forget(p);
 	if (t && t->slot)
 		task_leave(t);
 	if (t && t->queued)
@@ -288,8 +289,10 @@ void OPS(aplomb_tick, struct task_struct *p)
 		look_at_left_out(c);
 	if (reserved_on || tree_on)
 		cpu_timer_tick(cpu);
-	if (!rescue_armed && fair_waiting(cpu))
-		rescue_arm();
+	if (parks_on)
+		park_tick(p);
+	if (!rescue_armed)
+		rescue_look(c, fair_waiting(cpu));
 }
 
 /* @p stops: it is charged. Then it sleeps, or with @runnable it is enqueued. */

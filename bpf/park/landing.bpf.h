@@ -37,14 +37,14 @@
 #include "state/state.bpf.h"
 
 /*
- * Task works under way, by the remainder of the thread id. Of two threads with the same remainder
- * the later one lands at its next turn.
+ * Threads that have been asked to land and have not ended. That is more than are throttled at once
+ * on any machine seen, for 1 MB of hash buckets. A task beyond it does not land: it goes on in
+ * turns, at its domain's expense (PASSING_TURN_NS).
  */
-#define LANDINGS 4096
+#define LANDINGS 65536
 
 struct landing {
 	struct bpf_task_work work;
-	s32 pid; /* the thread that the task work is for, or was last */
 };
 
 /* task_ctx.landing: may the park keep the task off the CPU where it is? */
@@ -56,17 +56,23 @@ enum landing_state {
 
 u32 landings_on; /* 0: no task was asked to land so far */
 
+/*
+ * By thread id. Each thread has an entry of its own: the work of a thread that sleeps in the kernel
+ * is not over until it wakes up, and must not keep another thread from landing. The kernel allows
+ * task works in hash maps and arrays only, so the entry cannot be in task_ctx.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, LANDINGS);
-	__type(key, u32);
+	__type(key, s32);
 	__type(value, struct landing);
 } landings SEC(".maps");
 
 /*
  * How often landed() checks whether its kick has arrived. The checks are some nanoseconds apart,
  * and an interrupt that a CPU sends itself takes less than a microsecond. If the kick has not
- * arrived by the last check, the task does not land, and is asked again at its next turn.
+ * arrived by the last check, the task does not land, and is asked again at its next turn or tick.
  */
 #define KICK_LOOKS 1000
 
@@ -136,20 +142,34 @@ static __always_inline void landing_leave(struct task_ctx *t)
  */
 static __noinline bool land(struct task_struct *p, struct task_ctx *t)
 {
-	u32 i = p->pid & (LANDINGS - 1);
-	struct landing *landing = bpf_map_lookup_elem(&landings, &i);
+	struct landing none = {}, *landing;
+	s32 pid = p->pid;
 	int err;
 
-	if (!landing || (p->flags & (PF_KTHREAD | PF_EXITING)) || !task_work_exists())
+	if ((p->flags & (PF_KTHREAD | PF_EXITING)) || !task_work_exists())
 		return false;
+	landing = bpf_map_lookup_elem(&landings, &pid);
+	if (!landing) {
+		bpf_map_update_elem(&landings, &pid, &none, BPF_NOEXIST);
+		landing = bpf_map_lookup_elem(&landings, &pid);
+	}
+	if (!landing) /* no memory, or LANDINGS: it is asked again at its next turn or tick */
+		return true;
 	err = task_work_resume(p, &landing->work, &landings, landed);
 	if (!err) {
 		landings_on = 1;
-		landing->pid = p->pid;
 		t->landing = LANDING_NONE;
 	}
-	/* any other failure is tried again at its next turn */
-	return err != -EBUSY || landing->pid != p->pid || t->landing != LANDING_LEAVES;
+	return err != -EBUSY || t->landing != LANDING_LEAVES;
+}
+
+/* @p has ended. */
+static __always_inline void landing_forget(const struct task_struct *p)
+{
+	s32 pid = p->pid;
+
+	if (landings_on)
+		bpf_map_delete_elem(&landings, &pid);
 }
 
 #endif /* APLOMB_LANDING_BPF_H */

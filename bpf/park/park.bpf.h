@@ -67,4 +67,16 @@ static __always_inline u64 park_due(struct task_struct *p, struct task_ctx *t, u
 	return time_before(now + LEAST_PARK_NS, until) ? until : 0;
 }
 
+/*
+ * In ops.tick of @p: if it has not landed yet it is asked again. A task that no other task preempts
+ * is not enqueued, so ops.enqueue would not ask it.
+ */
+static __noinline void park_tick(struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx(p);
+
+	if (t && t->landing == LANDING_NONE && park_due(p, t, bpf_ktime_get_ns()))
+		land(p, t);
+}
+
 #endif /* APLOMB_PARK_PARK_BPF_H */

@@ -61,6 +61,23 @@ static __noinline void rescue_arm(void)
 		bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0);
 }
 
+/*
+ * Ticks in a row that find a task waiting before they start the timer. All ticks of 10 s find a
+ * task that is to be rescued. On an idle machine two tasks meet for a tick once in a while, and the
+ * timer would wake the CPU for them.
+ */
+#define RESCUE_TICKS 16
+
+/* In ops.tick of @c's CPU, while the timer is not started. @waiting: a task waits for that CPU. */
+static __always_inline void rescue_look(struct cpu_ctx *c, bool waiting)
+{
+	c->tree.waited = waiting ? c->tree.waited + 1 : 0;
+	if (c->tree.waited < RESCUE_TICKS)
+		return;
+	c->tree.waited = 0;
+	rescue_arm();
+}
+
 /* A task that dispatch sent from DSQ_RESCUE begins to run on @cpu. */
 static __always_inline void rescue_begin(u32 cpu, struct cpu_ctx *c)
 {

@@ -27,8 +27,9 @@ from aplomb_lab import RunResult, run  # noqa: E402  (the path must be set first
 # What the kernel logs when something is wrong.
 COMPLAINT = re.compile(
     r"WARNING: |\bBUG: |Oops|general protection fault|kernel NULL pointer"
-    r"|(?i:rcu).*(stalls? on|detected)|soft lockup|hung_task|blocked for more than"
-    r"|Kernel panic|scheduling while atomic|suspicious RCU"
+    r"|^(?!.*rcu_cpu_stall_timeout).*(?i:rcu).*(stall|detected)"  # but not that parameter's own line
+    r"|soft lockup|hung_task|blocked for more than|Kernel panic|scheduling while atomic"
+    r"|suspicious RCU"
 )
 # The kernel ended the scheduler by itself.
 EJECTED = re.compile(

@@ -3,7 +3,7 @@
 from . import harness
 
 # The verifier of 6.16 works for more than 21 emulated seconds at the largest program, before
-# aplomb is attached; the kernel would call that a stall of RCU.
+# aplomb is attached; the kernel would call that a stall of RCU. start_daemon sets it back.
 STALLS_LATER = "rcupdate.rcu_cpu_stall_timeout=60"
 
 

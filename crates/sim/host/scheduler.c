@@ -290,6 +290,14 @@ void host_exit(struct task_struct *p)
 	on_exit(p);
 }
 
+/* What ops.exit reports for an end of @kind with @code: enum exit_flags. */
+u32 host_exit_flags(s32 kind, s64 code)
+{
+	struct scx_exit_info info = { .kind = kind, .exit_code = code };
+
+	return exit_flags(&info);
+}
+
 /* The server of @p; NULL: none. */
 const struct server_info *host_server(struct task_struct *p)
 {

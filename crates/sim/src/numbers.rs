@@ -23,9 +23,9 @@ pub struct Numbers {
     pub(crate) kick_idle: u64,
     pub(crate) kick_preempt: u64,
     pub(crate) dsq_iter_rev: u64,
-    exit_error: u64,
-    ecode_rsn_hotplug: u64,
-    ecode_act_restart: u64,
+    pub(crate) exit_error: u64,
+    pub(crate) ecode_rsn_hotplug: u64,
+    pub(crate) ecode_act_restart: u64,
     cpu_cgrp_id: u64,
 }
 

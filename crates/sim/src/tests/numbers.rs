@@ -1,6 +1,7 @@
 //! A simulation has the same result whatever the kernel's numbers are. A scheduler with a copied
 //! number would behave differently under another numbering.
 
+use crate::host::host_exit_flags;
 use crate::workload::{hog, on_off, Periodic};
 use crate::{CpuMask, Numbers, Program, Reservation, Settings, Simulation, Switch, ROOT};
 
@@ -82,5 +83,31 @@ fn a_wake_up_looks_for_an_idle_cpu_once() {
             (WAKE_UPS / 2..=WAKE_UPS + 2).contains(&searches),
             "{searches} searches for at most {WAKE_UPS} wake-ups: {numbers:?}"
         );
+    }
+}
+
+/// What ops.exit reports of an end, by the numbers of each kernel.
+#[test]
+fn the_kernels_numbers_say_how_it_ended() {
+    const RESTART: u32 = 1; // enum exit_flags of bpf/intf.h
+    const HOTPLUG: u32 = 2;
+    for numbers in [Numbers::BEFORE_6_19, Numbers::SINCE_6_19, Numbers::OTHER] {
+        let _sim = Simulation::new(Settings {
+            numbers,
+            ..Settings::default()
+        });
+        // SAFETY: reads the numbers that the simulation has set
+        let flags = |kind: u64, code: u64| unsafe { host_exit_flags(kind as i32, code as i64) };
+        let Numbers {
+            exit_error: error,
+            ecode_rsn_hotplug: hotplug,
+            ecode_act_restart: restart,
+            ..
+        } = numbers;
+        assert_eq!(flags(64, 0), 0, "unregistered: {numbers:?}");
+        assert_eq!(flags(65, hotplug | restart), RESTART | HOTPLUG);
+        assert_eq!(flags(65, restart), RESTART);
+        assert_eq!(flags(error, 0), 0);
+        assert_eq!(flags(error + 2, restart), 0, "an error is no restart");
     }
 }
