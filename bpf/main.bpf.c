@@ -66,7 +66,8 @@ void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 	struct task_ctx *t = task_ctx(p);
 
 	park_forget(p);
-	landing_forget(p);
+	if (t)
+		landing_forget(t);
 	if (t && t->slot)
 		task_leave(t);
 	if (t && t->queued)

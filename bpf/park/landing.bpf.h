@@ -55,17 +55,19 @@ enum landing_state {
 };
 
 u32 landings_on; /* 0: no task was asked to land so far */
+u64 landing_ids; /* given to threads so far */
 
 /*
- * By thread id. Each thread has an entry of its own: the work of a thread that sleeps in the kernel
- * is not over until it wakes up, and must not keep another thread from landing. The kernel allows
- * task works in hash maps and arrays only, so the entry cannot be in task_ctx.
+ * By task_ctx.landing_id. Each thread has an entry of its own: the work of a thread that sleeps in
+ * the kernel is not over until it wakes up, and must not keep another thread from landing. The
+ * kernel allows task works in hash maps and arrays only, so the entry cannot be in task_ctx. Thread
+ * ids are no keys: an exec changes them, and users can choose them.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__uint(max_entries, LANDINGS);
-	__type(key, s32);
+	__type(key, u64);
 	__type(value, struct landing);
 } landings SEC(".maps");
 
@@ -143,15 +145,18 @@ static __always_inline void landing_leave(struct task_ctx *t)
 static __noinline bool land(struct task_struct *p, struct task_ctx *t)
 {
 	struct landing none = {}, *landing;
-	s32 pid = p->pid;
+	u64 id;
 	int err;
 
 	if ((p->flags & (PF_KTHREAD | PF_EXITING)) || !task_work_exists())
 		return false;
-	landing = bpf_map_lookup_elem(&landings, &pid);
+	if (!t->landing_id)
+		t->landing_id = __sync_fetch_and_add(&landing_ids, 1) + 1;
+	id = t->landing_id;
+	landing = bpf_map_lookup_elem(&landings, &id);
 	if (!landing) {
-		bpf_map_update_elem(&landings, &pid, &none, BPF_NOEXIST);
-		landing = bpf_map_lookup_elem(&landings, &pid);
+		bpf_map_update_elem(&landings, &id, &none, BPF_NOEXIST);
+		landing = bpf_map_lookup_elem(&landings, &id);
 	}
 	if (!landing) /* no memory, or LANDINGS: it is asked again at its next turn or tick */
 		return true;
@@ -163,13 +168,13 @@ static __noinline bool land(struct task_struct *p, struct task_ctx *t)
 	return err != -EBUSY || t->landing != LANDING_LEAVES;
 }
 
-/* @p has ended. */
-static __always_inline void landing_forget(const struct task_struct *p)
+/* The thread of @t has ended. */
+static __always_inline void landing_forget(const struct task_ctx *t)
 {
-	s32 pid = p->pid;
+	u64 id = t->landing_id;
 
-	if (landings_on)
-		bpf_map_delete_elem(&landings, &pid);
+	if (id)
+		bpf_map_delete_elem(&landings, &id);
 }
 
 #endif /* APLOMB_LANDING_BPF_H */

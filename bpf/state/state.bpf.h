@@ -93,7 +93,7 @@ struct task_ctx {
 	/* tree/ */
 	u32 domain;  /* slot of the domain it belongs to; 0: the root */
 	u32 queued;  /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
-	u32 refused; /* told that its domain has no time: if it runs it has a turn (claim_late()) */
+	u32 refused; /* told that its domain has no time: turns since then, and 1 (claim_late()) */
 	u32 weight;  /* by its nice value, when it was enqueued last */
 	u32 lane;    /* in which it waited last, if it is pinned */
 	u64 charged_to; /* its total CPU time when it went to sleep: see tail() */
@@ -103,6 +103,7 @@ struct task_ctx {
 	u64 held_vtime;   /* while held: its virtual time; dsq_vtime is the end of its park then */
 	u32 held;         /* it waits in the holding queue of this CPU - 1; 0: in none */
 	u32 landing;      /* enum landing_state (park/landing.bpf.h) */
+	u64 landing_id;   /* of its task work, in `landings`; 0: it was not asked to land so far */
 	u64 throttled_since; /* parked by cpu.max since then; 0: it is not */
 	u64 recalled_ns;     /* when it was recalled last (tree/recall.bpf.h) */
 	/* as a member of its domain's own tasks (tree/leaf.bpf.h), under tree_lock: */

@@ -81,7 +81,10 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 		return true;
 	}
 	leaf = leaf_for(p, t);
-	t->refused = leaf == SLOT_PASSING; /* it was asked to land: it runs until then */
+	if (leaf != SLOT_PASSING)
+		t->refused = 0;
+	else if (!t->refused)
+		t->refused = 1; /* it was asked to land: it runs until then */
 	if (leaf == SLOT_PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
 		if (pinned(p) || last || (wake && goes_straight(p, c, leaf))) {
 			if (t->queued)

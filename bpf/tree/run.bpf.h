@@ -73,6 +73,15 @@ static __always_inline void member_run(struct cpu_ctx *c, struct task_ctx *t, u3
 }
 
 /*
+ * First turn, ns, of a task that has no time by cpu.max and has been told so: enough to leave the
+ * kernel on a real machine, and little beyond the quota. Each further turn without landing is twice
+ * as long, up to REFUSED_DOUBLINGS times, because on an emulated machine a switch may take all of
+ * the first (0.06 to 0.2 ms were seen).
+ */
+#define REFUSED_TURN_NS (200 * NSEC_PER_USEC)
+#define REFUSED_DOUBLINGS 3
+
+/*
  * A task of domain @slot, which has a cpu.max, begins to run without a claim: it claims now. If no
  * time is left, a task that was not told so yet gives up the CPU at once, and ops.enqueue decides.
  * Otherwise it has a turn, at its domain's expense:
@@ -83,16 +92,21 @@ static __always_inline void member_run(struct cpu_ctx *c, struct task_ctx *t, u3
  */
 static __always_inline void claim_late(u32 cpu, struct task_ctx *t, u32 slot, struct pick *got)
 {
+	u32 turns = t->refused;
+
 	got->granted = tree_resume(slot);
 	if (got->granted) {
 		t->refused = 0;
-	} else if (t->refused) {
-		t->refused = 0;
-		got->turn_ns = PASSING_TURN_NS;
+		return;
+	}
+	if (turns) {
+		if (turns > REFUSED_DOUBLINGS)
+			turns = REFUSED_DOUBLINGS + 1;
+		got->turn_ns = REFUSED_TURN_NS << (turns - 1);
 	} else {
-		t->refused = 1;
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
+	t->refused = turns + 1;
 }
 
 /* @p begins to run on @cpu. */
