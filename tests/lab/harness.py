@@ -27,7 +27,7 @@ from aplomb_lab import RunResult, run  # noqa: E402  (the path must be set first
 # What the kernel logs when something is wrong.
 COMPLAINT = re.compile(
     r"WARNING: |\bBUG: |Oops|general protection fault|kernel NULL pointer"
-    r"|^(?!.*rcu_cpu_stall_timeout).*(?i:rcu).*(stall|detected)"  # but not that parameter's own line
+    r"|^(?!.*rcu_cpu_stall_timeout).*(?i:rcu).*(stall|detected)"  # not that setting's own line
     r"|soft lockup|hung_task|blocked for more than|Kernel panic|scheduling while atomic"
     r"|suspicious RCU"
 )

@@ -155,6 +155,7 @@ extern "C" {
     pub(crate) fn host_timer_fire(timer: usize);
     pub(crate) fn host_exec(p: *mut TaskStruct, binprm: *mut Binprm);
     pub(crate) fn host_exit(p: *mut TaskStruct);
+    #[cfg(test)]
     pub(crate) fn host_exit_flags(kind: i32, code: i64) -> u32;
     fn host_data_size() -> usize;
     fn host_data_save(saved: *mut u8);
