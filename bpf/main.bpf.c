@@ -292,6 +292,7 @@ void OPS(aplomb_tick, struct task_struct *p)
 		cpu_timer_tick(cpu);
 	if (parks_on)
 		park_tick(p);
+	c->tree.unwanted = 0;
 	if (!rescue_armed)
 		rescue_look(c, fair_waiting(cpu));
 }
@@ -401,8 +402,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 {
 	s32 err;
 
-	nr_cpus = scx_bpf_nr_cpu_ids();
-	if (nr_cpus > MAX_CPUS)
+	if (scx_bpf_nr_cpu_ids() != nr_cpus || nr_cpus > MAX_CPUS)
 		return -EINVAL;
 	err = scx_bpf_create_dsq(DSQ_FAIR, -1);
 	if (!err)

@@ -5,9 +5,14 @@
 #ifndef APLOMB_MACHINE_BPF_H
 #define APLOMB_MACHINE_BPF_H
 
-#include "policy/types.h"
+#include "kernel/program.bpf.h"
 
-u32 nr_cpus;   /* possible CPUs */
+/*
+ * Possible CPUs. User space counts them before the load, so that the verifier drops the code that
+ * this machine does not need. aplomb_init() refuses a number that is not the kernel's.
+ */
+SETTING u32 nr_cpus;
+
 u32 nr_online; /* of them */
 
 #endif /* APLOMB_MACHINE_BPF_H */

@@ -156,6 +156,7 @@ struct tree_cpu {
 	struct lane lanes[MAX_LANES];
 	u32 nr_lanes; /* that have been in use; lane 0 always */
 	u32 waited;   /* ticks in a row that found a task waiting (rescue_look()) */
+	u32 unwanted; /* no task waits for it: seen since the last tick (nobody_waits()) */
 	/*
 	 * Scratch of one dispatch: the domain of the first task in each lane, or SLOT_NONE. Here,
 	 * since 128 bytes are too much for the stack that dispatch shares with all that it calls.

@@ -44,6 +44,22 @@ static __always_inline bool fair_waiting(u32 cpu)
 }
 
 /*
+ * fair_waiting() for a task that wakes up, without domains. To ask the kernel how many tasks a
+ * queue has takes as long as all the rest of a wake-up here. So the answer "none" is kept until
+ * this CPU's next tick, or until a task is enqueued that may wait for this CPU. Trade: a task that
+ * came to the machine's queue on another CPU may be overtaken for one tick by pinned tasks that
+ * wake up here.
+ */
+static __always_inline bool nobody_waits(u32 cpu, struct cpu_ctx *c)
+{
+	if (tree_on)
+		return !fair_waiting(cpu);
+	if (!c->tree.unwanted)
+		c->tree.unwanted = !fair_waiting(cpu);
+	return c->tree.unwanted;
+}
+
+/*
  * Domains have time again: wakes one idle CPU for each task that waits. If tasks wait in lanes, it
  * wakes all idle CPUs, because it does not know here which of them may take those tasks.
  */

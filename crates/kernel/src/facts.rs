@@ -104,7 +104,7 @@ impl Machine {
     }
 
     /// The number of possible CPUs: the highest possible CPU number plus one.
-    fn possible_cpus(&self) -> Option<u32> {
+    pub(crate) fn possible_cpus(&self) -> Option<u32> {
         let list = self.read("sys/devices/system/cpu/possible")?;
         let last = list.rsplit([',', '-']).next()?;
         last.parse::<u32>().ok().map(|n| n + 1)
@@ -153,7 +153,7 @@ impl Machine {
                 missing,
             });
         }
-        let found = self.possible_cpus().unwrap_or(0);
+        let found = self.possible_cpus().ok_or(LoadError::NoCpuList)?;
         if found > limits::MAX_CPUS {
             return Err(LoadError::TooManyCpus {
                 found,

@@ -68,6 +68,9 @@ pub enum LoadError {
     /// Another scheduler is attached: sched_ext allows one at a time.
     #[error("another sched_ext scheduler is attached: {0}; stop it first")]
     Busy(String),
+    /// The number of possible CPUs is unknown.
+    #[error("/sys/devices/system/cpu/possible cannot be read: is sysfs mounted?")]
+    NoCpuList,
     /// The machine may have more CPUs than the tables of the kernel side hold.
     #[error("this machine may have {found} CPUs; aplomb supports at most {limit}")]
     TooManyCpus { found: u32, limit: u32 },

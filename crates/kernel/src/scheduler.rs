@@ -159,7 +159,9 @@ impl Scheduler {
     /// See [`LoadError`]. The checks come in this order: kernel, privileges, another attached
     /// scheduler.
     pub fn load(settings: &Settings) -> Result<Self, LoadError> {
-        let kernel = Machine::here().require()?;
+        let machine = Machine::here();
+        let kernel = machine.require()?;
+        let cpus = machine.possible_cpus().ok_or(LoadError::NoCpuList)?;
         #[cfg(target_feature = "crt-static")]
         crate::libelf::keep();
         // The skeleton borrows this for its whole life, so it is leaked: a few bytes for each load.
@@ -173,6 +175,7 @@ impl Scheduler {
                 rodata.r_hi_ppm = settings.r_hi_ppm;
                 rodata.r_max_ppm = settings.r_max_ppm;
                 rodata.fork_window_ns = settings.fork_window_ns;
+                rodata.nr_cpus = cpus;
                 rodata.tick_ns = tick::period_ns();
                 rodata.server_policy = policy_number(Some(settings.server_policy));
             }

@@ -268,6 +268,7 @@ void host_settings(u64 lo_ppm, u64 hi_ppm, u64 max_ppm, u32 policy, u64 tick)
 	r_max_ppm = max_ppm;
 	server_policy = policy;
 	tick_ns = tick;
+	nr_cpus = scx_bpf_nr_cpu_ids();
 }
 
 /* A spec for the program with inode @ino on device 1. */

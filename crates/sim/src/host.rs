@@ -264,7 +264,8 @@ pub(crate) fn reset() {
 }
 
 pub(crate) fn settings(s: &crate::Settings) {
-    // SAFETY: host_settings() only sets variables
+    // SAFETY: host_settings() only sets variables; the number of CPUs is that of the simulation
+    // that kfuncs::enter() was told
     unsafe {
         host_settings(
             s.r_lo_ppm,

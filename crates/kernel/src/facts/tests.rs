@@ -148,6 +148,12 @@ fn refusals_name_what_is_missing() {
         })
     ));
     let fake = FakeMachine::new();
+    fs::remove_file(fake.0.path().join("sys/devices/system/cpu/possible")).unwrap();
+    assert!(matches!(
+        fake.machine().require(),
+        Err(LoadError::NoCpuList)
+    ));
+    let fake = FakeMachine::new();
     let btf = fake.0.path().join("sys/kernel/btf/vmlinux");
     fs::write(&btf, "").unwrap();
     assert!(matches!(fake.machine().require(), Err(LoadError::NoBtf)));
