@@ -140,8 +140,7 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 
 	if (tree_on && tree_enqueue(p, enq_flags, looked))
 		return;
-	if ((enq_flags & SCX_ENQ_WAKEUP) && (nr_cpus == 1 || pinned(p)) &&
-	    nobody_waits(cpu, c)) {
+	if ((enq_flags & SCX_ENQ_WAKEUP) && (nr_cpus == 1 || pinned(p)) && nobody_waits(cpu, c)) {
 		task_set_vtime(p, fair_place(p->scx.dsq_vtime, *fair_clock(p, c)));
 		if (is_next(p, c, domain_of_task(p))) {
 			dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);

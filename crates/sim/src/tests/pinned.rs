@@ -4,7 +4,7 @@ use super::cgroups::machine;
 use super::domains::{domain, had, hogs, near};
 use super::{MS, SEC};
 use crate::workload::{hog, on_off};
-use crate::{CgroupId, CpuMask, Simulation, TaskId, ROOT};
+use crate::{CgroupId, Change, CpuMask, Simulation, Step, TaskId, ROOT};
 
 /// Start `n` hogs in `cgroup` that are pinned to CPUs 0 to `cpus` - 1 in turn.
 fn pinned(sim: &mut Simulation, cgroup: CgroupId, n: usize, cpus: usize) -> Vec<TaskId> {
@@ -148,4 +148,43 @@ fn a_task_gains_nothing_by_short_sleeps() {
     sim.run_until(10 * SEC);
     near(had(&sim, &[light], 10 * SEC), 11_141, 10_000);
     near(had(&sim, &[heavy], 10 * SEC), 988_859, 10_000);
+}
+
+/// Two tasks on one CPU that wake up each other: each finds the CPU's queue empty, and goes
+/// straight to the CPU. Tasks that come to the machine's queue elsewhere still have their turn.
+#[test]
+fn a_pinned_pair_that_wakes_up_each_other_leaves_the_others_their_time() {
+    let mut sim = machine(2);
+    let pair: Vec<TaskId> = (0..2)
+        .map(|i| {
+            let mut step = 0;
+            let passes = move |_now: u64, _ran: u64| {
+                step += 1;
+                match (step + i) % 3 {
+                    0 => Step::Run(MS / 50),
+                    1 => Step::Wake(1 - i),
+                    _ => Step::Wait,
+                }
+            };
+            sim.start_in(ROOT, 100, CpuMask::only(0), Box::new(passes))
+                .unwrap()
+        })
+        .collect();
+    assert_eq!(pair, [0, 1]);
+    sim.run_until(SEC);
+    let alone = had(&sim, &pair, SEC);
+    assert!(alone > 900_000, "they keep the CPU busy: {alone}");
+    let free: Vec<TaskId> = (0..4)
+        .map(|_| {
+            sim.start_in(ROOT, 100, CpuMask::only(1), Box::new(hog(0)))
+                .unwrap()
+        })
+        .collect();
+    sim.run_until(2 * SEC);
+    for &task in &free {
+        assert!(sim.change(Change::Affinity(task, CpuMask::first(2))));
+    }
+    sim.run_until(12 * SEC);
+    let (pair, free) = (sim.ran(0) + sim.ran(1), had(&sim, &free, 10 * SEC));
+    assert!(free > 1_300_000, "free tasks: {free}, the pair: {pair} ns");
 }
