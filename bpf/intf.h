@@ -193,6 +193,21 @@ struct domain_args {
 	u32 limit_ppm; /* answer: the most that may be reserved there */
 };
 
+/* What user space sees of the map `memory_counts` */
+enum memory_class {
+	MEMORY_INTERACTIVE = 0, /* admitted */
+	MEMORY_BEST_EFFORT = 1,
+	NR_MEMORY_CLASSES = 2
+};
+
+enum memory_count {
+	MEMORY_ASKED = 0,           /* allocations while memory was below the low watermark */
+	MEMORY_PARKED = 1,          /* parks by PARK_MEMORY */
+	MEMORY_RECLAIMED = 2,       /* times that a task reclaimed for itself */
+	MEMORY_RECLAIMED_LIMIT = 3, /* the same, because of a cgroup's own limit */
+	NR_MEMORY_COUNTS = 4
+};
+
 /* What user space sees of a server: the first member of the values of map `servers`. */
 struct server_info {
 	struct spec spec;

@@ -23,6 +23,8 @@
 #include "layers/move.bpf.h"
 #include "layers/second.bpf.h"
 #include "layers/turn.bpf.h"
+#include "memory/low.bpf.h"
+#include "memory/relief_tick.bpf.h"
 #include "park/request.bpf.h"
 #include "task/exec.bpf.h"
 #include "task/reserve.bpf.h"
@@ -417,6 +419,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	rescue_init();
 	passing_init();
 	recall_init();
+	relief_init();
 	exec_init();
 	return 0;
 }

@@ -47,6 +47,19 @@ static __always_inline bool cpu_active(u32 cpu)
 }
 
 /*
+ * The machine's free pages. The counter is approximate: it lags by a batch for each CPU, and can be
+ * below 0 for that reason. 0: unknown.
+ */
+static __always_inline u64 free_pages(void)
+{
+	s64 free;
+
+	if (!zone_stat || bpf_probe_read_kernel(&free, sizeof(free), (void *)zone_stat) || free < 0)
+		return 0;
+	return free;
+}
+
+/*
  * Are there free pages for what @p would have to page in? Kernel threads have no memory. The
  * counters are approximate (they lag by a batch per CPU), and can be below 0 for that reason.
  */

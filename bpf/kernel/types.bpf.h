@@ -115,6 +115,27 @@ struct thread_info {
 
 struct kernel_siginfo;
 
+typedef struct {
+	s64 counter;
+} atomic_long_t;
+
+/* Indices into struct zone. Only constant ones are relocated, so the running kernel is not asked. */
+enum zone_watermarks {
+	WMARK_MIN = 0,
+	WMARK_LOW = 1,
+	WMARK_HIGH = 2,
+};
+
+enum zone_stat_item {
+	NR_FREE_PAGES = 0,
+};
+
+/* A part of a node's memory. In pages. */
+struct zone {
+	unsigned long _watermark[3]; /* enum zone_watermarks */
+	atomic_long_t vm_stat[1];    /* enum zone_stat_item */
+};
+
 struct sigpending {
 	struct {
 		unsigned long sig[1]; /* bit n - 1: signal n */

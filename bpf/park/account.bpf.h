@@ -37,7 +37,8 @@ static __always_inline void park_charge(struct task_struct *p, struct task_ctx *
 	struct park_account *a = park_account(t->domain);
 	u64 second = now / NSEC_PER_SEC;
 
-	reason &= NR_PARK_REASONS - 1;
+	if (reason >= NR_PARK_REASONS)
+		return;
 	__sync_fetch_and_add(&a->ns[reason], ns);
 	__sync_fetch_and_add(&a->times[reason], 1);
 	if (reason == PARK_CPU_MAX || a->told_second == second)

@@ -171,6 +171,37 @@ static int held_tick(void *map, u32 *cpu, struct timer_slot *timer)
 	return 0;
 }
 
+/*
+ * @reason is over for all tasks that wait in @cpu's holding queue: those that have no other one are
+ * released. Called without a run queue's lock.
+ */
+static __noinline void held_end_reason(u32 cpu, u32 reason, u64 now)
+{
+	TAKES_STACK(64);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *p;
+	u32 i;
+
+	bpf_rcu_read_lock();
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_HELD(cpu), 0)) {
+		bpf_for(i, 0, MAX_RELEASED_AT_ONCE) {
+			struct task_ctx *t;
+
+			p = bpf_iter_scx_dsq_next(&it);
+			if (!p)
+				break;
+			t = task_ctx(p);
+			if (!t || !(t->park.reasons & PARK_BIT(reason)))
+				continue;
+			park_end(&t->park, reason);
+			if (!park_due(p, t, now))
+				scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(held_target(p)), 0);
+		}
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	bpf_rcu_read_unlock();
+}
+
 /* Releases @p, which is held, before its time. Called without a run queue's lock. */
 static __noinline void held_let_go(struct task_struct *p, struct task_ctx *t)
 {

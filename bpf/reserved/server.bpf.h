@@ -29,6 +29,7 @@
 #include "state/events.bpf.h"
 #include "state/state.bpf.h"
 #include "policy/fcbs.h"
+#include "policy/reserve.h"
 #include "policy/wmr.h"
 
 /*
@@ -50,6 +51,8 @@ struct server {
 	struct fcbs_loan loan; /* under the lock of bank `loan_cpu` */
 	u32 loan_cpu;
 	u32 pad;
+	/* memory/low.bpf.h. No lock: threads that draw at once may take a few pages more. */
+	struct reserve_budget reserve;
 	struct bpf_timer
 		timer; /* at the start of the next period or window, while a thread waits */
 };

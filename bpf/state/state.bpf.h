@@ -90,6 +90,8 @@ struct task_ctx {
 	u32 launched;   /* an interactive task started it (flag P) */
 	u32 awake;      /* counted in its server's `awake` */
 	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
+	/* memory/ */
+	u32 bumped; /* pages taken since its last park by PARK_MEMORY (policy/bump.h) */
 	/* tree/ */
 	u32 domain;  /* slot of the domain it belongs to; 0: the root */
 	u32 queued;  /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */

@@ -1,4 +1,4 @@
-//! Compiles the policy headers with the host's C compiler, through src/shim.c and src/shim_tree.c.
+//! Compiles the policy headers with the host's C compiler, through src/shim*.c.
 //!
 //! The undefined-behaviour sanitizer traps, so an overflow in a header aborts the test that causes
 //! it.
@@ -8,9 +8,11 @@ fn main() {
     println!("cargo::rerun-if-changed={headers}");
     println!("cargo::rerun-if-changed=src/shim.c");
     println!("cargo::rerun-if-changed=src/shim_tree.c");
+    println!("cargo::rerun-if-changed=src/shim_memory.c");
     cc::Build::new()
         .file("src/shim.c")
         .file("src/shim_tree.c")
+        .file("src/shim_memory.c")
         .include(headers)
         .std("gnu11")
         .warnings(true)

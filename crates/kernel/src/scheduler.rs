@@ -240,6 +240,10 @@ impl Kernel for Scheduler {
         // Without these two, a killed or frozen task that is parked reacts only when its park ends.
         tracing.extend(quietly(|| self.skel.progs.on_freeze.attach()).ok());
         tracing.extend(quietly(|| self.skel.progs.on_kill.attach()).ok());
+        // Without these, no task is parked while memory is short.
+        tracing.extend(quietly(|| self.skel.progs.on_low_memory.attach()).ok());
+        tracing.extend(quietly(|| self.skel.progs.on_direct_reclaim.attach()).ok());
+        tracing.extend(quietly(|| self.skel.progs.on_memcg_reclaim.attach()).ok());
         let link = quietly(|| self.skel.maps.aplomb_ops.attach_struct_ops()).map_err(|e| {
             match Machine::here().running() {
                 Some(other) => LoadError::Busy(other),

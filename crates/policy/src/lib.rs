@@ -22,10 +22,14 @@
 //! | [`share`] | share.h | shares add up to the whole, and none is less than its reservation |
 //! | [`quota`] | quota.h | no period has more than its quota, debts are repaid, no time is lost |
 //! | [`background`] | background.h | best-effort work keeps its share and waits otherwise |
+//! | [`park`] | park.h | several reasons; the bound that holds for all together |
+//! | [`bump`] | bump.h | less free memory, fewer pages; free memory settles above `min` |
+//! | [`reserve`] | reserve.h | the rate of an interactive program, Redline's inequality |
 //!
 //! The crate is for tests and the simulator; the daemon does not contain it.
 
 pub mod background;
+pub mod bump;
 pub mod edf;
 pub mod fair;
 pub mod fcbs;
@@ -35,6 +39,7 @@ pub mod load;
 pub mod mtr;
 pub mod park;
 pub mod quota;
+pub mod reserve;
 pub mod sfq;
 pub mod share;
 pub mod wmr;

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * memory/low.bpf.h - memory is short: best-effort tasks that allocate are parked, interactive ones
+ * draw on the reserve.
+ *
+ * Source: Redline section 4; Kato section 6.4 (an interactive task does not reclaim).
+ *
+ * 1. Where. The kernel calls wakeup_kswapd() for each page that a task asks for while every zone
+ *    that the page may come from is below its low watermark. It does so before it looks for the
+ *    page between `low` and `min`, and before the task would reclaim. Most of these calls wake
+ *    nobody, since the reclaimer runs already, so the tracepoint of a wake-up does not do.
+ *
+ * 2. Best-effort tasks are parked at their return to user mode (policy/bump.h), before free memory
+ *    falls to `min`. A task that reclaims for itself nevertheless is parked as long as a park may
+ *    be.
+ *
+ * 3. Interactive tasks take what is left between `low` and `min`: the reserve (policy/reserve.h).
+ *    A program that takes it too fast is parked as a best-effort task is.
+ *
+ * 4. Not reached: kernel threads, which never return to user mode; a task that takes many pages in
+ *    one system call, until that call ends; kernels before 7.0, where no task lands.
+ */
+#ifndef APLOMB_MEMORY_LOW_BPF_H
+#define APLOMB_MEMORY_LOW_BPF_H
+
+#include "memory/account.bpf.h"
+#include "memory/relief.bpf.h"
+#include "park/park.bpf.h"
+#include "policy/bump.h"
+#include "policy/reserve.h"
+
+/* Length of a park, ns, if memory is not there earlier. Redline's. */
+#define BUMP_NS (100 * NSEC_PER_MSEC)
+
+/* The watermarks and free pages of a zone, in pages */
+struct zone_level {
+	u64 free, min, low, high;
+};
+
+static __always_inline struct zone_level zone_level(const struct zone *zone)
+{
+	struct zone_level l = {
+		.free = zone->vm_stat[NR_FREE_PAGES].counter,
+		.min = zone->_watermark[WMARK_MIN],
+		.low = zone->_watermark[WMARK_LOW],
+		.high = zone->_watermark[WMARK_HIGH],
+	};
+
+	if ((s64)l.free < 0) /* the counter lags */
+		l.free = 0;
+	return l;
+}
+
+/* Parks @p, the current task, until @until or until @missing more pages are free. */
+static __always_inline void memory_park(struct task_struct *p, u32 class, u64 now, u64 until,
+					u64 missing)
+{
+	if (park(p, PARK_MEMORY, now, until))
+		return;
+	relief_watch(until, missing);
+	memory_count(class, MEMORY_PARKED);
+}
+
+/*
+ * @p, the current task, asks for 1 << @order pages. @l: of the zone that they would come from
+ * first.
+ */
+static __always_inline void memory_asked(struct task_struct *p, u32 order, struct zone_level l)
+{
+	u64 now = bpf_ktime_get_ns(), until = now + BUMP_NS, wait, missing;
+	u32 class, pages = 1U << (order & 15);
+	struct task_ctx *t;
+	struct server *s;
+
+	if (l.free >= l.low || (p->flags & (PF_KTHREAD | PF_EXITING)))
+		return; /* no shortage: large blocks may be missing while small ones are free */
+	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!t || (t->park.reasons & PARK_BIT(PARK_MEMORY)))
+		return;
+	class = memory_class(t);
+	missing = l.high - l.free;
+	memory_count(class, MEMORY_ASKED);
+	s = server_of(t);
+	if (class == MEMORY_INTERACTIVE && s) {
+		wait = reserve_draw(&s->reserve, pages, now);
+		if (!wait)
+			return;
+		until = time_before(wait, until) ? wait : until;
+	} else if (!bump_take(&t->bumped, pages, l.free, l.min, l.low)) {
+		return;
+	}
+	memory_park(p, class, now, until, missing);
+}
+
+SEC("fentry/wakeup_kswapd")
+int BPF_PROG(on_low_memory, struct zone *zone, unsigned int gfp, int order)
+{
+	memory_asked(bpf_get_current_task_btf(), order, zone_level(zone));
+	return 0;
+}
+
+/* The current task reclaims for itself: free memory is below `min`. */
+SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
+int BPF_PROG(on_direct_reclaim)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+	struct task_ctx *t = task_ctx(p);
+	u32 class = memory_class(t);
+	u64 now = bpf_ktime_get_ns();
+
+	if (p->flags & PF_KTHREAD)
+		return 0;
+	memory_count(class, MEMORY_RECLAIMED);
+	if (class == MEMORY_BEST_EFFORT && !(t && t->park.reasons & PARK_BIT(PARK_MEMORY)))
+		memory_park(p, class, now, now + BUMP_NS, 0);
+	return 0;
+}
+
+/* The current task reclaims because a cgroup has reached its own limit (memory.high, memory.max). */
+SEC("tp_btf/mm_vmscan_memcg_reclaim_begin")
+int BPF_PROG(on_memcg_reclaim)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+
+	if (!(p->flags & PF_KTHREAD))
+		memory_count(memory_class(task_ctx(p)), MEMORY_RECLAIMED_LIMIT);
+	return 0;
+}
+
+#endif /* APLOMB_MEMORY_LOW_BPF_H */

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * memory/relief.bpf.h - when is memory there again, so that the parks by PARK_MEMORY end early?
+ *
+ * Why. A park of 100 ms is right while the reclaimer waits for a slow disk. With compressed swap it
+ * needs a millisecond, and then the tasks that wait for memory may go on.
+ *
+ * One timer looks while such tasks may be parked, and not otherwise. When free memory has reached
+ * the high watermark, where the reclaimer stops, it releases all of them.
+ */
+#ifndef APLOMB_MEMORY_RELIEF_BPF_H
+#define APLOMB_MEMORY_RELIEF_BPF_H
+
+#include "kernel/symbols.bpf.h"
+#include "state/timer.bpf.h"
+
+/* Time between two looks, ns. Trade: a fast swap device idles for half of it at each relief. */
+#define RELIEF_LOOK_NS (2 * NSEC_PER_MSEC)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct timer_slot);
+} relief_timer SEC(".maps");
+
+u64 relief_free;  /* pages of the machine that are free at the high watermark */
+u64 relief_until; /* no task is parked by PARK_MEMORY after this */
+u32 relief_armed; /* relief_timer is started */
+
+static __always_inline void relief_timer_start(void)
+{
+	struct timer_slot *timer;
+	u32 zero = 0;
+
+	timer = bpf_map_lookup_elem(&relief_timer, &zero);
+	if (timer)
+		bpf_timer_start(&timer->timer, RELIEF_LOOK_NS, 0);
+}
+
+/*
+ * A task is parked by PARK_MEMORY until @until. The park ends early when @missing more pages are
+ * free than now.
+ */
+static __always_inline void relief_watch(u64 until, u64 missing)
+{
+	relief_free = free_pages() + missing;
+	relief_until = until;
+	if (relief_armed)
+		return;
+	relief_armed = 1;
+	relief_timer_start();
+}
+
+#endif /* APLOMB_MEMORY_RELIEF_BPF_H */

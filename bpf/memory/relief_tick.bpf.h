@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * memory/relief_tick.bpf.h - the timer of memory/relief.bpf.h: looks at free memory, and releases
+ * the tasks that are parked by PARK_MEMORY.
+ */
+#ifndef APLOMB_MEMORY_RELIEF_TICK_BPF_H
+#define APLOMB_MEMORY_RELIEF_TICK_BPF_H
+
+#include "memory/relief.bpf.h"
+#include "park/holding.bpf.h"
+
+static int relief_tick(void *map, u32 *key, struct timer_slot *timer)
+{
+	u64 now = bpf_ktime_get_ns();
+	bool there = free_pages() >= relief_free;
+	u32 i;
+
+	if (!there && time_before(now, relief_until + park_bound_ns)) {
+		bpf_timer_start(&timer->timer, RELIEF_LOOK_NS, 0);
+		return 0;
+	}
+	relief_armed = 0; /* first: a task that is parked from now on starts the timer again */
+	bpf_for(i, 0, nr_cpus) {
+		if (there && __sync_fetch_and_add(&held_cpu(i)->nr, 0))
+			held_end_reason(i, PARK_MEMORY, now);
+	}
+	return 0;
+}
+
+static __always_inline void relief_init(void)
+{
+	u32 zero = 0;
+	struct timer_slot *slot = bpf_map_lookup_elem(&relief_timer, &zero);
+
+	if (!slot)
+		return;
+	bpf_timer_init(&slot->timer, &relief_timer, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&slot->timer, relief_tick);
+}
+
+#endif /* APLOMB_MEMORY_RELIEF_TICK_BPF_H */
