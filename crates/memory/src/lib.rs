@@ -1,0 +1,19 @@
+//! Memory: keeps the working sets of interactive programs resident, by age.
+//!
+//! A page of a protected domain is given up only after it has not been used for the domain's
+//! protection period pi (Redline section 4). The parts, from the kernel's files up:
+//!
+//! - [`ages`]: how long ago pages were used, from the generations of the multi-generational LRU;
+//! - [`cgroup`]: usage and counters of a memory cgroup;
+//!
+//! This crate contains no BPF. It reads and writes files of the kernel below folders that the
+//! caller names, so its tests use folders of their own.
+
+pub mod ages;
+pub mod cgroup;
+mod error;
+mod file;
+
+pub use ages::Ages;
+pub use cgroup::{Bytes, Pages};
+pub use error::MemoryError;
