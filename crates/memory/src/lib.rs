@@ -5,6 +5,7 @@
 //!
 //! - [`ages`]: how long ago pages were used, from the generations of the multi-generational LRU;
 //! - [`cgroup`]: usage and counters of a memory cgroup;
+//! - [`journal`]: the knobs that we turned, with their old values, so that none outlives us;
 //!
 //! This crate contains no BPF. It reads and writes files of the kernel below folders that the
 //! caller names, so its tests use folders of their own.
@@ -13,7 +14,9 @@ pub mod ages;
 pub mod cgroup;
 mod error;
 mod file;
+pub mod journal;
 
 pub use ages::Ages;
 pub use cgroup::{Bytes, Pages};
 pub use error::MemoryError;
+pub use journal::{Journal, Report};
