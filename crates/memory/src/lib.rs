@@ -6,6 +6,7 @@
 //! - [`ages`]: how long ago pages were used, from the generations of the multi-generational LRU;
 //! - [`cgroup`]: usage and counters of a memory cgroup;
 //! - [`journal`]: the knobs that we turned, with their old values, so that none outlives us;
+//! - [`working_set`]: the policy: how much of a domain to protect, and when to look again;
 //!
 //! This crate contains no BPF. It reads and writes files of the kernel below folders that the
 //! caller names, so its tests use folders of their own.
@@ -15,8 +16,12 @@ pub mod cgroup;
 mod error;
 mod file;
 pub mod journal;
+#[cfg(test)]
+mod testing;
+pub mod working_set;
 
 pub use ages::Ages;
 pub use cgroup::{Bytes, Pages};
 pub use error::MemoryError;
 pub use journal::{Journal, Report};
+pub use working_set::{Decision, Observation, Protection, WorkingSet};
