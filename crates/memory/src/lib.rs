@@ -7,6 +7,7 @@
 //! - [`cgroup`]: usage and counters of a memory cgroup;
 //! - [`journal`]: the knobs that we turned, with their old values, so that none outlives us;
 //! - [`working_set`]: the policy: how much of a domain to protect, and when to look again;
+//! - [`protector`]: applies the policy to all protected domains.
 //!
 //! This crate contains no BPF. It reads and writes files of the kernel below folders that the
 //! caller names, so its tests use folders of their own.
@@ -16,6 +17,7 @@ pub mod cgroup;
 mod error;
 mod file;
 pub mod journal;
+pub mod protector;
 #[cfg(test)]
 mod testing;
 pub mod working_set;
@@ -24,4 +26,5 @@ pub use ages::Ages;
 pub use cgroup::{Bytes, Pages};
 pub use error::MemoryError;
 pub use journal::{Journal, Report};
+pub use protector::{Line, Mode, Places, Protector};
 pub use working_set::{Decision, Observation, Protection, WorkingSet};
