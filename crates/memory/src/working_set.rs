@@ -14,6 +14,9 @@
 //!    cgroup alone while the cgroup uses less, as long as other cgroups have pages to give. Above
 //!    it, reclaim takes the cgroup's oldest pages first. So an amount of `usage - expired`
 //!    protects just the pages that are younger than pi.
+//!    This is weaker than Redline's rule: the multi-generational LRU comes back to a protected
+//!    cgroup once it has tried the others of its turn (shrink_one() in `mm/vmscan.c`), and counts
+//!    it as `low` in memory.events.
 //! 4. **Whole.** While no page is expired, `memory.low` is "max". The kernel protects
 //!    min(usage, low), so this costs nothing, and each new page is protected at once.
 //! 5. **Headroom.** Once pages are expired, the domain may still use new pages, or expired pages
