@@ -17,6 +17,8 @@ use crate::{
     find_mount, Attributes, DomainError, DomainPath, Marks, Max, WrongMark, Xattrs, MAX_WEIGHT,
 };
 
+mod memory;
+
 /// Directories that one walk visits at most.
 pub const MAX_WALK: usize = 16_384;
 /// Why a domain cannot have domains below.

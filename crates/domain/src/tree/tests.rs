@@ -64,6 +64,32 @@ fn without_the_controller_nothing_is_made() {
 }
 
 #[test]
+fn the_memory_controller_is_given_along_a_path() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &["a/b/c", "a/d"], InFiles::default());
+    let file = |d: &str| dir.path().join(d).join("cgroup.subtree_control");
+    let control = |d: &str| fs::read_to_string(file(d)).unwrap();
+    assert!(tree.give_memory(&DomainPath::root()).unwrap());
+    assert_eq!(control(""), "", "the root has no domain above");
+    fs::write(file(""), "cpu memory\n").unwrap();
+    assert!(tree.give_memory(&path("a/b")).unwrap());
+    assert_eq!(control(""), "cpu memory\n", "it was there");
+    assert_eq!(
+        (control("a"), control("a/b")),
+        ("+memory".into(), "".into())
+    );
+    let missing = tree.give_memory(&path("a/b/x"));
+    assert!(matches!(missing, Err(DomainError::Missing(_))));
+    assert_eq!(control("a/b"), "", "nothing is given to no domain");
+    fs::write(dir.path().join("a/b/cgroup.type"), "domain\n").unwrap();
+    fs::write(dir.path().join("a/b/cgroup.procs"), "812\n").unwrap();
+    let e = tree.give_memory(&path("a/b/c")).unwrap_err().to_string();
+    assert!(e.contains("a/b: it has processes of its own"), "{e}");
+    fs::write(dir.path().join("cgroup.controllers"), "cpu cpuset\n").unwrap();
+    assert!(!tree.give_memory(&path("a/d")).unwrap());
+}
+
+#[test]
 fn links_lead_nowhere() {
     let dir = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();

@@ -1,0 +1,59 @@
+//! The memory controller of the tree, for the domains whose working set is protected.
+//!
+//! Domains are made with the CPU controller only, because accounting memory costs time in each
+//! page fault. The memory controller is given along the path of a domain that needs it, and not to
+//! the domains below it: their memory then belongs to it.
+
+use rustix::io::Errno;
+
+use super::{is, words, Tree, FULL};
+use crate::{Directory, DomainError, DomainPath};
+
+impl Tree {
+    /// Give a domain the memory controller (the files `memory.*`), by enabling it in all domains
+    /// above. The siblings along the path get it too. Returns false if the tree has no memory
+    /// controller: it belongs to cgroup v1, or is not in this kernel.
+    ///
+    /// # Errors
+    /// The domain or one above it is missing; a domain above, except the root, has processes of its
+    /// own, or is threaded; failed system calls. Domains above that one keep the controller.
+    pub fn give_memory(&self, path: &DomainPath) -> Result<bool, DomainError> {
+        let mut dir = self.top()?;
+        if !has_memory(&dir.read("cgroup.controllers")?) {
+            return Ok(false);
+        }
+        for part in path.parts() {
+            let below = dir.below(part)?;
+            dir.give_memory_to_children()?;
+            dir = below;
+        }
+        Ok(true)
+    }
+}
+
+impl Directory {
+    fn give_memory_to_children(&self) -> Result<(), DomainError> {
+        const CONTROL: &str = "cgroup.subtree_control";
+        if has_memory(&self.read(CONTROL)?) {
+            return Ok(());
+        }
+        self.can_have_children()?;
+        let why = match self.write(CONTROL, "+memory") {
+            Err(DomainError::Io { source, .. }) if is(&source, Errno::BUSY) => FULL,
+            Err(DomainError::Io { source, .. })
+                if is(&source, Errno::OPNOTSUPP) || is(&source, Errno::NOENT) =>
+            {
+                "it is threaded, so its children cannot have the memory controller"
+            }
+            done => return done,
+        };
+        Err(DomainError::State {
+            path: self.at.join(CONTROL),
+            why,
+        })
+    }
+}
+
+fn has_memory(controllers: &str) -> bool {
+    words(controllers).any(|c| c == "memory")
+}

@@ -1,0 +1,30 @@
+//! Memory: keeps the working sets of interactive programs resident, by age.
+//!
+//! A page of a protected domain is given up only after it has not been used for the domain's
+//! protection period pi (Redline section 4). The parts, from the kernel's files up:
+//!
+//! - [`ages`]: how long ago pages were used, from the generations of the multi-generational LRU;
+//! - [`cgroup`]: usage and counters of a memory cgroup;
+//! - [`journal`]: the knobs that we turned, with their old values, so that none outlives us;
+//! - [`working_set`]: the policy: how much of a domain to protect, and when to look again;
+//! - [`protector`]: applies the policy to all protected domains.
+//!
+//! This crate contains no BPF. It reads and writes files of the kernel below folders that the
+//! caller names, so its tests use folders of their own.
+
+pub mod ages;
+pub mod cgroup;
+mod error;
+mod file;
+pub mod journal;
+pub mod protector;
+#[cfg(test)]
+mod testing;
+pub mod working_set;
+
+pub use ages::Ages;
+pub use cgroup::{Bytes, Pages};
+pub use error::MemoryError;
+pub use journal::{Journal, Report};
+pub use protector::{Line, Mode, Places, Protector};
+pub use working_set::{Decision, Observation, Protection, WorkingSet};

@@ -1,0 +1,402 @@
+//! Protects domains: looks at each when it is due, and writes memory.low through the knob journal.
+//!
+//! - **A domain is one memory cgroup.** Its usage includes the cgroups below it, its ages do not.
+//!   So pages of a child cgroup that has the memory controller count as young while the domain
+//!   runs.
+//! - **Ancestors.** The kernel protects a cgroup for as much as its ancestors are protected. The
+//!   caller names the ancestors that are ours. Each gets the sum of the protections below it:
+//!   "max" while one of them is whole, nothing when all are withdrawn. Where the tree is mounted
+//!   with memory_recursiveprot (systemd does so), an ancestor's protection that no child claims is
+//!   shared by all its children. So an ancestor that also holds best-effort programs should not be
+//!   named. An ancestor that is not named and protects less is reported (`Line::limited_by`).
+//! - **An administrator's memory.low stays.** Our value is written only where it is higher.
+//! - **Without ages** (the multi-generational LRU is off, or there is no debugfs), all memory of a
+//!   domain that ran within pi counts as young ([`Mode::Uses`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use aplomb_domain::DomainPath;
+use serde::Serialize;
+
+use crate::ages::{self, LRU_GEN};
+use crate::cgroup::{self, page_size, Bytes, Limit};
+use crate::journal::{Journal, Report};
+use crate::working_set::{Observation, Protection, WorkingSet};
+use crate::{file, MemoryError};
+
+const LOW: &str = "memory.low";
+
+/// Where the kernel's files are.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// The root of the cgroup v2 tree, as the kernel has it and not as a namespace shows it.
+    pub cgroup: PathBuf,
+    /// `/sys/kernel/debug`.
+    pub debugfs: PathBuf,
+    /// `/sys/kernel/mm/lru_gen`.
+    pub lru_gen: PathBuf,
+}
+
+impl Places {
+    /// The places of this machine, whose cgroup tree is mounted at `cgroup`.
+    pub fn system(cgroup: impl Into<PathBuf>) -> Self {
+        Self {
+            cgroup: cgroup.into(),
+            debugfs: "/sys/kernel/debug".into(),
+            lru_gen: "/sys/kernel/mm/lru_gen".into(),
+        }
+    }
+
+    /// What the protection goes by on this machine.
+    pub fn mode(&self) -> Mode {
+        let enabled = self.lru_gen.join("enabled");
+        let uses = |why: String| Mode::Uses { why };
+        match file::read(&enabled) {
+            Err(e) => return uses(e.to_string()),
+            Ok(text) if !ages::is_enabled(&text) => {
+                let (path, text) = (enabled.display(), text.trim());
+                return uses(format!("{path}: it reads {text:?}: ages are switched off"));
+            }
+            Ok(_) => {}
+        }
+        // Kernel lockdown refuses this open, even to root.
+        let path = self.debugfs.join(LRU_GEN);
+        match File::options().read(true).append(true).open(&path) {
+            Ok(_) => Mode::Ages,
+            Err(e) => uses(MemoryError::io(&path, "opening it", e).to_string()),
+        }
+    }
+}
+
+/// What the protection goes by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// The ages of pages.
+    Ages,
+    /// Only when the domain ran last: it is protected as a whole until pi after that.
+    Uses { why: String },
+}
+
+/// A row of [`Protector::table`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    pub path: DomainPath,
+    pub pi_ms: u64,
+    /// Bytes in use at the last look.
+    pub usage: Bytes,
+    /// Bytes that were used within pi, by the last look; None before the first one.
+    pub working_set: Option<Bytes>,
+    pub protection: Protection,
+    /// Time since the last look.
+    pub looked_ms_ago: u64,
+    /// The uppermost domain above that is protected for less than this one's part.
+    pub limited_by: Option<DomainPath>,
+}
+
+/// A protected domain.
+#[derive(Debug)]
+struct Domain {
+    set: WorkingSet,
+    /// The domains above it that are ours.
+    ancestors: Vec<DomainPath>,
+    usage: Bytes,
+    /// The CPU time that the last look read, µs.
+    usage_us: Option<u64>,
+    looked: Instant,
+}
+
+/// Protects the domains that it is told of.
+#[derive(Debug)]
+pub struct Protector {
+    places: Places,
+    journal: Journal,
+    domains: BTreeMap<DomainPath, Domain>,
+}
+
+impl Protector {
+    /// A protector of no domain yet. `journal` was recovered.
+    pub fn new(places: Places, journal: Journal) -> Self {
+        Self {
+            places,
+            journal,
+            domains: BTreeMap::new(),
+        }
+    }
+
+    /// What the protection goes by, now.
+    pub fn mode(&self) -> Mode {
+        self.places.mode()
+    }
+
+    /// Protect a domain by the period `pi`, from now on as a whole until the first look. `ours` are
+    /// the domains above it that are to be protected with it. Of a domain that is protected
+    /// already, the period and `ours` are changed.
+    ///
+    /// # Errors
+    /// The cgroup or its memory.low is missing; a knob cannot be written, in which case the domain
+    /// is protected as far as possible and its looks go on. Failed aging.
+    pub fn protect(
+        &mut self,
+        path: &DomainPath,
+        ours: &[DomainPath],
+        pi: Duration,
+        now: Instant,
+    ) -> Result<(), MemoryError> {
+        let dir = self.dir(path);
+        let usage = cgroup::current(&dir)?.ok_or_else(|| missing(&dir))?;
+        let above = |a: &&DomainPath| !a.is_root() && a.holds(path) && *a != path;
+        let ancestors: Vec<_> = ours.iter().filter(above).cloned().collect();
+        if let Some(domain) = self.domains.get_mut(path) {
+            domain.set.set_pi(pi, now);
+            let before = std::mem::replace(&mut domain.ancestors, ancestors);
+            let knobs = before.into_iter().chain(self.knobs_of(path));
+            return self.apply(&knobs.collect());
+        }
+        let (set, first) = WorkingSet::new(pi, page_size(), now);
+        let domain = Domain {
+            set,
+            ancestors,
+            usage,
+            usage_us: cgroup::usage_us(&dir)?,
+            looked: now,
+        };
+        self.domains.insert(path.clone(), domain);
+        let applied = self.apply(&self.knobs_of(path));
+        let by_age = first.age && self.mode() == Mode::Ages;
+        applied.and(self.age_if(by_age, path))
+    }
+
+    /// A task of the domain runs. Cheap unless the domain was withdrawn. Nothing happens if it is
+    /// not protected.
+    ///
+    /// # Errors
+    /// As [`Protector::protect`].
+    pub fn used(&mut self, path: &DomainPath, now: Instant) -> Result<(), MemoryError> {
+        let Some(domain) = self.domains.get_mut(path) else {
+            return Ok(());
+        };
+        let Some(back) = domain.set.used(now) else {
+            return Ok(());
+        };
+        let applied = self.apply(&self.knobs_of(path));
+        let by_age = back.age && self.mode() == Mode::Ages;
+        self.without_vanished(path, applied.and(self.age_if(by_age, path)))
+    }
+
+    /// Protect a domain no longer: its knob gets its old value, and those above that were turned
+    /// for this domain only.
+    ///
+    /// # Errors
+    /// A knob cannot be written, or another program changed it. The domain is released.
+    pub fn release(&mut self, path: &DomainPath) -> Result<(), MemoryError> {
+        let knobs = self.knobs_of(path);
+        self.domains.remove(path);
+        self.apply(&knobs)
+    }
+
+    /// When the next look is due. None: nothing is due until a domain is used.
+    pub fn deadline(&self) -> Option<Instant> {
+        let looks = self.domains.values().filter_map(|d| d.set.next_look());
+        looks.min()
+    }
+
+    /// Do all looks that are due. A domain whose cgroup was removed is forgotten. Returns what went
+    /// wrong; the other looks are done nevertheless.
+    pub fn tick(&mut self, now: Instant) -> Vec<MemoryError> {
+        let due = |d: &Domain| d.set.next_look().is_some_and(|at| at <= now);
+        let due = self.domains.iter().filter(|(_, d)| due(d));
+        let due: Vec<DomainPath> = due.map(|(path, _)| path.clone()).collect();
+        if due.is_empty() {
+            return Vec::new();
+        }
+        let by_age = self.mode() == Mode::Ages;
+        let mut complaints = Vec::new();
+        for path in &due {
+            let looked = self.look(path, by_age, now, &mut complaints);
+            if let Err(e) = self.without_vanished(path, looked) {
+                complaints.push(e);
+            }
+        }
+        complaints
+    }
+
+    /// Protect nothing any more: all knobs get their old values.
+    pub fn end(&mut self) -> Report {
+        self.domains.clear();
+        self.journal.restore_all()
+    }
+
+    /// The protected domains.
+    pub fn table(&self, now: Instant) -> Vec<Line> {
+        let lines = self.domains.iter().map(|(path, domain)| Line {
+            path: path.clone(),
+            pi_ms: domain.set.pi().as_millis() as u64,
+            usage: domain.usage,
+            working_set: domain.set.size(),
+            protection: domain.set.protection(),
+            looked_ms_ago: now.saturating_duration_since(domain.looked).as_millis() as u64,
+            limited_by: self.limited_by(path, domain),
+        });
+        lines.collect()
+    }
+
+    fn look(
+        &mut self,
+        path: &DomainPath,
+        by_age: bool,
+        now: Instant,
+        complaints: &mut Vec<MemoryError>,
+    ) -> Result<(), MemoryError> {
+        let dir = self.dir(path);
+        let Some(domain) = self.domains.get_mut(path) else {
+            return Ok(());
+        };
+        // If the look fails, it is not repeated at once.
+        domain.set.skip(now);
+        // The CPU time first: what is used after it counts for the next look.
+        let usage_us = cgroup::usage_us(&dir)?;
+        let ran = usage_us != domain.usage_us || domain.set.was_used();
+        domain.usage_us = usage_us;
+        let pi = domain.set.pi();
+        let expired = match self.age_if(by_age && ran, path) {
+            Ok(()) if by_age => self.expired(path, pi),
+            done => done.map(|()| Bytes(0)),
+        };
+        let usage = cgroup::current(&dir)?.ok_or_else(|| missing(&dir))?;
+        let observation = Observation {
+            usage,
+            expired: expired.unwrap_or_else(|e| {
+                complaints.push(e); // without ages, all that is used counts as young
+                Bytes(0)
+            }),
+            ran,
+        };
+        let Some(domain) = self.domains.get_mut(path) else {
+            return Ok(());
+        };
+        domain.set.look(now, observation);
+        (domain.usage, domain.looked) = (usage, now);
+        self.apply(&self.knobs_of(path))
+    }
+
+    fn expired(&self, path: &DomainPath, pi: Duration) -> Result<Bytes, MemoryError> {
+        let ages = self.ages(path)?;
+        Ok(ages.expired(pi).bytes(page_size()))
+    }
+
+    fn age_if(&self, wanted: bool, path: &DomainPath) -> Result<(), MemoryError> {
+        if !wanted {
+            return Ok(());
+        }
+        self.ages(path)?.write_aging(&self.places.debugfs)
+    }
+
+    fn ages(&self, path: &DomainPath) -> Result<ages::Ages, MemoryError> {
+        let name = format!("/{path}");
+        ages::read(&self.places.debugfs, &name)?.ok_or_else(|| {
+            let file = self.places.debugfs.join(LRU_GEN);
+            MemoryError::state(&file, format!("it does not list the cgroup {name}"))
+        })
+    }
+
+    /// The domains whose knobs depend on the domain `path`.
+    fn knobs_of(&self, path: &DomainPath) -> BTreeSet<DomainPath> {
+        let above = self.domains.get(path).map(|d| d.ancestors.as_slice());
+        let above = above.unwrap_or_default().iter().cloned();
+        above.chain([path.clone()]).collect()
+    }
+
+    /// Write the memory.low that the domains in `knobs` should have. All are tried.
+    fn apply(&mut self, knobs: &BTreeSet<DomainPath>) -> Result<(), MemoryError> {
+        let applied: Vec<_> = knobs.iter().map(|path| self.apply_one(path)).collect();
+        applied.into_iter().collect()
+    }
+
+    fn apply_one(&mut self, path: &DomainPath) -> Result<(), MemoryError> {
+        let dir = self.dir(path);
+        let knob = dir.join(LOW);
+        let target = self.target(path);
+        if target == Limit::ZERO {
+            return self.journal.restore(&knob).map(|_| ()); // also of a cgroup that vanished
+        }
+        let old = match self.journal.old_value(&knob).and_then(Limit::parse) {
+            Some(old) => old,
+            None => cgroup::limit(&dir, LOW)?.ok_or_else(|| missing(&dir))?,
+        };
+        if target > old {
+            self.journal.set(&knob, &target.to_string())
+        } else {
+            self.journal.restore(&knob).map(|_| ())
+        }
+    }
+
+    /// The protection that a domain needs for itself and for the domains that name it as theirs.
+    fn target(&self, path: &DomainPath) -> Limit {
+        let own = self.domains.get(path).map(|d| d.set.protection().limit());
+        let below = self.domains.values().filter(|d| d.ancestors.contains(path));
+        let below = below.map(|d| d.set.protection().limit());
+        below
+            .fold(Limit::ZERO, Limit::plus)
+            .max(own.unwrap_or(Limit::ZERO))
+    }
+
+    /// The uppermost ancestor that is protected for less than what the domain's protection covers
+    /// of its usage.
+    fn limited_by(&self, path: &DomainPath, domain: &Domain) -> Option<DomainPath> {
+        let needed = domain.set.protection().limit();
+        let needed = needed.min(Limit::Bytes(domain.usage));
+        let above = std::iter::successors(path.parent(), DomainPath::parent);
+        let limits = above.filter(|a| !a.is_root()).filter(|a| {
+            let low = cgroup::limit(&self.dir(a), LOW).ok().flatten();
+            low.is_some_and(|low| low < needed)
+        });
+        limits.last()
+    }
+
+    /// Forget a domain whose look found no cgroup. That is no error, unless the cgroup is there and
+    /// has no memory.low.
+    fn without_vanished(
+        &mut self,
+        path: &DomainPath,
+        result: Result<(), MemoryError>,
+    ) -> Result<(), MemoryError> {
+        let dir = self.dir(path);
+        if result.is_ok() || dir.join(LOW).exists() {
+            return result;
+        }
+        let there = dir.exists();
+        let above = self.knobs_of(path).into_iter().filter(|a| a != path);
+        let above = above.collect();
+        self.domains.remove(path);
+        let forgotten = self.journal.forget(&dir);
+        let applied = self.apply(&above);
+        match forgotten.and(applied) {
+            Err(e) if !e.is_vanished() => Err(e),
+            _ if there => result,
+            _ => Ok(()),
+        }
+    }
+
+    fn dir(&self, path: &DomainPath) -> PathBuf {
+        let mut dir = self.places.cgroup.clone();
+        dir.extend(path.parts());
+        dir
+    }
+}
+
+/// The error for a domain without the memory controller's files.
+fn missing(dir: &Path) -> MemoryError {
+    let why = if dir.exists() {
+        "there is no such file: the domain above does not give it the memory controller (cgroup.subtree_control)"
+    } else {
+        "there is no such cgroup"
+    };
+    MemoryError::state(&dir.join(LOW), why)
+}
+
+#[cfg(test)]
+mod tests;
