@@ -114,7 +114,8 @@ enum event_type {
 	 * second for each domain, and none for cpu.max: a: enum park_reason, b: ns in all, c: times
 	 */
 	EV_PARKED = 15,
-	NR_EVENTS = 16
+	EV_RETURNED = 16, /* a process runs that slept for longer than pi: a: ns that it slept */
+	NR_EVENTS = 17
 };
 
 /*

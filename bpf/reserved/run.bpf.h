@@ -261,8 +261,10 @@ VERIFIED_ONCE int reserved_stopping(struct task_ctx *t, u32 cpu, u64 ran, bool r
 		s->info.reclaimed_ns += ran;
 	else
 		change = charge_off_home(s, c, cpu, now, ran);
-	if (!runnable && !s->awake)
+	if (!runnable && !s->awake) {
 		lent = complete_job(s, now);
+		s->asleep_since = now;
+	}
 	home = s->info.cpu;
 	bpf_spin_unlock(&s->lock);
 	if (lent.ns)

@@ -42,6 +42,7 @@ struct server {
 	struct server_info info;   /* first: this is what user space reads */
 	struct bpf_spin_lock lock; /* of all fields but those that name another */
 	s32 waiter[WAITERS];       /* thread ids, 0: none */
+	u64 asleep_since;          /* its last thread fell asleep; 0: none has yet */
 	u64 exhausted_second;      /* in which its budget was last used up: one event a second */
 	u64 missed_second;         /* likewise for a missed deadline */
 	u32 exhausted_now;         /* times in that second */
@@ -153,17 +154,61 @@ static __always_inline u64 least(u64 a, u64 b)
 	return a < b ? a : b;
 }
 
+/* --- an event about it ------------------------------------------------------------------------ */
+
+VERIFIED_ONCE int emit_server(u32 type, u32 slot, u64 a, u64 b, u64 c)
+{
+	struct server *s = server_at(slot);
+	struct event *e = s ? event_begin(type) : NULL;
+
+	if (!e)
+		return 0;
+	e->cpu = s->info.cpu;
+	e->pid = s->info.tgid;
+	e->spec_id = s->info.spec.id;
+	e->a = a;
+	e->b = b;
+	e->c = c;
+	__builtin_memcpy(e->comm, s->info.comm, COMM_LEN);
+	bpf_ringbuf_submit(e, 0);
+	return 0;
+}
+
+/* A decision about @s; see enum event_type for the meaning of @a, @b, @c. */
+static __always_inline void emit(u32 type, const struct server *s, u64 a, u64 b, u64 c)
+{
+	emit_server(type, s->info.slot, a, b, c);
+}
+
 /* --- threads that draw on it ----------------------------------------------------------------- */
+
+/*
+ * @s, all of whose threads have slept since @since, is awake. After more than its memory protection
+ * period the daemon has withdrawn the protection (crates/memory): it is told.
+ */
+static __always_inline void tell_return(const struct server *s, u64 since)
+{
+	u64 slept = bpf_ktime_get_ns() - since;
+
+	if (s->info.spec.protect_s && slept > s->info.spec.protect_s * NSEC_PER_SEC)
+		emit_server(EV_RETURNED, s->info.slot, slept, 0, 0);
+}
 
 /* @t's thread, which draws on @s, is awake. */
 static __always_inline void awake_join(struct server *s, struct task_ctx *t)
 {
+	u64 since = 0;
+
 	if (t->awake)
 		return;
 	t->awake = 1;
 	bpf_spin_lock(&s->lock);
+	if (!s->awake)
+		since = s->asleep_since;
 	s->awake++;
 	bpf_spin_unlock(&s->lock);
+	if (since)
+		tell_return(s, since);
 }
 
 /* @t's thread, which may be awake, draws on @s no more. */
@@ -249,30 +294,6 @@ static __always_inline u64 timer_due(const struct server *s, u64 now)
 }
 
 /* --- its events ------------------------------------------------------------------------------ */
-
-VERIFIED_ONCE int emit_server(u32 type, u32 slot, u64 a, u64 b, u64 c)
-{
-	struct server *s = server_at(slot);
-	struct event *e = s ? event_begin(type) : NULL;
-
-	if (!e)
-		return 0;
-	e->cpu = s->info.cpu;
-	e->pid = s->info.tgid;
-	e->spec_id = s->info.spec.id;
-	e->a = a;
-	e->b = b;
-	e->c = c;
-	__builtin_memcpy(e->comm, s->info.comm, COMM_LEN);
-	bpf_ringbuf_submit(e, 0);
-	return 0;
-}
-
-/* A decision about @s; see enum event_type for the meaning of @a, @b, @c. */
-static __always_inline void emit(u32 type, const struct server *s, u64 a, u64 b, u64 c)
-{
-	emit_server(type, s->info.slot, a, b, c);
-}
 
 static __always_inline void emit_exhausted(struct server *s, u64 now)
 {

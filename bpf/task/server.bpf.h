@@ -148,6 +148,8 @@ static __always_inline void server_reset(struct server *s, u32 slot, const struc
 	s->info.migrations = 0;
 	s->info.slot = slot;
 	s->awake = 0;
+	s->asleep_since = 0;
+	__builtin_memset(&s->reserve, 0, sizeof(s->reserve));
 	s->loan.lent = 0;
 	s->exhausted_second = 0;
 	s->missed_second = 0;

@@ -13,8 +13,10 @@ use serde::Deserialize;
 use toml::Spanned;
 
 mod domains;
+mod memory;
 
 pub use domains::WantedDomain;
+pub use memory::MemoryConfig;
 
 /// The configuration file, unless `--config` names another.
 pub const PATH: &str = "/etc/aplomb/aplomb.toml";
@@ -37,6 +39,7 @@ pub struct UserLimit {
 pub struct Config {
     pub kernel: Settings,
     pub user: UserLimit,
+    pub memory: MemoryConfig,
     /// The domains to create at start, in the order of the file.
     pub domains: Vec<WantedDomain>,
 }
@@ -50,6 +53,7 @@ impl Default for Config {
                 reservations: 8,
                 min_period_ns: 10_000_000,
             },
+            memory: MemoryConfig::default(),
             domains: Vec::new(),
         }
     }
@@ -85,6 +89,8 @@ struct File {
     user_limit: Option<Spanned<String>>,
     user_reservations: Option<Spanned<i64>>,
     user_min_period: Option<Spanned<String>>,
+    #[serde(default)]
+    memory: memory::File,
     #[serde(default)]
     domain: Vec<Spanned<domains::File>>,
 }
@@ -194,6 +200,7 @@ impl Config {
                     )
                 })?;
         }
+        config.memory = memory::read(file.memory, at)?;
         config.domains = domains::read(file.domain, |field, span, message| {
             let line = line_of(text, Some(span.clone()));
             (line, at(field, span, message))
@@ -283,7 +290,7 @@ mod tests {
         let all: String = text
             .lines()
             .map(|l| match l.strip_prefix("#") {
-                Some(setting) if setting.contains(" = \"") || setting.contains(" = 8") => {
+                Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => {
                     setting.to_owned() + "\n"
                 }
                 _ => l.to_owned() + "\n",
@@ -294,7 +301,7 @@ mod tests {
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            8,
+            12,
             "{all}"
         );
     }

@@ -25,6 +25,7 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
         EventKind::Guaranteed => ["cpus", "promised_ppm", "bandwidth_ppm"],
         EventKind::Domain => ["cgroup_id", "setting", "value"],
         EventKind::Parked => ["reason", "parked_ns", "times"],
+        EventKind::Returned => ["slept_ns", "unused", "unused"],
     }
 }
 
@@ -172,12 +173,17 @@ pub fn short(e: &LogEvent) -> String {
         ),
         EventKind::Domain => domain_change(a, b, c),
         EventKind::Parked => parked(a, b, c),
+        EventKind::Returned => format!("runs again after {}: its memory is protected again", rough(a)),
     }
 }
 
 /// The text for tasks of a domain that were parked `times` times, for `ns` in all.
 fn parked(reason: u64, ns: u64, times: u64) -> String {
-    let why = if reason == 0 { "cpu.max" } else { "a request" };
+    let why = match reason {
+        0 => "cpu.max",
+        1 => "a request",
+        _ => "memory that is short",
+    };
     format!(
         "tasks of its domain were parked by {why} {times} times, {} in all",
         rough(ns)
@@ -320,6 +326,9 @@ impl Story {
             ),
             EventKind::Domain => return format!("at {at} {}", domain_change(a, b, c)),
             EventKind::Parked => return format!("at {at} {}", parked(a, b, c)),
+            EventKind::Returned => {
+                format!("ran again after {}: its memory is protected again", rough(a))
+            }
             EventKind::Lost => return format!("at {at} events were lost: the buffer was full"),
         };
         if e.event == EventKind::Revoked {

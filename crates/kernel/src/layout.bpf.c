@@ -25,3 +25,5 @@ enum domain_policy layout_domain_policy;
 enum domain_state layout_domain_state;
 enum domain_change layout_domain_change;
 enum exit_flags layout_exit_flags;
+enum memory_class layout_memory_class;
+enum memory_count layout_memory_count;

@@ -21,6 +21,7 @@ mod domain;
 pub mod facts;
 #[cfg(target_feature = "crt-static")]
 mod libelf;
+mod memory;
 mod scheduler;
 mod types;
 
@@ -41,6 +42,7 @@ pub use aplomb_protocol::{
     Cpu, DomainPolicy, EventKind, Max, Part, Reservation, ServerPolicy, ServerState,
 };
 pub use domain::{Domain, DomainChange, DomainSetting};
+pub use memory::MemoryCounts;
 pub use scheduler::Scheduler;
 pub use types::{
     comm_text, flags, limits, Event, ExitInfo, Matcher, Reserved, Server, Settings, SpecRow,
@@ -202,6 +204,13 @@ pub trait Kernel {
     ///
     /// Failed system calls.
     fn counters(&self) -> Result<Vec<(EventKind, u64)>, KernelError>;
+
+    /// What happened to tasks while memory was short since the load, by class.
+    ///
+    /// # Errors
+    ///
+    /// Failed system calls.
+    fn memory_counts(&self) -> Result<Vec<MemoryCounts>, KernelError>;
 
     /// Takes events from the ring buffer, oldest first, at most `max`.
     fn take_events(&mut self, max: usize) -> Vec<Event>;

@@ -21,7 +21,7 @@ use crate::layout::types as raw;
 use crate::types::{comm_text, event_number, policy_number, server_state};
 use crate::{
     limits, Cpu, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError,
-    Matcher, Reserved, Server, Settings, SpecRow,
+    Matcher, MemoryCounts, Reserved, Server, Settings, SpecRow,
 };
 
 mod domains;
@@ -460,6 +460,10 @@ impl Kernel for Scheduler {
                 Ok((kind, words.map(u64::from_ne_bytes).sum()))
             })
             .collect()
+    }
+
+    fn memory_counts(&self) -> Result<Vec<MemoryCounts>, KernelError> {
+        MemoryCounts::read(&self.skel.maps.memory_counts)
     }
 
     fn take_events(&mut self, max: usize) -> Vec<Event> {

@@ -275,6 +275,7 @@ pub(crate) fn event_number(kind: EventKind) -> u32 {
         EventKind::Guaranteed => e::EV_GUARANTEED,
         EventKind::Domain => e::EV_DOMAIN,
         EventKind::Parked => e::EV_PARKED,
+        EventKind::Returned => e::EV_RETURNED,
     }
     .0
 }

@@ -115,6 +115,8 @@ pub struct Protector {
     places: Places,
     journal: Journal,
     domains: BTreeMap<DomainPath, Domain>,
+    /// The most that a domain and all below it may have, bytes.
+    caps: BTreeMap<DomainPath, Bytes>,
 }
 
 impl Protector {
@@ -124,7 +126,15 @@ impl Protector {
             places,
             journal,
             domains: BTreeMap::new(),
+            caps: BTreeMap::new(),
         }
+    }
+
+    /// From the next [`Protector::protect`] on, protect `path` and all below it for at most `most`
+    /// bytes, however many domains that are: the kernel divides what an ancestor has among those
+    /// below by their usage.
+    pub fn cap(&mut self, path: &DomainPath, most: Bytes) {
+        self.caps.insert(path.clone(), most);
     }
 
     /// What the protection goes by, now.
@@ -339,9 +349,13 @@ impl Protector {
         let own = self.domains.get(path).map(|d| d.set.protection().limit());
         let below = self.domains.values().filter(|d| d.ancestors.contains(path));
         let below = below.map(|d| d.set.protection().limit());
-        below
+        let wanted = below
             .fold(Limit::ZERO, Limit::plus)
-            .max(own.unwrap_or(Limit::ZERO))
+            .max(own.unwrap_or(Limit::ZERO));
+        match self.caps.get(path) {
+            Some(&most) => wanted.min(Limit::Bytes(most)),
+            None => wanted,
+        }
     }
 
     /// The uppermost ancestor that is protected for less than what the domain's protection covers

@@ -67,11 +67,13 @@ pub enum EventKind {
     Domain,
     /// Tasks of a domain were kept off the CPU.
     Parked,
+    /// A process runs again after it slept for longer than its memory protection period.
+    Returned,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Matched,
         Self::Inherited,
         Self::Admitted,
@@ -87,6 +89,7 @@ impl EventKind {
         Self::Guaranteed,
         Self::Domain,
         Self::Parked,
+        Self::Returned,
     ];
 
     /// The name, as in JSON.
@@ -107,6 +110,7 @@ impl EventKind {
             Self::Guaranteed => "guaranteed",
             Self::Domain => "domain",
             Self::Parked => "parked",
+            Self::Returned => "returned",
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::config::percent;
 use crate::exit::Exit;
 use crate::explain::rough;
-use crate::protocol::{Answer, Ask, Status, TaskLine};
+use crate::protocol::{Answer, Ask, MemoryStatus, Status, TaskLine};
 
 pub fn status(socket: &Path, json: bool) -> Result<Exit> {
     let Answer::Status(status) = Client::connect(socket)?.call(Ask::Status {})? else {
@@ -130,6 +130,7 @@ fn text(s: &Status) -> String {
         }
         out += &table::text(&tasks);
     }
+    out += &memory(&s.memory);
     let counts: Vec<_> = s
         .counters
         .iter()
@@ -140,6 +141,48 @@ fn text(s: &Status) -> String {
         out += &format!("\nso far: {}\n", counts.join(", "));
     }
     out
+}
+
+/// Protected domains, and what happened while memory was short. Empty if there is neither.
+fn memory(m: &MemoryStatus) -> String {
+    let mut out = String::new();
+    let domains = m.protected.iter().flat_map(|t| &t.domains);
+    let mut lines = table(&[
+        "protected memory of",
+        ">pi",
+        ">used",
+        ">working set",
+        ">protected",
+    ]);
+    let mut any = false;
+    for d in domains {
+        any = true;
+        lines.add_row(vec![
+            d.path.clone(),
+            format_duration(d.pi_ms * 1_000_000),
+            mib(d.usage),
+            d.working_set.map_or("-".into(), mib),
+            d.protected.map_or("all".into(), mib),
+        ]);
+    }
+    if any {
+        out += &format!("\n{}", table::text(&lines));
+    }
+    for c in m.counts.iter().filter(|c| c.asked + c.reclaimed > 0) {
+        out += &format!(
+            "\nmemory was short: {} tasks asked for pages {} times, were parked {} times, reclaimed {} times",
+            c.class, c.asked, c.parked, c.reclaimed
+        );
+    }
+    if out.ends_with("times") {
+        out.push('\n');
+    }
+    out
+}
+
+/// Bytes as text.
+fn mib(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
 /// A time in seconds as readable text.
@@ -244,6 +287,7 @@ mod tests {
             spec_errors: vec!["skipped: /etc/x.toml:4:7: field \"io\": 8 is too much".into()],
             cpus: vec![cpu(0, 317_074, 312_000), cpu(1, 902_440, 0)],
             tasks,
+            memory: MemoryStatus::default(),
             counters: [("matched".to_owned(), 1), ("missed".to_owned(), 0)].into(),
         }
     }

@@ -21,7 +21,7 @@ use inotify::WatchDescriptor;
 use tracing::{error, warn};
 
 mod created;
-mod place;
+pub mod place;
 mod push;
 mod watch;
 
@@ -101,6 +101,11 @@ impl Domains {
             warned: false,
             created: Created::default(),
         })
+    }
+
+    /// The tree of domains. None if this machine has none.
+    pub fn tree(&self) -> Option<&Tree> {
+        self.tree.as_ref()
     }
 
     /// Create the domains of the settings. `file`: the settings file, for messages.

@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use aplomb_kernel::{Matcher, SpecRow};
+use aplomb_memory::working_set::DEFAULT_PI;
 use aplomb_spec::{
     load, Diagnostic, Dirs, LoadOptions, Resolution, ResolveError, Resolver, Severity, Spec,
     SpecSet,
@@ -143,7 +145,7 @@ impl Library {
                 period_ns: spec.period_ns,
                 id: *self.numbers.get(&spec.name)?,
                 flags: row.grant.flags,
-                protect_s: spec.protect_s.unwrap_or(0),
+                protect_s: spec.protect_s.unwrap_or(DEFAULT_PI.as_secs() as u32),
                 io_priority: spec.io.map_or(aplomb_spec::IO_AUTO, u32::from),
                 policy: row.grant.server,
             };
@@ -168,6 +170,15 @@ impl Library {
         let mut rows = self.resolution.rows.iter().filter(|r| r.spec == index);
         let domain = self.specs[index].domain.as_deref();
         domain.filter(|_| rows.all(|r| r.grant.domain))
+    }
+
+    /// The memory protection period of the spec with this number: the longest if several specs have
+    /// its name.
+    pub fn protect_of(&self, id: u32) -> Duration {
+        let name = self.name(id);
+        let named = self.specs.iter().filter(|s| s.name == name);
+        let longest = named.filter_map(|s| s.protect_s).max();
+        longest.map_or(DEFAULT_PI, |s| Duration::from_secs(s.into()))
     }
 
     /// Warn of guaranteed specs that need more than `r_max_ppm`, the most that a CPU may promise.

@@ -27,6 +27,7 @@ mod domains;
 mod history;
 mod library;
 pub mod lock;
+mod memory;
 mod poll;
 mod reservations;
 mod state;
@@ -42,6 +43,7 @@ use boost::Boost;
 use clients::{Clients, Effect};
 use domains::Domains;
 use library::Library;
+use memory::Memory;
 use poll::{Interest, Poll, Source};
 use state::State;
 
@@ -123,7 +125,9 @@ impl Daemon {
         let socket = lock::listen(&options.socket, &lock)?;
         let boost = Boost::new();
         let kernel = load_patiently(&mut load, &config.kernel)?;
+        let memory = Memory::start(config.memory, tree.as_ref());
         let mut state = State {
+            memory,
             config,
             library,
             kernel,
@@ -193,11 +197,17 @@ impl Daemon {
     fn serve(mut self) -> Result<()> {
         loop {
             let settle = self.settle.map(|(at, _)| at);
-            let domains = self.state.domains.deadline();
-            let deadline = [self.clients.deadline(), settle, domains, self.restart_at]
-                .into_iter()
-                .flatten()
-                .min();
+            let (domains, memory) = (self.state.domains.deadline(), self.state.memory.deadline());
+            let deadline = [
+                self.clients.deadline(),
+                settle,
+                domains,
+                memory,
+                self.restart_at,
+            ]
+            .into_iter()
+            .flatten()
+            .min();
             let ready = self.poll.wait(deadline)?;
             let mut next = Next::Continue;
             for source in ready {
@@ -212,6 +222,7 @@ impl Daemon {
             self.clients.expire(now);
             let state = &mut self.state;
             state.domains.tick(now, &mut *state.kernel);
+            state.memory.tick(now);
             if self.restart_at.is_some_and(|at| at <= now) {
                 self.restart()?;
             }
@@ -222,6 +233,7 @@ impl Daemon {
         notify(&[NotifyState::Stopping]);
         self.state.kernel.detach();
         self.clients.close(&mut self.state);
+        self.state.memory.end(self.state.domains.tree());
         self.state.domains.end();
         info!("detached: the kernel's own scheduler runs");
         Ok(())
@@ -307,6 +319,7 @@ impl Daemon {
                     self.state.domains.recognised(event, domain);
                 }
             }
+            self.state.follow_memory(event);
             if event.kind == EventKind::Exited {
                 self.state.domains.retry_refused_soon(Instant::now());
             }

@@ -195,7 +195,7 @@ mod tests {
             period_ns: period_ms * 1_000_000,
             id: 1,
             flags: 0,
-            protect_s: 0,
+            protect_s: aplomb_memory::working_set::DEFAULT_PI.as_secs() as u32,
             io_priority: u32::MAX,
             policy: None,
         }

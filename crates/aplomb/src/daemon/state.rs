@@ -3,17 +3,20 @@
 use std::time::Instant;
 
 use aplomb_kernel::{
-    comm_text, flags, Event, Kernel, KernelError, Part, ServerPolicy, ServerState, SpecRow,
+    comm_text, flags, Event, EventKind, Kernel, KernelError, Part, ServerPolicy, ServerState,
+    SpecRow,
 };
 use aplomb_spec::limits;
 
 use super::domains::Domains;
 use super::history::History;
 use super::library::{Library, RUN_ID};
+use super::memory::{Memory, Wanted as WantedMemory};
 use super::reservations::{find_process, is_alive, Reservation, Reservations};
 use crate::config::{percent, Config};
 use crate::protocol::{
-    Answer, Ask, Code, LogEvent, Refusal, ReservedLine, Status, TaskLine, Wanted,
+    Answer, Ask, Code, LogEvent, MemoryCounts, MemoryStatus, Refusal, ReservedLine, Status,
+    TaskLine, Wanted,
 };
 use tracing::warn;
 
@@ -56,11 +59,22 @@ pub struct State {
     pub history: History,
     pub reservations: Reservations,
     pub domains: Domains,
+    pub memory: Memory,
     /// When the scheduler was attached. None while it is not attached.
     pub attached: Option<Instant>,
     pub restarts: u32,
     /// `uname -r`.
     pub release: String,
+}
+
+fn memory_line(of: aplomb_kernel::MemoryCounts) -> MemoryCounts {
+    MemoryCounts {
+        class: of.class.into(),
+        asked: of.asked,
+        parked: of.parked,
+        reclaimed: of.reclaimed,
+        reclaimed_limit: of.reclaimed_limit,
+    }
 }
 
 impl State {
@@ -102,6 +116,29 @@ impl State {
         result.unwrap_or_else(|refusal| Outcome::Answer(Answer::Refused(refusal)))
     }
 
+    /// Protect the memory of a program that becomes interactive, and no longer that of one that
+    /// ceases to be.
+    pub fn follow_memory(&mut self, event: &Event) {
+        let own = match event.kind {
+            EventKind::Matched => true,
+            EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated => false,
+            EventKind::Returned => return self.memory.returned(event.pid),
+            EventKind::Rejected | EventKind::Revoked | EventKind::Exited => {
+                return self.memory.release(event.pid)
+            }
+            _ => return,
+        };
+        let Some(tree) = self.domains.tree() else {
+            return;
+        };
+        let wanted = WantedMemory {
+            named: self.library.domain_of(event.spec_id),
+            pi: self.library.protect_of(event.spec_id),
+            own,
+        };
+        self.memory.protect(tree, event, &wanted);
+    }
+
     fn status(&self) -> Result<Outcome, Refusal> {
         let mut tasks: Vec<TaskLine> = self
             .kernel
@@ -134,6 +171,7 @@ impl State {
             .collect();
         tasks.sort_by_key(|t| (t.cpu, t.pid));
         let counters = self.kernel.counters().map_err(failed)?;
+        let memory = self.kernel.memory_counts().map_err(failed)?;
         Ok(Outcome::Answer(Answer::Status(Box::new(Status {
             attached: self.attached.is_some() && self.kernel.exited().is_none(),
             scheduler: "aplomb".into(),
@@ -150,6 +188,10 @@ impl State {
             spec_errors: self.library.error_report(),
             cpus: self.kernel.cpus(),
             tasks,
+            memory: MemoryStatus {
+                protected: self.memory.table(),
+                counts: memory.into_iter().map(memory_line).collect(),
+            },
             counters: counters
                 .into_iter()
                 .map(|(kind, n)| (kind.name().into(), n))
@@ -207,7 +249,7 @@ impl State {
             period_ns,
             id: RUN_ID,
             flags,
-            protect_s: 0,
+            protect_s: aplomb_memory::working_set::DEFAULT_PI.as_secs() as u32,
             io_priority: u32::MAX,
             policy: wanted.server,
         };

@@ -12,13 +12,14 @@ use std::time::Instant;
 
 use aplomb_kernel::{
     flags, Cpu, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError,
-    Matcher, Part, Reserved, Server, ServerPolicy, ServerState, SpecRow,
+    Matcher, MemoryCounts, Part, Reserved, Server, ServerPolicy, ServerState, SpecRow,
 };
 use aplomb_spec::{Dirs, LoadOptions, Trust};
 
 use super::domains::Domains;
 use super::history::History;
 use super::library::{Library, Sources};
+use super::memory::Memory;
 use super::reservations::Reservations;
 use super::state::State;
 use crate::config::Config;
@@ -156,6 +157,10 @@ impl Kernel for Fake {
         Ok(EventKind::ALL.map(|k| (k, 0)).to_vec())
     }
 
+    fn memory_counts(&self) -> Result<Vec<MemoryCounts>, KernelError> {
+        Ok(Vec::new())
+    }
+
     fn take_events(&mut self, max: usize) -> Vec<Event> {
         let mut seen = self.seen.borrow_mut();
         let n = seen.events.len().min(max);
@@ -271,6 +276,7 @@ impl Root {
     /// A daemon's state over these files.
     pub fn state(&self, fake: &Fake) -> State {
         State {
+            memory: Memory::start(crate::config::MemoryConfig::default(), None),
             config: Config::default(),
             library: Library::open(self.sources()).unwrap(),
             kernel: Box::new(fake.clone()),

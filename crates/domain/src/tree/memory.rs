@@ -6,10 +6,49 @@
 
 use rustix::io::Errno;
 
-use super::{is, words, Tree, FULL};
+use rustix::fs::{mkdirat, Mode};
+
+use super::{failed, is, words, wrap, Tree, FULL};
 use crate::{Directory, DomainError, DomainPath};
 
 impl Tree {
+    /// Create a domain and its missing ancestors, all with the memory controller and none with the
+    /// CPU controller: its tasks keep their place in the tree of shares. Returns the domains that
+    /// were created, each after its parent, or None if the tree has no memory controller.
+    ///
+    /// # Errors
+    /// As [`Tree::give_memory`]. Domains that were created before the error stay, empty.
+    pub fn create_for_memory(
+        &self,
+        path: &DomainPath,
+    ) -> Result<Option<Vec<DomainPath>>, DomainError> {
+        let (mut dir, mut made) = (self.top()?, Vec::new());
+        if !has_memory(&dir.read("cgroup.controllers")?) {
+            return Ok(None);
+        }
+        for part in path.parts() {
+            dir.give_memory_to_children()?;
+            match mkdirat(&dir.fd, part, Mode::from(0o755)) {
+                Ok(()) => made.push(wrap(&dir.at, dir.path.child(part))?),
+                Err(Errno::EXIST) => {}
+                Err(e) => return Err(failed(&dir.at.join(part), "making it", e)),
+            }
+            dir = dir.below(part)?;
+        }
+        Ok(Some(made))
+    }
+
+    /// Processes of a domain: some hundreds of them if it has more.
+    ///
+    /// # Errors
+    /// Failed system calls.
+    pub fn pids(&self, dir: &Directory) -> Result<Vec<i32>, DomainError> {
+        let text = dir.read("cgroup.procs")?;
+        // The last line may be cut off.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        Ok(whole.lines().filter_map(|l| l.parse().ok()).collect())
+    }
+
     /// Give a domain the memory controller (the files `memory.*`), by enabling it in all domains
     /// above. The siblings along the path get it too. Returns false if the tree has no memory
     /// controller: it belongs to cgroup v1, or is not in this kernel.

@@ -90,6 +90,27 @@ fn the_memory_controller_is_given_along_a_path() {
 }
 
 #[test]
+fn a_domain_for_memory_has_no_cpu_controller() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &["a"], InFiles::default());
+    let made = tree.create_for_memory(&path("a/x")).unwrap();
+    assert_eq!(made, Some(vec![path("a/x")]));
+    fs::write(dir.path().join("a/cgroup.procs"), "812\n9\n13").unwrap();
+    let a = tree.open(&path("a")).unwrap();
+    assert_eq!(tree.pids(&a).unwrap(), [812, 9], "the last line is cut off");
+    fs::write(dir.path().join("a/cgroup.procs"), "").unwrap();
+    assert!(dir.path().join("a/x").is_dir());
+    let control = |d: &str| fs::read_to_string(dir.path().join(d).join("cgroup.subtree_control"));
+    assert_eq!(control("").unwrap(), "+memory");
+    assert_eq!(control("a").unwrap(), "+memory");
+    let again = tree.create_for_memory(&path("a/x")).unwrap();
+    assert_eq!(again, Some(vec![]), "it was there");
+    fs::write(dir.path().join("cgroup.controllers"), "cpu\n").unwrap();
+    assert_eq!(tree.create_for_memory(&path("a/y")).unwrap(), None);
+    assert!(!dir.path().join("a/y").exists());
+}
+
+#[test]
 fn links_lead_nowhere() {
     let dir = tempfile::tempdir().unwrap();
     let outside = tempfile::tempdir().unwrap();

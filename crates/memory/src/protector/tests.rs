@@ -307,3 +307,19 @@ fn an_administrators_protection_stays() {
     assert!(protector.tick(fake.start + STEP).is_empty());
     assert_eq!(fake.low("media"), "90000000");
 }
+
+#[test]
+fn a_cap_holds_for_all_domains_below() {
+    let (fake, mut protector) = Fake::new(&["ours/a", "ours/b"]);
+    let ours = [path("ours")];
+    protector.cap(&ours[0], Bytes(150 * MB));
+    for domain in ["ours/a", "ours/b"] {
+        protector
+            .protect(&path(domain), &ours, PI, fake.start)
+            .unwrap();
+    }
+    assert_eq!(fake.low("ours/a"), "max");
+    assert_eq!(fake.low("ours"), (150 * MB).to_string());
+    protector.end();
+    assert_eq!(fake.low("ours"), "0");
+}

@@ -5,6 +5,8 @@
 //! started: usually for well under a millisecond, longer if the machine is loaded. Children that it
 //! forks in this time stay there. `aplomb domain run` moves the process before the exec.
 
+use std::os::fd::OwnedFd;
+
 use aplomb_domain::{DomainError, DomainPath, Tree};
 use aplomb_kernel::Event;
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
@@ -16,11 +18,74 @@ use crate::domains::with_manager;
 /// The outcome of a move.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Placed {
-    Moved,
+    /// From this domain, if it is known.
+    Moved(Option<DomainPath>),
     /// The process is in the domain, or below it, already.
     AlreadyThere,
     /// The process has exited. Another process may have its id now.
     Exited,
+}
+
+/// The process of an event, and not another one that has its id now.
+pub struct Proven {
+    process: OwnedFd,
+    pid: i32,
+    /// Its cgroup, as it was read.
+    pub cgroup: Option<DomainPath>,
+    /// The user who started it. A set-user-ID program is that user's, too.
+    pub uid: u32,
+}
+
+impl Proven {
+    /// None if the process has exited.
+    pub fn of(event: &Event) -> Option<Self> {
+        let id = (event.pid > 0)
+            .then(|| Pid::from_raw(event.pid))
+            .flatten()?;
+        // Open the descriptor first. If its process is alive afterwards, what was read from /proc
+        // was about this process.
+        let process = pidfd_open(id, PidfdFlags::empty()).ok()?;
+        let proc = procfs::process::Process::new(event.pid).ok()?;
+        let (stat, cgroups) = (proc.stat().ok()?, proc.cgroups().ok()?);
+        let uid = proc.status().ok()?.ruid;
+        let exec_ns = event.time_ns.saturating_add(suspended_ns());
+        let same = start_ns(&stat) <= exec_ns + tick_ns();
+        let now = cgroups.into_iter().find(|c| c.hierarchy == 0);
+        (same && is_alive(&process)).then(|| Self {
+            process,
+            pid: event.pid,
+            cgroup: now.and_then(|c| c.pathname.parse().ok()),
+            uid,
+        })
+    }
+
+    /// Move it into `target`, which `make` creates if it is missing.
+    ///
+    /// # Errors
+    /// The domain cannot be created or entered.
+    pub fn enter(
+        self,
+        tree: &Tree,
+        target: &DomainPath,
+        place: &DomainPath,
+        make: impl FnOnce() -> Result<(), DomainError>,
+    ) -> Result<Placed, DomainError> {
+        if self.cgroup.as_ref().is_some_and(|now| place.holds(now)) {
+            return Ok(Placed::AlreadyThere);
+        }
+        make()?;
+        // If the process exits after this check, its id could be reused before the move, because no
+        // system call moves the process of a descriptor. That is unlikely: the id becomes free only
+        // when its parent has waited for it.
+        if !is_alive(&self.process) {
+            return Ok(Placed::Exited);
+        }
+        match with_manager(tree, |m| m.move_pid(target, self.pid)) {
+            Ok(()) => Ok(Placed::Moved(self.cgroup)),
+            Err(_) if !is_alive(&self.process) => Ok(Placed::Exited),
+            Err(e) => Err(e),
+        }
+    }
 }
 
 /// Move the process of an event into `domain`, which is created if it is missing.
@@ -28,41 +93,13 @@ pub enum Placed {
 /// # Errors
 /// The domain cannot be created or entered.
 pub fn place(tree: &Tree, event: &Event, domain: &DomainPath) -> Result<Placed, DomainError> {
-    let Some(id) = (event.pid > 0).then(|| Pid::from_raw(event.pid)).flatten() else {
+    let Some(process) = Proven::of(event) else {
         return Ok(Placed::Exited);
     };
-    // Open the descriptor first. If its process is alive afterwards, what was read from /proc was
-    // about this process.
-    let Ok(process) = pidfd_open(id, PidfdFlags::empty()) else {
-        return Ok(Placed::Exited);
-    };
-    let proc = procfs::process::Process::new(event.pid);
-    let Ok((stat, cgroups)) = proc.and_then(|p| Ok((p.stat()?, p.cgroups()?))) else {
-        return Ok(Placed::Exited);
-    };
-    let exec_ns = event.time_ns.saturating_add(suspended_ns());
-    let same = start_ns(&stat) <= exec_ns + tick_ns();
-    if !same || !is_alive(&process) {
-        return Ok(Placed::Exited);
-    }
     let target = with_manager(tree, |m| m.place(domain))?;
-    let now = cgroups.into_iter().find(|c| c.hierarchy == 0);
-    let now = now.and_then(|c| c.pathname.parse::<DomainPath>().ok());
-    if now.is_some_and(|now| target.holds(&now)) {
-        return Ok(Placed::AlreadyThere);
-    }
-    with_manager(tree, |m| m.create(domain, false))?;
-    // If the process exits after this check, its id could be reused before the move, because no
-    // system call moves the process of a descriptor. That is unlikely: the id becomes free only
-    // when its parent has waited for it.
-    if !is_alive(&process) {
-        return Ok(Placed::Exited);
-    }
-    match with_manager(tree, |m| m.move_pid(domain, event.pid)) {
-        Ok(()) => Ok(Placed::Moved),
-        Err(_) if !is_alive(&process) => Ok(Placed::Exited),
-        Err(e) => Err(e),
-    }
+    process.enter(tree, domain, &target, || {
+        with_manager(tree, |m| m.create(domain, false)).map(drop)
+    })
 }
 
 /// When a process started, ns since boot, rounded down to [`tick_ns`].
@@ -107,7 +144,7 @@ mod tests {
         let me = std::process::id() as i32;
         // This test started long before now, but after the machine.
         let placed = place(&tree, &event(monotonic_ns(), me), &media).unwrap();
-        assert_eq!(placed, Placed::Moved);
+        assert!(matches!(placed, Placed::Moved(_)), "{placed:?}");
         let procs = std::fs::read_to_string(dir.path().join("media/cgroup.procs")).unwrap();
         assert_eq!(procs, me.to_string());
         std::fs::write(dir.path().join("media/cgroup.procs"), "").unwrap();

@@ -1,0 +1,411 @@
+//! Protects the memory of interactive programs: gives each a memory domain of its own, and turns
+//! the kernel's knobs.
+//!
+//! 1. **A domain for each.** Memory is charged by cgroup. So a program that becomes interactive is
+//!    moved into the domain `interactive/UID/NAME-PID`, before it has touched much, unless its spec
+//!    names a domain. These domains have no CPU controller: the program keeps its place in the tree
+//!    of shares. Its children stay with it. An empty domain is removed.
+//!
+//! 2. **How much.** `aplomb_memory` protects what the program used within its period pi. What one
+//!    user's programs have, and what all have, is capped: a user cannot protect more by starting
+//!    more programs.
+//!
+//! 3. **Reserve.** Interactive tasks may take the free memory between two watermarks of the kernel,
+//!    `min` and `low` (bpf/memory/low.bpf.h). vm.watermark_scale_factor makes that gap as large as
+//!    the reserve is to be.
+//!
+//! 4. **Nothing outlives us.** All knobs are in a journal. At the end they get their old values and
+//!    the processes go back to the cgroup that they came from. After SIGKILL the next daemon does
+//!    so for the knobs, and finds the programs in their domains.
+//!
+//! Where systemd is process 1, it owns the tree, and only domains that a spec names are protected.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use aplomb_domain::{is_booted, DomainError, DomainPath, Tree, EPHEMERAL};
+use aplomb_kernel::Event;
+use aplomb_memory::{Bytes, Journal, Mode, Places, Protector};
+use tracing::{info, warn};
+
+use super::domains::place::{Placed, Proven};
+use crate::config::MemoryConfig;
+use crate::domains::with_manager;
+use crate::protocol::{MemoryLine, MemoryTable};
+
+/// The domain of all interactive programs.
+const TOP: &str = "interactive";
+/// Bytes of a program's name in the name of its domain.
+const MAX_NAME: usize = 15;
+/// What all of the machine's memory is for vm.watermark_scale_factor.
+const SCALE: u64 = 10_000;
+/// Its largest value.
+const MAX_SCALE: u64 = 3000;
+/// How often the processes of a domain are listed until none is left: several hundred each time,
+/// and some may fork meanwhile.
+const ROUNDS: usize = 64;
+const SCALE_FACTOR: &str = "/proc/sys/vm/watermark_scale_factor";
+
+/// The protected programs.
+pub struct Memory {
+    config: MemoryConfig,
+    protector: Option<Protector>,
+    /// By process id.
+    programs: BTreeMap<i32, Program>,
+    total: Bytes,
+}
+
+/// How a program is to be protected.
+#[derive(Debug)]
+pub struct Wanted<'a> {
+    /// The domain that its spec names, in which it is already.
+    pub named: Option<&'a str>,
+    /// Its protection period.
+    pub pi: Duration,
+    /// It was matched by itself, so it gets a domain of its own. Otherwise it stays in the domain
+    /// of the interactive program that started it.
+    pub own: bool,
+}
+
+#[derive(Debug)]
+struct Program {
+    domain: DomainPath,
+    /// Where it was before we moved it.
+    from: Option<DomainPath>,
+}
+
+impl Memory {
+    /// Put back what an earlier daemon left, and take the machine's reserve.
+    ///
+    /// # Errors
+    /// The journal of knobs cannot be opened: without it nothing is protected, and the daemon
+    /// says so and goes on.
+    pub fn start(config: MemoryConfig, tree: Option<&Tree>) -> Self {
+        let mut memory = Self {
+            config,
+            protector: None,
+            programs: BTreeMap::new(),
+            total: Bytes(0),
+        };
+        let Some(tree) = tree.filter(|t| config.protect && t.is_system()) else {
+            return memory;
+        };
+        match memory.open(tree) {
+            Ok(protector) => memory.protector = Some(protector),
+            Err(e) => warn!("memory is not protected: {e:#}"),
+        }
+        memory
+    }
+
+    fn open(&mut self, tree: &Tree) -> Result<Protector> {
+        let mut journal = Journal::open(Path::new(aplomb_memory::journal::DEFAULT))?;
+        let left = journal.recover();
+        for complaint in left.complaints {
+            warn!("{complaint}");
+        }
+        self.total = total_memory()?;
+        if let Some(factor) = scale_factor(self.config.reserve, self.total)? {
+            journal.set(Path::new(SCALE_FACTOR), &factor.to_string())?;
+        }
+        let mut protector = Protector::new(Places::system(tree.root()), journal);
+        protector.cap(&top(), self.share(self.config.limit_ppm));
+        if let Mode::Uses { why } = protector.mode() {
+            info!("memory: the ages of pages are unknown, so whole programs are protected: {why}");
+        }
+        Ok(protector)
+    }
+
+    fn share(&self, ppm: u64) -> Bytes {
+        Bytes(u64::try_from(u128::from(self.total.0) * u128::from(ppm) / 1_000_000).unwrap_or(0))
+    }
+
+    /// The program of `event` becomes interactive: protect its memory.
+    pub fn protect(&mut self, tree: &Tree, event: &Event, wanted: &Wanted) {
+        let known = self.programs.contains_key(&event.pid) && !wanted.own;
+        if self.protector.is_none() || known {
+            return;
+        }
+        if let Err(e) = self.try_protect(tree, event, wanted) {
+            warn!(
+                "the memory of process {} is not protected: {e:#}",
+                event.pid
+            );
+        }
+    }
+
+    fn try_protect(&mut self, tree: &Tree, event: &Event, wanted: &Wanted) -> Result<()> {
+        let Some(process) = Proven::of(event) else {
+            return Ok(());
+        };
+        let uid = process.uid;
+        let (domain, from, ours) = match wanted.named {
+            Some(name) => {
+                let path: DomainPath = name.parse().map_err(anyhow::Error::msg)?;
+                let domain = with_manager(tree, |m| m.place(&path))?;
+                if !is_booted() {
+                    tree.give_memory(&domain)?;
+                }
+                (domain, None, Vec::new())
+            }
+            None if is_booted() => return Ok(()),
+            None => {
+                let of_user = child(&top(), &uid.to_string())?;
+                let domain = child(&of_user, &domain_name(event))?;
+                let place = if wanted.own { domain.clone() } else { top() };
+                let there = process.cgroup.clone();
+                match process.enter(tree, &domain, &place, || make(tree, &domain))? {
+                    Placed::Exited => return Ok(()),
+                    // Its parent's domain, or an earlier daemon has moved it.
+                    Placed::AlreadyThere => {
+                        let domain = there.unwrap_or(domain);
+                        let above = std::iter::successors(domain.parent(), DomainPath::parent);
+                        let ours = above.collect();
+                        (domain, Some(DomainPath::root()), ours)
+                    }
+                    Placed::Moved(from) => (domain, from, vec![top(), of_user]),
+                }
+            }
+        };
+        let left = self.programs.get(&event.pid).map(|p| p.domain.clone());
+        if left.is_some_and(|left| left != domain) {
+            self.release(event.pid);
+        }
+        self.put(event.pid, uid, Program { domain, from }, &ours, wanted.pi)
+    }
+
+    fn put(
+        &mut self,
+        pid: i32,
+        uid: u32,
+        program: Program,
+        ours: &[DomainPath],
+        pi: Duration,
+    ) -> Result<()> {
+        let most = match uid {
+            0 => self.config.limit_ppm,
+            _ => self.config.user_limit_ppm,
+        };
+        let most = self.share(most);
+        let domain = program.domain.clone();
+        self.programs.insert(pid, program);
+        let Some(protector) = &mut self.protector else {
+            return Ok(());
+        };
+        if let Some(of_user) = ours.iter().find(|o| o.parent() == Some(top())) {
+            protector.cap(of_user, most);
+        }
+        Ok(protector.protect(&domain, ours, pi, Instant::now())?)
+    }
+
+    /// Process `pid` runs again after more than its period.
+    pub fn returned(&mut self, pid: i32) {
+        let (Some(program), Some(protector)) = (self.programs.get(&pid), &mut self.protector)
+        else {
+            return;
+        };
+        if let Err(e) = protector.used(&program.domain, Instant::now()) {
+            warn!("the memory of process {pid} is not protected again: {e}");
+        }
+    }
+
+    /// Process `pid` is interactive no longer, or has exited.
+    pub fn release(&mut self, pid: i32) {
+        let Some(gone) = self.programs.remove(&pid) else {
+            return;
+        };
+        if self.programs.values().any(|p| p.domain == gone.domain) {
+            return; // another program of the same domain
+        }
+        let released = self.protector.as_mut().map(|p| p.release(&gone.domain));
+        if let Some(Err(e)) = released {
+            warn!("{e}");
+        }
+    }
+
+    /// The next time at which [`Memory::tick`] has work. None while nothing interactive runs.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.protector.as_ref().and_then(Protector::deadline)
+    }
+
+    /// Look at the working sets that are due.
+    pub fn tick(&mut self, now: Instant) {
+        let complaints = self.protector.as_mut().map(|p| p.tick(now));
+        for complaint in complaints.into_iter().flatten() {
+            warn!("{complaint}");
+        }
+    }
+
+    /// The daemon ends: all knobs and processes go back.
+    pub fn end(&mut self, tree: Option<&Tree>) {
+        let ended = self.protector.take().map(|mut p| p.end());
+        for complaint in ended.into_iter().flat_map(|report| report.complaints) {
+            warn!("{complaint}");
+        }
+        let programs = std::mem::take(&mut self.programs);
+        let Some(tree) = tree else { return };
+        for program in programs.into_values() {
+            if let Some(from) = &program.from {
+                let back = move_back(tree, &program.domain, from);
+                if let Err(e) = back {
+                    warn!("processes stay in {}: {e}", program.domain);
+                }
+            }
+        }
+        remove_empty(tree, &top());
+    }
+
+    /// The protected domains, for people.
+    pub fn table(&self) -> Option<MemoryTable> {
+        let protector = self.protector.as_ref()?;
+        let lines = protector.table(Instant::now()).into_iter();
+        Some(MemoryTable {
+            by_age: protector.mode() == Mode::Ages,
+            domains: lines
+                .map(|l| MemoryLine {
+                    path: l.path.to_string(),
+                    pi_ms: l.pi_ms,
+                    usage: l.usage.0,
+                    working_set: l.working_set.map(|b| b.0),
+                    protected: match l.protection {
+                        aplomb_memory::Protection::None => Some(0),
+                        aplomb_memory::Protection::Bytes(b) => Some(b.0),
+                        aplomb_memory::Protection::Whole => None,
+                    },
+                    limited_by: l.limited_by.map(|p| p.to_string()),
+                })
+                .collect(),
+        })
+    }
+}
+
+fn top() -> DomainPath {
+    child(&DomainPath::root(), TOP).unwrap_or_else(|_| DomainPath::root())
+}
+
+fn child(path: &DomainPath, name: &str) -> Result<DomainPath> {
+    path.child(name).map_err(anyhow::Error::msg)
+}
+
+/// The name of a program's domain: what is harmless of the program's name, and its process id.
+fn domain_name(event: &Event) -> String {
+    let name = aplomb_kernel::comm_text(&event.comm);
+    let harmless = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    let name: String = name.chars().filter(harmless).take(MAX_NAME).collect();
+    let name = name.trim_start_matches('-');
+    if name.is_empty() {
+        return format!("program-{}", event.pid);
+    }
+    format!("{name}-{}", event.pid)
+}
+
+/// Create a program's domain, which is removed when the program has exited.
+fn make(tree: &Tree, domain: &DomainPath) -> Result<(), DomainError> {
+    match tree.create_for_memory(domain)? {
+        None => Err(DomainError::State {
+            path: tree.root().into(),
+            why: "it has no memory controller",
+        }),
+        Some(made) if made.last() == Some(domain) => {
+            tree.set_mark(&tree.open(domain)?, EPHEMERAL, Some("1"))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// Move all processes of `domain` to `from`, or to the root if that has gone.
+fn move_back(tree: &Tree, domain: &DomainPath, from: &DomainPath) -> Result<(), DomainError> {
+    let dir = match tree.open(domain) {
+        Err(DomainError::Missing(_)) => return Ok(()), // all have exited
+        opened => opened?,
+    };
+    let back = tree
+        .open(from)
+        .or_else(|_| tree.open(&DomainPath::root()))?;
+    for _ in 0..ROUNDS {
+        let pids = tree.pids(&dir)?;
+        if pids.is_empty() {
+            break;
+        }
+        for pid in pids {
+            match tree.move_pid(&back, pid) {
+                Ok(()) | Err(DomainError::State { .. }) => {} // it has exited
+                Err(e) => return Err(e),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Remove `top` and all domains below it that have no process.
+fn remove_empty(tree: &Tree, top: &DomainPath) {
+    let Ok(walk) = tree.walk(top) else { return };
+    for found in walk.domains.iter().rev() {
+        let _ = tree.remove(&found.path); // it has processes, or was removed meanwhile
+    }
+}
+
+/// The machine's memory.
+fn total_memory() -> Result<Bytes> {
+    let path = "/proc/meminfo";
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {path}"))?;
+    parse_total(&text).with_context(|| format!("{path}: no MemTotal"))
+}
+
+fn parse_total(text: &str) -> Option<Bytes> {
+    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    let kb: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    Some(Bytes(kb.checked_mul(1024)?))
+}
+
+/// The vm.watermark_scale_factor at which `reserve` bytes lie between two watermarks. None if the
+/// machine has that much there already.
+fn scale_factor(reserve: u64, total: Bytes) -> Result<Option<u64>> {
+    let text =
+        std::fs::read_to_string(SCALE_FACTOR).with_context(|| format!("reading {SCALE_FACTOR}"))?;
+    let now: u64 = text
+        .trim()
+        .parse()
+        .with_context(|| format!("{SCALE_FACTOR}: \"{}\"", text.trim()))?;
+    let wanted = wanted_scale(reserve, total);
+    Ok((wanted > now).then_some(wanted))
+}
+
+fn wanted_scale(reserve: u64, total: Bytes) -> u64 {
+    let scale = u128::from(reserve) * u128::from(SCALE);
+    let wanted = scale.div_ceil(u128::from(total.0.max(1)));
+    u64::try_from(wanted).unwrap_or(MAX_SCALE).min(MAX_SCALE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::testing::event;
+
+    #[test]
+    fn the_reserve_is_a_part_of_memory() {
+        assert_eq!(wanted_scale(8 << 20, Bytes(768 << 20)), 105); // 1 %
+        assert_eq!(wanted_scale(8 << 20, Bytes(64 << 30)), 2);
+        assert_eq!(wanted_scale(0, Bytes(64 << 30)), 0);
+        assert_eq!(wanted_scale(1 << 30, Bytes(1 << 30)), MAX_SCALE);
+        assert_eq!(parse_total("MemTotal:  1024 kB\n"), Some(Bytes(1 << 20)));
+        assert_eq!(parse_total("MemFree: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn a_domain_is_named_after_what_is_harmless_of_a_program() {
+        let mut e = event(1, 812);
+        for (comm, name) in [
+            ("mplayer", "mplayer-812"),
+            ("../../x y", "xy-812"),
+            ("--help", "help-812"),
+            ("/", "program-812"),
+        ] {
+            e.comm = [0; 16];
+            e.comm[..comm.len()].copy_from_slice(comm.as_bytes());
+            assert_eq!(domain_name(&e), name);
+            assert!(top().child(&domain_name(&e)).is_ok());
+        }
+    }
+}
