@@ -27,11 +27,11 @@ pub fn page_size() -> Bytes {
     Bytes(rustix::param::page_size() as u64)
 }
 
-/// A value of memory.low or memory.max.
+/// A value of memory.min or memory.max.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Limit {
     Bytes(Bytes),
-    /// "max": memory.low protects all that is used; memory.max limits nothing.
+    /// "max": memory.min protects all that is used; memory.max limits nothing.
     Max,
 }
 
@@ -119,7 +119,7 @@ pub fn parse_usage_us(text: &str) -> Option<u64> {
 pub struct Cgroup {
     /// Memory in use by the cgroup and all below it.
     pub current: Option<Bytes>,
-    pub low: Option<Limit>,
+    pub min: Option<Limit>,
     pub max: Option<Limit>,
     pub stat: Stat,
     /// CPU time used since the cgroup was created, µs.
@@ -135,7 +135,7 @@ impl Cgroup {
         let stat = file::read_if_there(&dir.join("memory.stat"))?;
         Ok(Self {
             current: current(dir)?,
-            low: limit(dir, "memory.low")?,
+            min: limit(dir, "memory.min")?,
             max: limit(dir, "memory.max")?,
             stat: Stat::parse(&stat.unwrap_or_default()),
             usage_us: usage_us(dir)?,
@@ -151,7 +151,7 @@ pub fn current(dir: &Path) -> Result<Option<Bytes>, MemoryError> {
     parsed(dir, "memory.current", |t| t.trim().parse().ok().map(Bytes))
 }
 
-/// memory.low or memory.max of the cgroup at `dir`; None if there is no such file.
+/// memory.min or memory.max of the cgroup at `dir`; None if there is no such file.
 ///
 /// # Errors
 /// Failed system calls; unknown content.
@@ -195,7 +195,7 @@ mod tests {
         let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         assert_eq!(Cgroup::read(dir.path()).unwrap(), Cgroup::default());
         put("memory.current", "1048576\n");
-        put("memory.low", "max\n");
+        put("memory.min", "max\n");
         put("memory.max", "4096\n");
         put("cpu.stat", "usage_usec 77\nuser_usec 70\n");
         put(
@@ -211,16 +211,16 @@ mod tests {
         };
         let wanted = Cgroup {
             current: Some(Bytes(1_048_576)),
-            low: Some(Limit::Max),
+            min: Some(Limit::Max),
             max: Some(Limit::Bytes(Bytes(4096))),
             stat,
             usage_us: Some(77),
         };
         assert_eq!(Cgroup::read(dir.path()).unwrap(), wanted);
-        put("memory.low", "much\n");
+        put("memory.min", "much\n");
         let e = Cgroup::read(dir.path()).unwrap_err().to_string();
         assert!(
-            e.ends_with("memory.low: \"much\" is no number of bytes"),
+            e.ends_with("memory.min: \"much\" is no number of bytes"),
             "{e}"
         );
     }

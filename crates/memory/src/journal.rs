@@ -1,6 +1,6 @@
 //! The knob journal: no knob that we turn outlives us.
 //!
-//! A *knob* is a file of the kernel that holds one setting: a cgroup's `memory.low`,
+//! A *knob* is a file of the kernel that holds one setting: a cgroup's `memory.min`,
 //! `/proc/sys/vm/watermark_scale_factor`. The daemon can be killed at any time (SIGKILL), and the
 //! kernel keeps what was written. So before a knob is changed, its old value and the new one are
 //! written to the journal. The next life of the daemon reads them and puts the knobs back.
@@ -9,9 +9,9 @@
 //! characters, backslashes and bytes above 0x7e are written as in /proc/self/mounts: `\040`.
 //!
 //! ```text
-//! /sys/fs/cgroup/media/memory.low 0 max
-//! /sys/fs/cgroup/media/memory.low 0 268435456
-//! /sys/fs/cgroup/media/memory.low 0 0
+//! /sys/fs/cgroup/media/memory.min 0 max
+//! /sys/fs/cgroup/media/memory.min 0 268435456
+//! /sys/fs/cgroup/media/memory.min 0 0
 //! ```
 //!
 //! 1. Lines are appended, and the last line of a knob counts. If it has the same value twice, the
@@ -22,7 +22,7 @@
 //! 3. The line is written before the knob. If SIGKILL tears the line, it has no newline and is
 //!    left out; then its knob was not changed yet, and the lines before it are whole.
 //! 4. So after a kill the knob has the value of the last line or of the one before. Both are ours.
-//! 5. The kernel may show another value than was written (memory.low is rounded down to pages).
+//! 5. The kernel may show another value than was written (memory.min is rounded down to pages).
 //!    What the file reads after the write is appended too, and is ours.
 //! 6. When most lines are outdated, the file is written anew under a temporary name and renamed.
 //!    Until the rename the old file counts.

@@ -1,4 +1,4 @@
-//! Protects domains: looks at each when it is due, and writes memory.low through the knob journal.
+//! Protects domains: looks at each when it is due, and writes memory.min through the knob journal.
 //!
 //! - **A domain is one memory cgroup.** Its usage includes the cgroups below it, its ages do not.
 //!   So pages of a child cgroup that has the memory controller count as young while the domain
@@ -9,7 +9,7 @@
 //!   with memory_recursiveprot (systemd does so), an ancestor's protection that no child claims is
 //!   shared by all its children. So an ancestor that also holds best-effort programs should not be
 //!   named. An ancestor that is not named and protects less is reported (`Line::limited_by`).
-//! - **An administrator's memory.low stays.** Our value is written only where it is higher.
+//! - **An administrator's memory.min stays.** Our value is written only where it is higher.
 //! - **Without ages** (the multi-generational LRU is off, or there is no debugfs), all memory of a
 //!   domain that ran within pi counts as young ([`Mode::Uses`]).
 
@@ -27,7 +27,7 @@ use crate::journal::{Journal, Report};
 use crate::working_set::{Observation, Protection, WorkingSet};
 use crate::{file, MemoryError};
 
-const LOW: &str = "memory.low";
+const KNOB: &str = "memory.min";
 
 /// Where the kernel's files are.
 #[derive(Debug, Clone)]
@@ -147,7 +147,7 @@ impl Protector {
     /// already, the period and `ours` are changed.
     ///
     /// # Errors
-    /// The cgroup or its memory.low is missing; a knob cannot be written, in which case the domain
+    /// The cgroup or its memory.min is missing; a knob cannot be written, in which case the domain
     /// is protected as far as possible and its looks go on. Failed aging.
     pub fn protect(
         &mut self,
@@ -320,7 +320,7 @@ impl Protector {
         above.chain([path.clone()]).collect()
     }
 
-    /// Write the memory.low that the domains in `knobs` should have. All are tried.
+    /// Write the memory.min that the domains in `knobs` should have. All are tried.
     fn apply(&mut self, knobs: &BTreeSet<DomainPath>) -> Result<(), MemoryError> {
         let applied: Vec<_> = knobs.iter().map(|path| self.apply_one(path)).collect();
         applied.into_iter().collect()
@@ -328,14 +328,14 @@ impl Protector {
 
     fn apply_one(&mut self, path: &DomainPath) -> Result<(), MemoryError> {
         let dir = self.dir(path);
-        let knob = dir.join(LOW);
+        let knob = dir.join(KNOB);
         let target = self.target(path);
         if target == Limit::ZERO {
             return self.journal.restore(&knob).map(|_| ()); // also of a cgroup that vanished
         }
         let old = match self.journal.old_value(&knob).and_then(Limit::parse) {
             Some(old) => old,
-            None => cgroup::limit(&dir, LOW)?.ok_or_else(|| missing(&dir))?,
+            None => cgroup::limit(&dir, KNOB)?.ok_or_else(|| missing(&dir))?,
         };
         if target > old {
             self.journal.set(&knob, &target.to_string())
@@ -365,21 +365,21 @@ impl Protector {
         let needed = needed.min(Limit::Bytes(domain.usage));
         let above = std::iter::successors(path.parent(), DomainPath::parent);
         let limits = above.filter(|a| !a.is_root()).filter(|a| {
-            let low = cgroup::limit(&self.dir(a), LOW).ok().flatten();
+            let low = cgroup::limit(&self.dir(a), KNOB).ok().flatten();
             low.is_some_and(|low| low < needed)
         });
         limits.last()
     }
 
     /// Forget a domain whose look found no cgroup. That is no error, unless the cgroup is there and
-    /// has no memory.low.
+    /// has no memory.min.
     fn without_vanished(
         &mut self,
         path: &DomainPath,
         result: Result<(), MemoryError>,
     ) -> Result<(), MemoryError> {
         let dir = self.dir(path);
-        if result.is_ok() || dir.join(LOW).exists() {
+        if result.is_ok() || dir.join(KNOB).exists() {
             return result;
         }
         let there = dir.exists();
@@ -409,7 +409,7 @@ fn missing(dir: &Path) -> MemoryError {
     } else {
         "there is no such cgroup"
     };
-    MemoryError::state(&dir.join(LOW), why)
+    MemoryError::state(&dir.join(KNOB), why)
 }
 
 #[cfg(test)]

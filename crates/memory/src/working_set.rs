@@ -10,15 +10,16 @@
 //! 2. **Rule** (Redline section 4). A page of an interactive program is given up only when it has
 //!    not been used for the *protection period* pi; then it is *expired*. Redline's default is 30
 //!    minutes. Kato section 6.2 is the same rule with a shorter pi: 10 T, ten periods of the task.
-//! 3. **Means.** A stock kernel does not know pi. It has `memory.low`, an amount: reclaim leaves a
-//!    cgroup alone while the cgroup uses less, as long as other cgroups have pages to give. Above
-//!    it, reclaim takes the cgroup's oldest pages first. So an amount of `usage - expired`
-//!    protects just the pages that are younger than pi.
-//!    This is weaker than Redline's rule: the multi-generational LRU comes back to a protected
-//!    cgroup once it has tried the others of its turn (shrink_one() in `mm/vmscan.c`), and counts
-//!    it as `low` in memory.events.
-//! 4. **Whole.** While no page is expired, `memory.low` is "max". The kernel protects
-//!    min(usage, low), so this costs nothing, and each new page is protected at once.
+//! 3. **Means.** A stock kernel does not know pi. It has `memory.min`, an amount: reclaim leaves a
+//!    cgroup alone while the cgroup uses less. Above it, reclaim takes the cgroup's oldest pages
+//!    first. So an amount of `usage - expired` protects just the pages that are younger than pi.
+//!    `memory.low` is too weak: the multi-generational LRU comes back to such a cgroup once it has
+//!    tried the others of its turn (shrink_one() in `mm/vmscan.c`). Beside four programs that wrote
+//!    to more memory than there was, a program that slept for 8 s lost 909 of its pages so. The
+//!    price of memory.min: if all that is left is protected, the kernel kills a program. So the
+//!    caller caps the protection ([`crate::Protector::cap`]).
+//! 4. **Whole.** While no page is expired, `memory.min` is "max". The kernel protects
+//!    min(usage, memory.min), so this costs nothing, and each new page is protected at once.
 //! 5. **Headroom.** Once pages are expired, the domain may still use new pages, or expired pages
 //!    again, before the next look. The protection has room for that: what the usage or the working
 //!    set grew by since the last look, at least 1/8 of the usage, at least 8 MB. If more is used
@@ -81,7 +82,7 @@ pub const MIN_HEADROOM: Bytes = Bytes(8 << 20);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protection {
-    /// Nothing by us: memory.low has its old value.
+    /// Nothing by us: memory.min has its old value.
     None,
     /// This much, a multiple of the page size.
     Bytes(Bytes),
@@ -90,7 +91,7 @@ pub enum Protection {
 }
 
 impl Protection {
-    /// The value of memory.low that protects this much.
+    /// The value of memory.min that protects this much.
     pub fn limit(self) -> Limit {
         match self {
             Self::None => Limit::ZERO,

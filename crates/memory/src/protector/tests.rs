@@ -31,9 +31,9 @@ impl Fake {
         for domain in domains {
             for path in std::iter::successors(Some(path(domain)), DomainPath::parent) {
                 let dir = format!("cgroup/{}", path.parts().collect::<Vec<_>>().join("/"));
-                if !path.is_root() && !fake.at(&dir).join(LOW).exists() {
+                if !path.is_root() && !fake.at(&dir).join(KNOB).exists() {
                     fs::create_dir_all(fake.at(&dir)).unwrap();
-                    fake.put(&format!("{dir}/memory.low"), "0\n");
+                    fake.put(&format!("{dir}/memory.min"), "0\n");
                     fake.put(&format!("{dir}/memory.current"), &(100 * MB).to_string());
                     fake.put(&format!("{dir}/cpu.stat"), "usage_usec 1\n");
                 }
@@ -67,8 +67,8 @@ impl Fake {
         fs::read_to_string(self.at(name)).unwrap().trim().to_owned()
     }
 
-    fn low(&self, domain: &str) -> String {
-        self.get(&format!("cgroup/{domain}/memory.low"))
+    fn protection(&self, domain: &str) -> String {
+        self.get(&format!("cgroup/{domain}/memory.min"))
     }
 
     fn runs(&self, domain: &str, usage_us: u64) {
@@ -100,17 +100,20 @@ fn a_domain_is_protected_by_age_and_put_back() {
     assert_eq!(protector.mode(), Mode::Ages);
     assert_eq!(protector.deadline(), None);
     protector.protect(&path("media"), &[], PI, start).unwrap();
-    assert_eq!((fake.low("media"), fake.commands()), ("max".into(), 1));
+    assert_eq!(
+        (fake.protection("media"), fake.commands()),
+        ("max".into(), 1)
+    );
     assert_eq!(protector.deadline(), Some(start + STEP));
     // 40 MB of 100 are expired; the headroom is 1/8 of 100.
     fake.ages(&["media"], 40);
     fake.runs("media", 2);
     assert!(protector.tick(start + STEP / 2).is_empty(), "not due");
-    assert_eq!(fake.low("media"), "max");
+    assert_eq!(fake.protection("media"), "max");
     assert!(protector.tick(start + STEP).is_empty());
     let wanted = 60 * MB + 100 * MB / 8;
     assert_eq!(
-        (fake.low("media"), fake.commands()),
+        (fake.protection("media"), fake.commands()),
         (wanted.to_string(), 1)
     );
     let table = protector.table(start + STEP + Duration::from_millis(5));
@@ -135,15 +138,18 @@ fn a_domain_is_protected_by_age_and_put_back() {
     assert_eq!(protector.deadline(), Some(start + STEP + PI));
     assert!(protector.tick(start + STEP + PI).is_empty());
     assert_eq!(
-        (fake.low("media"), protector.deadline()),
+        (fake.protection("media"), protector.deadline()),
         ("0".into(), None)
     );
     // It returns.
     protector.used(&path("media"), start + 10 * PI).unwrap();
-    assert_eq!((fake.low("media"), fake.commands()), ("max".into(), 2));
+    assert_eq!(
+        (fake.protection("media"), fake.commands()),
+        ("max".into(), 2)
+    );
     protector.release(&path("media")).unwrap();
     assert_eq!(
-        (fake.low("media"), protector.deadline()),
+        (fake.protection("media"), protector.deadline()),
         ("0".into(), None)
     );
 }
@@ -157,13 +163,16 @@ fn nothing_outlives_a_killed_protector() {
             .unwrap();
     }
     drop(protector);
-    assert_eq!(fake.low("a"), "max");
+    assert_eq!(fake.protection("a"), "max");
     let mut protector = fake.protector();
-    assert_eq!((fake.low("a"), fake.low("b")), ("0".into(), "0".into()));
+    assert_eq!(
+        (fake.protection("a"), fake.protection("b")),
+        ("0".into(), "0".into())
+    );
     protector.protect(&path("a"), &[], PI, fake.start).unwrap();
     assert_eq!(protector.end().restored, 1);
     assert_eq!(
-        (fake.low("a"), protector.table(fake.start).len()),
+        (fake.protection("a"), protector.table(fake.start).len()),
         ("0".into(), 0)
     );
 }
@@ -176,12 +185,12 @@ fn ancestors_that_are_ours_protect_as_much_as_what_is_below() {
     protector.protect(&a, &ours, PI, fake.start).unwrap();
     protector.protect(&b, &ours, PI, fake.start).unwrap();
     assert_eq!(
-        (fake.low("top"), fake.low("top/ours")),
+        (fake.protection("top"), fake.protection("top/ours")),
         ("0".into(), "max".into())
     );
     let table = protector.table(fake.start);
     assert_eq!(table[0].limited_by, Some(path("top")));
-    fake.put("cgroup/top/memory.low", "200000000\n");
+    fake.put("cgroup/top/memory.min", "200000000\n");
     assert_eq!(protector.table(fake.start)[0].limited_by, None);
     // Both have expired pages: the sum. One is withdrawn: the other's. Both: nothing.
     fake.ages(&["top/ours/a", "top/ours/b"], 50);
@@ -190,15 +199,15 @@ fn ancestors_that_are_ours_protect_as_much_as_what_is_below() {
     assert!(protector.tick(fake.start + STEP).is_empty());
     let one = 50 * MB + 100 * MB / 8;
     let one = one.next_multiple_of(page_size().0);
-    assert_eq!(fake.low("top/ours/a"), one.to_string());
-    assert_eq!(fake.low("top/ours"), (2 * one).to_string());
+    assert_eq!(fake.protection("top/ours/a"), one.to_string());
+    assert_eq!(fake.protection("top/ours"), (2 * one).to_string());
     fake.runs("top/ours/b", 3);
     assert!(protector.tick(fake.start + 2 * STEP).is_empty());
     assert!(protector.tick(fake.start + STEP + PI).is_empty());
-    assert_eq!(fake.low("top/ours/a"), "0");
-    assert_eq!(fake.low("top/ours"), one.to_string());
+    assert_eq!(fake.protection("top/ours/a"), "0");
+    assert_eq!(fake.protection("top/ours"), one.to_string());
     protector.release(&b).unwrap();
-    assert_eq!(fake.low("top/ours"), "0");
+    assert_eq!(fake.protection("top/ours"), "0");
     // A domain above is protected for itself, too.
     fake.ages(&["top/ours", "top/ours/b"], 0);
     protector
@@ -208,7 +217,7 @@ fn ancestors_that_are_ours_protect_as_much_as_what_is_below() {
         .protect(&b, &[path("top/ours")], PI, fake.start)
         .unwrap();
     protector.protect(&b, &[], PI, fake.start).unwrap();
-    assert_eq!(fake.low("top/ours"), "max");
+    assert_eq!(fake.protection("top/ours"), "max");
 }
 
 #[test]
@@ -232,10 +241,10 @@ fn without_ages_a_use_is_what_counts() {
         protector.protect(&path("media"), &[], PI, start).unwrap();
         fake.runs("media", 2);
         assert!(protector.tick(start + STEP).is_empty());
-        assert_eq!(fake.low("media"), "max");
+        assert_eq!(fake.protection("media"), "max");
         assert!(protector.tick(start + 2 * STEP).is_empty());
         assert!(protector.tick(start + STEP + PI).is_empty());
-        assert_eq!(fake.low("media"), "0");
+        assert_eq!(fake.protection("media"), "0");
     }
 }
 
@@ -247,7 +256,7 @@ fn a_removed_cgroup_is_forgotten() {
         .unwrap();
     protector.protect(&path("b"), &[], PI, fake.start).unwrap();
     fs::remove_dir_all(fake.at("cgroup/p/a")).unwrap();
-    fs::remove_file(fake.at("cgroup/b/memory.low")).unwrap();
+    fs::remove_file(fake.at("cgroup/b/memory.min")).unwrap();
     fs::remove_file(fake.at("cgroup/b/memory.current")).unwrap();
     let complaints = protector.tick(fake.start + STEP);
     let [e] = &complaints[..] else {
@@ -255,10 +264,13 @@ fn a_removed_cgroup_is_forgotten() {
     };
     assert!(
         e.to_string()
-            .contains("b/memory.low: there is no such file: the domain above"),
+            .contains("b/memory.min: there is no such file: the domain above"),
         "{e}"
     );
-    assert_eq!((fake.low("p"), protector.deadline()), ("0".into(), None));
+    assert_eq!(
+        (fake.protection("p"), protector.deadline()),
+        ("0".into(), None)
+    );
     for (domain, why) in [("p/a", "no such cgroup"), ("b", "memory controller")] {
         let e = protector
             .protect(&path(domain), &[], PI, fake.start)
@@ -281,7 +293,7 @@ fn a_failed_look_is_reported_and_not_repeated_at_once() {
         "{complaints:?}"
     );
     assert_eq!(protector.deadline(), Some(start + 2 * STEP));
-    assert_eq!(fake.low("media"), "max", "the protection stays");
+    assert_eq!(fake.protection("media"), "max", "the protection stays");
     // Ages that cannot be read: all that is used counts as young.
     fake.put("cgroup/media/memory.current", "4096\n");
     fake.put("debug/lru_gen", "memcg 5 /media\n nonsense\n");
@@ -291,21 +303,21 @@ fn a_failed_look_is_reported_and_not_repeated_at_once() {
         complaints[0].to_string().contains("lru_gen:2: "),
         "{complaints:?}"
     );
-    assert_eq!(fake.low("media"), "max");
+    assert_eq!(fake.protection("media"), "max");
 }
 
 #[test]
 fn an_administrators_protection_stays() {
     let (fake, mut protector) = Fake::new(&["media"]);
-    fake.put("cgroup/media/memory.low", "90000000\n");
+    fake.put("cgroup/media/memory.min", "90000000\n");
     protector
         .protect(&path("media"), &[], PI, fake.start)
         .unwrap();
-    assert_eq!(fake.low("media"), "max");
+    assert_eq!(fake.protection("media"), "max");
     fake.ages(&["media"], 80);
     fake.runs("media", 2);
     assert!(protector.tick(fake.start + STEP).is_empty());
-    assert_eq!(fake.low("media"), "90000000");
+    assert_eq!(fake.protection("media"), "90000000");
 }
 
 #[test]
@@ -318,8 +330,8 @@ fn a_cap_holds_for_all_domains_below() {
             .protect(&path(domain), &ours, PI, fake.start)
             .unwrap();
     }
-    assert_eq!(fake.low("ours/a"), "max");
-    assert_eq!(fake.low("ours"), (150 * MB).to_string());
+    assert_eq!(fake.protection("ours/a"), "max");
+    assert_eq!(fake.protection("ours"), (150 * MB).to_string());
     protector.end();
-    assert_eq!(fake.low("ours"), "0");
+    assert_eq!(fake.protection("ours"), "0");
 }
