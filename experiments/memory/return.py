@@ -3,7 +3,9 @@
 The program (workloads/editor.c) is like an editor: 80 MB of its own memory, and a file of 20 MB
 that it has mapped, on a disk with a time of its own. At each return it touches all of its pages.
 What was evicted meanwhile is read back, a page or a few at a time, from devices that the bombs keep
-busy. The variants are those of redline/memory-bomb, with memory.low for the protection by hand.
+busy. The variants are those of redline/memory-bomb, and memory.low beside memory.min for the
+protection by hand. With the kernel's multi-generational LRU memory.low only moves a cgroup to the
+tail of the list once; global reclaim then takes its pages too (mm/vmscan.c, shrink_one()).
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ PROTECTED = "110M"
 VARIANTS = (
     Variant("plain", "eevdf", "EEVDF, program at nice -20"),
     Variant("low", "eevdf", f"EEVDF, memory.low {PROTECTED}", f"memory.low={PROTECTED}"),
+    Variant("min", "eevdf", f"EEVDF, memory.min {PROTECTED}", f"memory.min={PROTECTED}"),
     Variant("ttl", "eevdf", f"EEVDF, min_ttl_ms {MIN_TTL_MS}", f"min_ttl_ms={MIN_TTL_MS}"),
     Variant("be", "aplomb", "aplomb", profile="editor"),
 )

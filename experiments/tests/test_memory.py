@@ -89,7 +89,7 @@ class Steps(unittest.TestCase):
         known = all_schedulers()
         for name, knobs in (
             ("redline/memory-bomb", ["-", "memory.min=60M", "min_ttl_ms=1000"]),
-            ("memory/return", ["-", "memory.low=110M", "min_ttl_ms=1000"]),
+            ("memory/return", ["-", "memory.low=110M", "memory.min=110M", "min_ttl_ms=1000"]),
         ):
             each = experiment.load_lab(name)
             stock, ours = (each.steps(known[s], True) for s in ("eevdf", "aplomb"))
