@@ -11,6 +11,7 @@ tail of the list once; global reclaim then takes its pages too (mm/vmscan.c, shr
 from __future__ import annotations
 
 import json
+import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ def table(samples: Samples) -> Table:
             [
                 variant.title + (" (killed)" if sample["killed"] else ""),
                 len(times),
-                times[len(times) // 2] if times else None,
+                round(statistics.median(times), 3) if times else None,
                 times[-1] if times else None,
                 max(sample["major_faults"], default=None),
                 memory["pswpin"],
