@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).resolve().parents[1]
-# Tree: of no paper, the domain tree as systemd makes it.
+# Two are of no paper: tree, the domain tree as systemd makes it, and memory.
 PAPERS = (
     "redline",
     "eclipse",
     "qlinux",
     "kato",
     "tree",
+    "memory",
 )
 
 # samples[scheduler][step] is what the experiment's `read` made of that step: plain data, as it is
@@ -75,6 +76,9 @@ class Experiment:
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)  # numbers that a reader wants to know
     machine: str = "timing"
+    memory_mb: int = 2048  # of each guest; as much as the lab gives unasked
+    disks: tuple[str, ...] = ()  # of each guest, as the lab's --disk: "64M,iops=400,rate=40M"
+    swaps: tuple[str, ...] = ()  # likewise, as --swap
     inputs: tuple[Path, ...] = ()  # data that the guests find in /job, beside the workloads
     subject: str = "aplomb"  # the scheduler that is judged: without it there are no marks
     name: str = ""  # PAPER/NAME, from the file

@@ -134,11 +134,12 @@ def read_movie(folder: Path) -> Movie:
         movie.after_at,
         movie.end_at,
         (used[1] - used[0]) / 1e9 / movie.load_at,
-        _load_said(folder / "load"),
+        read_load(folder / "load"),
     )
 
 
-def _load_said(path: Path) -> dict[str, Any] | None:
+def read_load(path: Path) -> dict[str, Any] | None:
+    """What a load printed about itself: its last line, if that is a JSON object."""
     try:
         data = json.loads(path.read_text().splitlines()[-1])
     except (OSError, IndexError, json.JSONDecodeError):

@@ -34,7 +34,8 @@ WORKLOADS = ROOT / "target" / "workloads"
 SECONDS_PER_GUEST = 240
 # Wall time allowed: so much for boot, attach and end, and so much for each second of guest time.
 # Busy virtual seconds take 0.4 to 0.9 s on a quiet host; the rest is for busy ones.
-LIMIT_BASE_S, LIMIT_PER_S = 300, 5
+# A swap device costs more at boot, where each of its pages is written.
+LIMIT_BASE_S, LIMIT_PER_S, LIMIT_PER_SWAP_S = 300, 5, 600
 
 
 @dataclass(frozen=True)
@@ -174,6 +175,8 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
             GUEST / "job",
             GUEST / "harness.sh",
             GUEST / "domains.sh",
+            GUEST / "memory.sh",
+            GUEST / "enter",
             folder / "plan",
         ]
         inputs += experiment.inputs
@@ -194,9 +197,14 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
                 command,
                 out=keep,
                 machine=experiment.machine,
+                memory=experiment.memory_mb,
+                disks=experiment.disks,
+                swaps=experiment.swaps,
                 inputs=inputs,
                 quiet=quiet,
-                limit=LIMIT_BASE_S + LIMIT_PER_S * boot.seconds,
+                limit=LIMIT_BASE_S
+                + LIMIT_PER_SWAP_S * len(experiment.swaps)
+                + LIMIT_PER_S * boot.seconds,
                 env={"SCHEDULER": scheduler.name, "OPS": scheduler.ops},
             )
         except LabError as error:

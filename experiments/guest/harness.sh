@@ -113,9 +113,18 @@ end_load() {
 	stop_load 2> /dev/null
 	wait $load_pid 2> /dev/null
 	local pid
-	for pid in $(pgrep -x 'hog|onoff|bomb|make|cc1|as|collect2|ld|gcc|sh'); do kill -KILL $pid 2> /dev/null; done
-	while pgrep -x 'hog|onoff|bomb|cc1' > /dev/null; do sleep 0.1; done
+	for pid in $(pgrep -x 'hog|onoff|bomb|membomb|make|cc1|as|collect2|ld|gcc|sh'); do kill -KILL $pid 2> /dev/null; done
+	while pgrep -x 'hog|onoff|bomb|membomb|cc1' > /dev/null; do sleep 0.1; done
 	load_pid=
+}
+
+# Some loads end themselves and then say how it went.
+load_ends_itself() { [[ " ${load[*]} " = *" /job/bomb "* || " ${load[*]} " = *" /job/membomb "* ]]; }
+
+at_phase= # a function that is called with the name of each phase of a movie
+phase() { # NAME: marks where a phase of a movie begins
+	echo "PHASE $1" > $trace/trace_marker
+	[ -z "$at_phase" ] || $at_phase "$1"
 }
 
 # movie CLIP FORM STARTUP BEFORE DURING AFTER PREFIX… -- LOAD…: plays a movie before, during and
@@ -141,16 +150,16 @@ movie() {
 	[ "$i" = 100 ] && fail "$name: the player shows nothing: $(head -c 300 "$out/player.err")"
 	sleep "$startup"
 	cat /proc/$player/schedstat > "$out/schedstat-before"
-	echo "PHASE before" > $trace/trace_marker
+	phase before
 	sleep "$before"
 	cat /proc/$player/schedstat > "$out/schedstat-load"
-	echo "PHASE load" > $trace/trace_marker
+	phase load
 	with_load "$form"
 	sleep "$during"
-	echo "PHASE after" > $trace/trace_marker
-	[ "${load[0]}" = /job/bomb ] || stop_load
+	phase after
+	load_ends_itself || stop_load
 	sleep "$after"
-	echo "PHASE end" > $trace/trace_marker
+	phase end
 	echo 0 > $trace/tracing_on
 	cat /proc/$player/schedstat > "$out/schedstat-end"
 	kill -KILL $player 2> /dev/null
@@ -294,6 +303,7 @@ daemon_switches() { # context switches of all threads of the daemon so far; 0 if
 }
 
 . /job/domains.sh
+. /job/memory.sh
 ulimit -l unlimited
 ulimit -n 65536
 trap stop_scheduler EXIT

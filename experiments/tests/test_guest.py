@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tempfile
 import unittest
+from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+from unittest import mock
 
-from experiments.framework import Experiment, Step
+from experiments.framework import Experiment, Step, experiment, guest
 from experiments.framework.errors import ExperimentError
 from experiments.framework.guest import (
     Boot,
@@ -109,6 +111,33 @@ class Guests(unittest.TestCase):
             (folder / "failure").write_text("it broke\n")
             with self.assertRaisesRegex(ExperimentError, "it broke"):
                 read_boot(each, boot, folder, done)
+
+
+class Machine(unittest.TestCase):
+    def test_a_guest_has_the_memory_and_the_devices_that_are_declared(self) -> None:
+        given: dict[str, Any] = {}
+
+        def run_lab(_: object, **options: Any) -> NoReturn:
+            given.update(options)
+            raise ExperimentError("no guest here")
+
+        each = replace(
+            experiment.load_lab("redline/idle"),
+            memory_mb=512,
+            disks=("64M,iops=100",),
+            swaps=("128M,iops=100",),
+        )
+        with (
+            tempfile.TemporaryDirectory() as name,
+            mock.patch.object(guest, "run_lab", run_lab),
+            mock.patch.object(guest, "WORKLOADS", Path(name)),
+            self.assertRaisesRegex(ExperimentError, "no guest here"),
+        ):
+            guest.run_boot(each, Boot(EEVDF, (Step("s", ["alone"], 1),)), Path(name))
+        self.assertEqual(
+            (given["memory"], given["disks"], given["swaps"]),
+            (512, ("64M,iops=100",), ("128M,iops=100",)),
+        )
 
 
 class Due(unittest.TestCase):

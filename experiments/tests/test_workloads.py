@@ -143,6 +143,37 @@ class Workloads(WithWorkloads):
         self.assertEqual(m["tasks"], 3)
         self.assertGreaterEqual(m["gone_after_s"], 1)
 
+    def test_membomb_counts_the_pages_of_each_second(self) -> None:
+        m = self.output("membomb", 2, 4, 2)
+        self.assertEqual((m["bombs"], m["mb"], len(m["pages_each_second"])), (2, 4, 2))
+        self.assertGreater(m["pages"], 2 * 1024)  # each bomb's pages at least once
+        self.assertLessEqual(sum(m["pages_each_second"]), m["pages"])
+        self.assertGreaterEqual(m["gone_after_s"], 2)
+
+    def test_membomb_ends_at_a_signal_and_still_says_what_it_did(self) -> None:
+        words = [str(self.path("membomb")), "2", "4", "1000"]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+            deadline = time.monotonic() + 10
+            while len(children(process.pid)) < 2 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            process.terminate()
+            printed, _ = process.communicate(timeout=60)
+        self.assertLess(json.loads(printed)["gone_after_s"], 100)
+
+    def test_editor_tells_each_return(self) -> None:
+        file = self.path("document")
+        file.write_bytes(bytes(1 << 20))
+        done = subprocess.run(
+            [self.path("editor"), "4", file, "0", "3"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        returns = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(len(returns), 3)
+        self.assertTrue(all(each["ms"] > 0 and each["major_faults"] >= 0 for each in returns))
+
     def test_loads_end_with_their_parent_and_may_have_sessions(self) -> None:
         for words in (["hog", "3"], ["onoff", "1000", "1000", "3"]):
             for flag, sessions in (([], 1), (["--sessions"], 3)):
@@ -185,6 +216,9 @@ class Workloads(WithWorkloads):
             ["ctxring", "1", "10"],
             ["periodic", "20", "10", "1"],
             ["busyloops", "5", "1"],
+            ["membomb", "1", "1"],
+            ["membomb", "1", "0", "1"],
+            ["editor", "1", "/dev/null", "1"],
         ):
             done = subprocess.run(
                 [self.path(words[0]), *words[1:]],
