@@ -105,7 +105,7 @@ impl Memory {
         for complaint in left.complaints {
             warn!("{complaint}");
         }
-        self.total = total_memory()?;
+        self.total = usable_memory()?;
         if let Some(factor) = scale_factor(self.config.reserve, self.total)? {
             journal.set(Path::new(SCALE_FACTOR), &factor.to_string())?;
         }
@@ -346,17 +346,23 @@ fn remove_empty(tree: &Tree, top: &DomainPath) {
     }
 }
 
-/// The machine's memory.
-fn total_memory() -> Result<Bytes> {
+/// The memory that programs can have: what is available, and what programs have already. Without
+/// what the kernel itself, its drivers and reserved huge pages keep.
+fn usable_memory() -> Result<Bytes> {
     let path = "/proc/meminfo";
     let text = std::fs::read_to_string(path).with_context(|| format!("reading {path}"))?;
-    parse_total(&text).with_context(|| format!("{path}: no MemTotal"))
+    parse_usable(&text).with_context(|| format!("{path}: no MemAvailable"))
 }
 
-fn parse_total(text: &str) -> Option<Bytes> {
-    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
-    let kb: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    Some(Bytes(kb.checked_mul(1024)?))
+fn parse_usable(text: &str) -> Option<Bytes> {
+    let field = |name: &str| -> Option<u64> {
+        let line = text.lines().find_map(|l| l.strip_prefix(name))?;
+        let kb: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+        kb.checked_mul(1024)
+    };
+    let in_use = ["Active(anon):", "Inactive(anon):"].map(|f| field(f).unwrap_or(0));
+    let in_use = in_use[0].saturating_add(in_use[1]);
+    Some(Bytes(field("MemAvailable:")?.saturating_add(in_use)))
 }
 
 /// The vm.watermark_scale_factor at which `reserve` bytes lie between two watermarks. None if the
@@ -389,8 +395,9 @@ mod tests {
         assert_eq!(wanted_scale(8 << 20, Bytes(64 << 30)), 2);
         assert_eq!(wanted_scale(0, Bytes(64 << 30)), 0);
         assert_eq!(wanted_scale(1 << 30, Bytes(1 << 30)), MAX_SCALE);
-        assert_eq!(parse_total("MemTotal:  1024 kB\n"), Some(Bytes(1 << 20)));
-        assert_eq!(parse_total("MemFree: 1 kB\n"), None);
+        let text = "MemTotal: 9999 kB\nMemAvailable:  1024 kB\nActive(anon): 3 kB\n";
+        assert_eq!(parse_usable(text), Some(Bytes(1027 << 10)));
+        assert_eq!(parse_usable("MemFree: 1 kB\n"), None);
     }
 
     #[test]
