@@ -39,10 +39,9 @@ set_knob() {
 memory_at() {
 	local lines pid fields
 	mapfile -t lines < /proc/vmstat
-	mapfile -t -n 1 pid < $cgroups/program/cgroup.procs
 	{
 		printf '%s\n' "${lines[@]}"
-		[ -n "${pid[0]}" ] && read -r -a fields < "/proc/${pid[0]}/stat" && echo "program_majflt ${fields[11]}"
+		read -r pid < /run/pid-of-program && read -r -a fields < "/proc/$pid/stat" && echo "program_majflt ${fields[11]}"
 	} > "$out/memory-$1" 2> /dev/null
 }
 

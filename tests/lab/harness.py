@@ -60,6 +60,7 @@ class JobTest(unittest.TestCase):
     machine = "timing"
     kernel = "7.3"
     memory = 2048
+    swaps: ClassVar[Sequence[str]] = ()  # swap devices, as the lab's --swap takes them
     seconds = 60
     full = False
     needs: ClassVar[Sequence[str]] = ()  # stages that must have passed before, beside the usual
@@ -93,6 +94,7 @@ class JobTest(unittest.TestCase):
             machine=cls.machine,
             kernel=cls.kernel,
             memory=cls.memory,
+            swaps=cls.swaps,
             limit=cls.limit(),
             env=cls.env,
             append=cls.append,

@@ -1,0 +1,84 @@
+# Tests that an interactive program keeps its working set while others want more memory than there
+# is, and that nothing of it outlives the daemon. One CPU, 768 MB, swap of 400 requests a second.
+. /job/guest/lib.sh
+
+cg=/sys/fs/cgroup
+top=$cg/interactive
+scale=/proc/sys/vm/watermark_scale_factor
+scale_before=$(cat $scale)
+swapon --show=NAME --noheadings > $out/swaps
+check there-is-swap "$(cat $out/swaps)" [ -s $out/swaps ]
+
+program leave sleeper
+program leave shortlived
+spec sleeper 5ms/100ms
+spec shortlived 5ms/100ms 'protect = "2s"'
+start_daemon || { finish; exit; }
+
+protection() { cat "$1/memory.min" 2> /dev/null; } # DIRECTORY
+is_protected() { [ "$(protection "$1")" = "$2" ]; }
+knobs_are_back() { [ "$(cat $scale)" = "$scale_before" ] && ! [ -s /run/aplomb/knobs ]; }
+counted() { json --arg class "$1" --arg what "$2" '.memory.counts[] | select(.class == $class) | .[$what]'; }
+start_bombs() { # four that want 240 MB each
+	local i
+	for i in 1 2 3 4; do bg_to /dev/null $programs/leave 240 0 1000000; done
+}
+
+say "a program gets a domain, and its memory is protected"
+bg_to $out/sleeper $bin/sleeper 80 2000 10
+sleeper=$!
+until_true 5 test -d $top/0/sleeper-$sleeper
+own=$top/0/sleeper-$sleeper
+check a-domain-of-its-own "$(cat /proc/$sleeper/cgroup)" grep -q "/interactive/0/sleeper-$sleeper\$" /proc/$sleeper/cgroup
+check protected-as-a-whole "$(protection $own)" is_protected $own max
+check without-the-cpu-controller "$(cat $top/0/cgroup.subtree_control)" grep -vq cpu $top/0/cgroup.subtree_control
+check the-user-has-a-cap "$(protection $top/0)" [ "$(protection $top/0)" != max ]
+check the-reserve-is-set "$scale_before, then $(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]
+
+say "bombs"
+start_bombs
+until_true 60 has_ended $sleeper
+last=$(tail -n 1 $out/sleeper)
+check all-returns "$last" [ "$(value returns "$last")" = 10 ]
+# Its memory causes none. Of its file some pages may: they were read before it had its own domain,
+# and are charged to the cgroup of whoever read them. (Without protection: more than a thousand.)
+check returns-without-major-faults "$last" within 0 "$(value faults "$last")" 10
+check returns-at-once "$last" within 0 "$(value worst_us "$last")" 60000
+check best-effort-is-parked "$(counted best-effort parked) times" [ "$(counted best-effort parked)" -gt 10 ]
+check interactive-does-not-reclaim "$(counted interactive reclaimed) times" [ "$(counted interactive reclaimed)" = 0 ]
+check an-empty-domain-goes "$(ls -d $top/0/*-$sleeper 2>&1)" until_true 5 test ! -d $own
+
+say "protection ends with the period, and comes back"
+bg_to $out/shortlived $bin/shortlived 20 6000 3
+short=$!
+own=$top/0/shortlived-$short
+until_true 5 is_protected $own max
+sleep 4.5
+check withdrawn-after-its-period "$(protection $own)" is_protected $own 0
+check protected-when-it-runs-again "" until_true 4 is_protected $own max
+check its-return-is-an-event "" eval 'a log --json --pid $short | grep -q "\"returned\""'
+
+say "a user's programs have that user's cap"
+chmod 755 $bin/sleeper
+chrt -o 0 "${as_nobody[@]}" $bin/sleeper 5 60000 1 > /dev/null 2>&1 &
+users=$!
+until_true 5 test -d $top/65534/sleeper-$users
+check a-user-gets-less "$(protection $top/65534), root $(protection $top/0), all $(protection $top)" \
+	[ "$(protection $top/65534)" -lt "$(protection $top)" ]
+
+say "SIGKILL, and the next daemon"
+kill -KILL $daemon
+wait $daemon 2> /dev/null
+check knobs-outlive-sigkill "$(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]
+start_daemon
+check protected-again "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
+
+say "the end"
+stop_daemon
+check knobs-are-back "$(cat $scale); $(cat /run/aplomb/knobs)" knobs_are_back
+check processes-are-back "$(cat /proc/$users/cgroup)" grep -q '^0::/$' /proc/$users/cgroup
+check no-domain-is-left "$(ls $top 2>&1)" [ ! -d $top ]
+kill -KILL $users
+end_all
+check stock-again "" until_true 5 stock
+finish

@@ -1,0 +1,12 @@
+"""Memory: working sets of interactive programs, beside programs that want more than there is."""
+
+from . import harness
+
+
+class Memory(harness.JobTest):
+    """working sets keep resident beside memory bombs; knobs and processes go back"""
+
+    job = "memory"
+    seconds = 150
+    memory = 768
+    swaps = ("1G,iops=400",)
