@@ -119,7 +119,7 @@ typedef struct {
 	s64 counter;
 } atomic_long_t;
 
-/* Indices into struct zone. Only constant ones are relocated, so the running kernel is not asked. */
+/* Indices into struct zone. Only constants are relocated, so the running kernel is not asked. */
 enum zone_watermarks {
 	WMARK_MIN = 0,
 	WMARK_LOW = 1,

@@ -7,8 +7,8 @@
  *
  * 1. Where. The kernel calls wakeup_kswapd() for each page that a task asks for while every zone
  *    that the page may come from is below its low watermark. It does so before it looks for the
- *    page between `low` and `min`, and before the task would reclaim. Most of these calls wake
- *    nobody, since the reclaimer runs already, so the tracepoint of a wake-up does not do.
+ *    page between `low` and `min`, and before the task would reclaim. Most of these calls find
+ *    the reclaimer at work and wake no task, so the tracepoint of its wake-up comes too seldom.
  *
  * 2. Best-effort tasks are parked at their return to user mode (policy/bump.h), before free memory
  *    falls to `min`. A task that reclaims for itself nevertheless is parked as long as a park may
@@ -116,7 +116,7 @@ int BPF_PROG(on_direct_reclaim)
 	return 0;
 }
 
-/* The current task reclaims because a cgroup has reached its own limit (memory.high, memory.max). */
+/* The current task reclaims because a cgroup has reached a limit (memory.high, memory.max). */
 SEC("tp_btf/mm_vmscan_memcg_reclaim_begin")
 int BPF_PROG(on_memcg_reclaim)
 {

@@ -21,8 +21,8 @@ extern "C" {
 }
 
 impl Budget {
-    /// The program takes `pages` at `now`, ns. Returns the time until which it has to wait before it
-    /// may take more, or None.
+    /// The program takes `pages` at `now`, ns. Returns the time until which it has to wait before
+    /// it may take more, or None.
     pub fn draw(&mut self, pages: u32, now: u64) -> Option<u64> {
         // SAFETY: the C function changes `*self` only, whose layout a test compares
         let until = unsafe { policy_reserve_draw(self, pages, now) };

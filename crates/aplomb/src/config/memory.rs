@@ -12,7 +12,7 @@ use super::parse_percent;
 pub struct MemoryConfig {
     /// False: no program gets a memory domain, and no knob is turned.
     pub protect: bool,
-    /// The most that all programs together are protected for, ppm of the memory that programs can have.
+    /// The most that all programs together are protected for, ppm of what programs can have.
     pub limit_ppm: u64,
     /// The most that the programs of one user are protected for, ppm.
     pub user_limit_ppm: u64,

@@ -46,6 +46,7 @@ const MAX_SCALE: u64 = 3000;
 /// How often the processes of a domain are listed until none is left: several hundred each time,
 /// and some may fork meanwhile.
 const ROUNDS: usize = 64;
+const MEMINFO: &str = "/proc/meminfo";
 const SCALE_FACTOR: &str = "/proc/sys/vm/watermark_scale_factor";
 
 /// The protected programs.
@@ -105,8 +106,11 @@ impl Memory {
         for complaint in left.complaints {
             warn!("{complaint}");
         }
-        self.total = usable_memory()?;
-        if let Some(factor) = scale_factor(self.config.reserve, self.total)? {
+        let info =
+            std::fs::read_to_string(MEMINFO).with_context(|| format!("reading {MEMINFO}"))?;
+        let field = |name| field(&info, name).with_context(|| format!("{MEMINFO}: no {name}"));
+        self.total = usable_memory(&info).with_context(|| format!("{MEMINFO}: no MemAvailable"))?;
+        if let Some(factor) = scale_factor(self.config.reserve, field("MemTotal:")?)? {
             journal.set(Path::new(SCALE_FACTOR), &factor.to_string())?;
         }
         let mut protector = Protector::new(Places::system(tree.root()), journal);
@@ -348,26 +352,22 @@ fn remove_empty(tree: &Tree, top: &DomainPath) {
 
 /// The memory that programs can have: what is available, and what programs have already. Without
 /// what the kernel itself, its drivers and reserved huge pages keep.
-fn usable_memory() -> Result<Bytes> {
-    let path = "/proc/meminfo";
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading {path}"))?;
-    parse_usable(&text).with_context(|| format!("{path}: no MemAvailable"))
+fn usable_memory(info: &str) -> Option<Bytes> {
+    let in_use = ["Active(anon):", "Inactive(anon):"].map(|f| field(info, f).unwrap_or(0));
+    let in_use = in_use[0].saturating_add(in_use[1]);
+    Some(Bytes(field(info, "MemAvailable:")?.saturating_add(in_use)))
 }
 
-fn parse_usable(text: &str) -> Option<Bytes> {
-    let field = |name: &str| -> Option<u64> {
-        let line = text.lines().find_map(|l| l.strip_prefix(name))?;
-        let kb: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-        kb.checked_mul(1024)
-    };
-    let in_use = ["Active(anon):", "Inactive(anon):"].map(|f| field(f).unwrap_or(0));
-    let in_use = in_use[0].saturating_add(in_use[1]);
-    Some(Bytes(field("MemAvailable:")?.saturating_add(in_use)))
+/// A field of /proc/meminfo, bytes.
+fn field(info: &str, name: &str) -> Option<u64> {
+    let line = info.lines().find_map(|l| l.strip_prefix(name))?;
+    let kb: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kb.checked_mul(1024)
 }
 
 /// The vm.watermark_scale_factor at which `reserve` bytes lie between two watermarks. None if the
 /// machine has that much there already.
-fn scale_factor(reserve: u64, total: Bytes) -> Result<Option<u64>> {
+fn scale_factor(reserve: u64, total: u64) -> Result<Option<u64>> {
     let text =
         std::fs::read_to_string(SCALE_FACTOR).with_context(|| format!("reading {SCALE_FACTOR}"))?;
     let now: u64 = text
@@ -378,9 +378,9 @@ fn scale_factor(reserve: u64, total: Bytes) -> Result<Option<u64>> {
     Ok((wanted > now).then_some(wanted))
 }
 
-fn wanted_scale(reserve: u64, total: Bytes) -> u64 {
+fn wanted_scale(reserve: u64, total: u64) -> u64 {
     let scale = u128::from(reserve) * u128::from(SCALE);
-    let wanted = scale.div_ceil(u128::from(total.0.max(1)));
+    let wanted = scale.div_ceil(u128::from(total.max(1)));
     u64::try_from(wanted).unwrap_or(MAX_SCALE).min(MAX_SCALE)
 }
 
@@ -391,13 +391,13 @@ mod tests {
 
     #[test]
     fn the_reserve_is_a_part_of_memory() {
-        assert_eq!(wanted_scale(8 << 20, Bytes(768 << 20)), 105); // 1 %
-        assert_eq!(wanted_scale(8 << 20, Bytes(64 << 30)), 2);
-        assert_eq!(wanted_scale(0, Bytes(64 << 30)), 0);
-        assert_eq!(wanted_scale(1 << 30, Bytes(1 << 30)), MAX_SCALE);
+        assert_eq!(wanted_scale(8 << 20, 768 << 20), 105); // 1 %
+        assert_eq!(wanted_scale(8 << 20, 64 << 30), 2);
+        assert_eq!(wanted_scale(0, 64 << 30), 0);
+        assert_eq!(wanted_scale(1 << 30, 1 << 30), MAX_SCALE);
         let text = "MemTotal: 9999 kB\nMemAvailable:  1024 kB\nActive(anon): 3 kB\n";
-        assert_eq!(parse_usable(text), Some(Bytes(1027 << 10)));
-        assert_eq!(parse_usable("MemFree: 1 kB\n"), None);
+        assert_eq!(usable_memory(text), Some(Bytes(1027 << 10)));
+        assert_eq!(usable_memory("MemFree: 1 kB\n"), None);
     }
 
     #[test]
