@@ -66,6 +66,25 @@ until_true 5 is_protected $top/65534/sleeper-$users max
 check a-user-gets-less "$(protection $top/65534), all $(protection $top)" \
 	within 1 "$(protection $top/65534)" $(($(protection $top) - 1))
 
+say "a limit is not escaped, and an own cgroup is protected as it is"
+mkdir $cg/limited $cg/alone
+echo 50M > $cg/limited/memory.max
+in_cgroup() { # CGROUP WORD…: starts an ordinary task there
+	chrt -o 0 sh -c 'echo $$ > $0/cgroup.procs; exec "$@"' "$@" > /dev/null 2>&1 &
+	pids+=($!)
+}
+in_cgroup $cg/limited sleep 600
+in_cgroup $cg/limited $bin/sleeper 5 60000 1
+limited=$!
+in_cgroup $cg/alone $bin/sleeper 5 60000 1
+alone=$!
+until_true 5 is_admitted $alone
+until_true 5 is_admitted $limited
+check an-own-cgroup-is-protected "$(protection $cg/alone)" until_true 5 [ "$(protection $cg/alone)" != 0 ]
+check a-limit-is-not-escaped "$(cat /proc/$limited/cgroup)" grep -q "/limited\$" /proc/$limited/cgroup
+check a-shared-cgroup-is-not-protected "$(protection $cg/limited)" is_protected $cg/limited 0
+kill -KILL $limited $alone
+
 say "SIGKILL, and the next daemon"
 kill -KILL $daemon
 wait $daemon 2> /dev/null
@@ -80,5 +99,7 @@ check processes-are-back "$(cat /proc/$users/cgroup)" grep -q '^0::/$' /proc/$us
 check no-domain-is-left "$(ls $top 2>&1)" [ ! -d $top ]
 kill -KILL $users
 end_all
+until_true 5 rmdir $cg/alone
+until_true 5 rmdir $cg/limited
 check stock-again "" until_true 5 stock
 finish

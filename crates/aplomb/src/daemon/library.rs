@@ -167,9 +167,18 @@ impl Library {
     pub fn domain_of(&self, id: u32) -> Option<&str> {
         let name = self.name(id);
         let index = self.specs.iter().position(|s| s.name == name)?;
-        let mut rows = self.resolution.rows.iter().filter(|r| r.spec == index);
         let domain = self.specs[index].domain.as_deref();
-        domain.filter(|_| rows.all(|r| r.grant.domain))
+        domain.filter(|_| self.is_exact(id))
+    }
+
+    /// True if only files that root owns are recognised by the spec with this number.
+    pub fn is_exact(&self, id: u32) -> bool {
+        let name = self.name(id);
+        let Some(index) = self.specs.iter().position(|s| s.name == name) else {
+            return false;
+        };
+        let mut rows = self.resolution.rows.iter().filter(|r| r.spec == index);
+        rows.all(|r| r.grant.domain)
     }
 
     /// The memory protection period of the spec with this number: the longest if several specs have

@@ -4,7 +4,9 @@
 //! 1. **A domain for each.** Memory is charged by cgroup. So a program that becomes interactive is
 //!    moved into the domain `interactive/UID/NAME-PID`, before it has touched much, unless its spec
 //!    names a domain. These domains have no CPU controller: the program keeps its place in the tree
-//!    of shares. Its children stay with it. An empty domain is removed.
+//!    of shares. Its children stay with it. An empty domain is removed. A program in another cgroup
+//!    than the root is not moved, since it would escape that one's limits. If it is alone there,
+//!    and is recognised by its file, the cgroup is protected as it is.
 //!
 //! 2. **How much.** `aplomb_memory` protects what the program used within its period pi. What one
 //!    user's programs have, and what all have, is capped: a user cannot protect more by starting
@@ -65,6 +67,8 @@ pub struct Wanted<'a> {
     pub named: Option<&'a str>,
     /// Its protection period.
     pub pi: Duration,
+    /// Only a file that root owns is recognised by the spec: no user can pose as that program.
+    pub exact: bool,
     /// It was matched by itself, so it gets a domain of its own. Otherwise it stays in the domain
     /// of the interactive program that started it.
     pub own: bool,
@@ -154,6 +158,15 @@ impl Memory {
                 (domain, None, Vec::new())
             }
             None if is_booted() => return Ok(()),
+            None if !may_move(process.cgroup.as_ref()) => {
+                let Some(domain) = process.cgroup.filter(|_| wanted.exact) else {
+                    return Ok(());
+                };
+                if tree.pids(&tree.open(&domain)?)? != [event.pid] {
+                    return Ok(());
+                }
+                (domain, None, Vec::new())
+            }
             None => {
                 let of_user = child(&top(), &uid.to_string())?;
                 let domain = child(&of_user, &domain_name(event))?;
@@ -197,9 +210,9 @@ impl Memory {
         let Some(protector) = &mut self.protector else {
             return Ok(());
         };
-        if let Some(of_user) = ours.iter().find(|o| o.parent() == Some(top())) {
-            protector.cap(of_user, most);
-        }
+        // Of a domain that is not below ours, the cap is its own.
+        let of_user = ours.iter().find(|o| o.parent() == Some(top()));
+        protector.cap(of_user.unwrap_or(&domain), most);
         Ok(protector.protect(&domain, ours, pi, Instant::now())?)
     }
 
@@ -290,6 +303,12 @@ fn top() -> DomainPath {
 
 fn child(path: &DomainPath, name: &str) -> Result<DomainPath> {
     path.child(name).map_err(anyhow::Error::msg)
+}
+
+/// True for a process in the root or below our domain. From elsewhere no process is moved: it would
+/// escape the limits and the shares of its cgroup.
+fn may_move(cgroup: Option<&DomainPath>) -> bool {
+    cgroup.is_some_and(|at| at.is_root() || top().holds(at))
 }
 
 /// The name of a program's domain: what is harmless of the program's name, and its process id.

@@ -134,6 +134,7 @@ impl State {
         let wanted = WantedMemory {
             named: self.library.domain_of(event.spec_id),
             pi: self.library.protect_of(event.spec_id),
+            exact: self.library.is_exact(event.spec_id),
             own,
         };
         self.memory.protect(tree, event, &wanted);
