@@ -201,6 +201,7 @@ impl Config {
                 })?;
         }
         config.memory = memory::read(file.memory, at)?;
+        kernel.memory = config.memory.protect;
         config.domains = domains::read(file.domain, |field, span, message| {
             let line = line_of(text, Some(span.clone()));
             (line, at(field, span, message))

@@ -59,6 +59,8 @@ pub struct Settings {
     /// The server policy of tasks whose spec names none: what becomes of a task that used up its
     /// budget.
     pub server_policy: ServerPolicy,
+    /// Tasks are parked while memory is short.
+    pub memory: bool,
 }
 
 impl Default for Settings {
@@ -70,6 +72,7 @@ impl Default for Settings {
             r_max_ppm: 900_000,
             fork_window_ns: 1_000_000,
             server_policy: ServerPolicy::Fcbs,
+            memory: true,
         }
     }
 }

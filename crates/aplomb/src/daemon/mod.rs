@@ -6,8 +6,6 @@
 //! kernel detaches the scheduler.
 
 use std::collections::VecDeque;
-use std::io::Read;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -30,6 +28,7 @@ pub mod lock;
 mod memory;
 mod poll;
 mod reservations;
+mod signals;
 mod state;
 #[cfg(test)]
 mod testing;
@@ -45,6 +44,7 @@ use domains::Domains;
 use library::Library;
 use memory::Memory;
 use poll::{Interest, Poll, Source};
+use signals::{drain, Signals};
 use state::State;
 
 /// Events taken from the kernel before other sources are served: a flood must not lock clients out.
@@ -472,37 +472,6 @@ fn load_patiently(load: &mut Loader, settings: &Settings) -> Result<Box<dyn Kern
         }
     }
     load(settings)
-}
-
-/// Signals, as bytes that can be waited for.
-struct Signals {
-    /// SIGTERM and SIGINT.
-    stop: UnixStream,
-    /// SIGHUP.
-    reload: UnixStream,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-        let pipe = |signals: &[i32]| {
-            let (read, write) = UnixStream::pair()?;
-            read.set_nonblocking(true)?;
-            for signal in signals {
-                signal_hook::low_level::pipe::register(*signal, write.try_clone()?)?;
-            }
-            Ok::<_, std::io::Error>(read)
-        };
-        Ok(Self {
-            stop: pipe(&[SIGTERM, SIGINT])?,
-            reload: pipe(&[SIGHUP])?,
-        })
-    }
-}
-
-fn drain(stream: &mut UnixStream) {
-    let mut bytes = [0; 64];
-    while matches!(stream.read(&mut bytes), Ok(n) if n > 0) {}
 }
 
 /// Report the daemon's state to the service manager, if there is one.
