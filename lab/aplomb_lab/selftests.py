@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import re
 import shutil
+import statistics
 import sys
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,10 @@ TESTS = ("test_cpu", "test_freezer", "test_kill", "test_core", "test_memcontrol"
 MUST_PASS = ("test_cpu",)  # fails under aplomb are failures, whatever the stock scheduler does
 SCHEDULERS = ("stock", "aplomb")
 LIMIT_S = 2400.0  # wall seconds of a guest, on a crowded host
+# Some cases race: test_memcg_high_sync passes if it reads a counter before its own child, on
+# another CPU, has filled 140 MB. So a test with a case that is worse under aplomb runs in more
+# rounds, and the verdict of most counts.
+ROUNDS = 3
 FORMAT = "1"  # raise it when what is built changes
 _FOLDER = "tools/testing/selftests/"
 _NEEDED = re.compile(
@@ -72,6 +77,14 @@ def problems(stock: Results, aplomb: Results, must_pass: tuple[str, ...] = MUST_
             found.append(f"{name}: pass under stock, {now} under aplomb")
         elif now == "fail" and key[0] in must_pass:
             found.append(f"{name}: fail under aplomb (under stock: {before})")
+    return found
+
+
+def usual(rounds: list[Results]) -> Results:
+    """Of several rounds, what each case ended as most often; the first round's verdict if none."""
+    found: Results = {}
+    for key in {key: None for results in rounds for key in results}:
+        found[key] = statistics.mode(results[key] for results in rounds if key in results)
     return found
 
 
@@ -227,20 +240,32 @@ def main(arguments: list[str]) -> int:
         counts = [int(word) for word in options.cpus.split(",")]
         built, binary = build(Cache(), options.kernel), _binary()
         guests = [Guest(scheduler, cpus) for cpus in counts for scheduler in SCHEDULERS]
-        with ThreadPoolExecutor(options.jobs) as pool:
-            running = {
-                guest: pool.submit(
-                    run_guest,
-                    guest,
-                    tests,
-                    options.kernel,
-                    built,
-                    options.out / f"{guest.scheduler}-{guest.cpus}",
-                    binary,
-                )
-                for guest in guests
-            }
-            results = {guest: future.result() for guest, future in running.items()}
+
+        def run_all(chosen: dict[Guest, list[str]], suffix: str) -> dict[Guest, Results]:
+            with ThreadPoolExecutor(options.jobs) as pool:
+                running = {
+                    guest: pool.submit(
+                        run_guest,
+                        guest,
+                        words,
+                        options.kernel,
+                        built,
+                        options.out / f"{guest.scheduler}-{guest.cpus}{suffix}",
+                        binary,
+                    )
+                    for guest, words in chosen.items()
+                }
+                return {guest: future.result() for guest, future in running.items()}
+
+        rounds = [run_all(dict.fromkeys(guests, tests), "")]
+        again: dict[Guest, list[str]] = {}
+        for cpus in counts:
+            stock, aplomb = (rounds[0][Guest(scheduler, cpus)] for scheduler in SCHEDULERS)
+            worse = sorted({line.split("/")[0] for line in problems(stock, aplomb)})
+            if worse:
+                again |= {Guest(scheduler, cpus): worse for scheduler in SCHEDULERS}
+        rounds += [run_all(again, f"-round-{n}") for n in range(2, ROUNDS + 1) if again]
+        results = {guest: usual([r[guest] for r in rounds if guest in r]) for guest in guests}
     except (LabError, ValueError) as error:
         print(f"selftests: {error}", file=sys.stderr)
         return 1

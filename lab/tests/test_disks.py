@@ -75,7 +75,8 @@ class DisksTest(unittest.TestCase):
         for name, least, most in (("one", 5.0, 5.1), ("one-of-8", 4.0, 4.1)):
             with self.subTest(name):
                 self.assert_between(least, self.job(name)["mean_ms"], most)
-                self.assertGreaterEqual(self.job(name)["least_ms"], least)
+                # fio's clock and the device's timer may differ by less than a microsecond
+                self.assertGreaterEqual(self.job(name)["least_ms"], least - 0.001)
         for name, asked in (("one", 200), ("many", 200), ("eight", 2000)):
             with self.subTest(name):
                 self.assert_between(asked * 0.98, self.job(name)["iops"], asked)

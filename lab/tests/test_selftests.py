@@ -2,7 +2,7 @@
 
 import unittest
 
-from aplomb_lab.selftests import parse_results, problems, table
+from aplomb_lab.selftests import parse_results, problems, table, usual
 
 OUTPUT = """TAP version 13
 1..5
@@ -44,6 +44,15 @@ class SelftestsTest(unittest.TestCase):
             problems(stock, ours, ("t",)), ["t/b: fail under aplomb (under stock: fail)"]
         )
         self.assertEqual(problems(stock, {("t", "b"): "pass", ("t", "s"): "skip"}, ("t",)), [])
+
+    def test_the_verdict_of_most_rounds_counts(self) -> None:
+        first = {("t", "a"): "fail", ("t", "b"): "fail", ("u", "c"): "pass"}
+        again = [{("t", "a"): "pass", ("t", "b"): "fail"}, {("t", "a"): "pass", ("t", "b"): "pass"}]
+        self.assertEqual(
+            usual([first, *again]),
+            {("t", "a"): "pass", ("t", "b"): "fail", ("u", "c"): "pass"},
+        )
+        self.assertEqual(usual([first]), first)
 
     def test_table(self) -> None:
         text = table(2, {("t", "a"): "pass"}, {("t", "a"): "fail"})
