@@ -172,7 +172,7 @@ impl Machine {
 
     /// All findings, for `aplomb doctor`.
     pub fn facts(&self) -> Vec<Fact> {
-        vec![
+        let mut facts = vec![
             self.distribution(),
             self.kernel(),
             self.sched_ext(),
@@ -189,7 +189,9 @@ impl Machine {
             self.autogroup(),
             self.cgroups(),
             self.init(),
-        ]
+        ];
+        facts.extend(self.memory_facts());
+        facts
     }
 
     fn distribution(&self) -> Fact {
@@ -463,6 +465,7 @@ fn fail(
 }
 
 mod interface;
+mod memory;
 
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,12 @@ impl FakeMachine {
         fake.write("sys/kernel/sched_ext/state", "disabled");
         fake.write("sys/devices/system/cpu/possible", "0-7");
         fake.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
-        fake.write("sys/fs/cgroup/cgroup.controllers", "cpu");
+        fake.write("sys/fs/cgroup/cgroup.controllers", "cpu memory");
+        fake.write("sys/kernel/mm/lru_gen/enabled", "0x0007");
+        fake.write(
+            "proc/swaps",
+            "Filename Type Size Used Priority\n/dev/zram0 partition 1 0 5",
+        );
         fake.write("proc/1/comm", "systemd");
         fake
     }
@@ -159,4 +164,22 @@ fn refusals_name_what_is_missing() {
     assert!(matches!(fake.machine().require(), Err(LoadError::NoBtf)));
     fs::remove_file(&btf).unwrap();
     assert!(matches!(fake.machine().require(), Err(LoadError::NoBtf)));
+}
+
+#[test]
+fn what_memory_lacks_is_said() {
+    for (file, text, name) in [
+        (
+            "sys/fs/cgroup/cgroup.controllers",
+            "cpu",
+            "memory-controller",
+        ),
+        ("sys/kernel/mm/lru_gen/enabled", "0x0000", "memory-ages"),
+        ("sys/kernel/mm/lru_gen/enabled", "what", "memory-ages"),
+        ("proc/swaps", "Filename Type Size Used Priority", "swap"),
+    ] {
+        let fake = FakeMachine::new();
+        fake.write(file, text);
+        assert_eq!(fake.level(name), Level::Warn, "{file}");
+    }
 }
