@@ -23,6 +23,7 @@
 #ifndef APLOMB_MEMORY_LOW_BPF_H
 #define APLOMB_MEMORY_LOW_BPF_H
 
+#include "kernel/enums.bpf.h"
 #include "memory/account.bpf.h"
 #include "memory/relief.bpf.h"
 #include "park/park.bpf.h"
@@ -31,6 +32,12 @@
 
 /* Length of a park, ns, if memory is not there earlier. Redline's. */
 #define BUMP_NS (100 * NSEC_PER_MSEC)
+
+/*
+ * The kernel's __GFP_DIRECT_RECLAIM: an allocation that may wait. One that may not is often made in
+ * an interrupt, for another task than the current one. 0: unknown; all count.
+ */
+SETTING u32 gfp_may_reclaim;
 
 /* The watermarks and free pages of a zone, in pages */
 struct zone_level {
@@ -51,10 +58,12 @@ static __always_inline struct zone_level zone_level(const struct zone *zone)
 	return l;
 }
 
-/* Parks @p, the current task, until @until or until @missing more pages are free. */
+/* Parks @p, the current task, until @until, or until memory is there: see relief_watch(). */
 static __always_inline void memory_park(struct task_struct *p, u32 class, u64 now, u64 until,
 					u64 missing)
 {
+	if (!(p->scx.flags & SCX_TASK_QUEUED)) /* a real-time task, say: not ours */
+		return;
 	if (park(p, PARK_MEMORY, now, until))
 		return;
 	relief_watch(until, missing);
@@ -95,7 +104,8 @@ static __always_inline void memory_asked(struct task_struct *p, u32 order, struc
 SEC("fentry/wakeup_kswapd")
 int BPF_PROG(on_low_memory, struct zone *zone, unsigned int gfp, int order)
 {
-	memory_asked(bpf_get_current_task_btf(), order, zone_level(zone));
+	if (!gfp_may_reclaim || gfp & gfp_may_reclaim)
+		memory_asked(bpf_get_current_task_btf(), order, zone_level(zone));
 	return 0;
 }
 

@@ -40,11 +40,12 @@ static __always_inline void relief_timer_start(void)
 
 /*
  * A task is parked by PARK_MEMORY until @until. The park ends early when @missing more pages are
- * free than now.
+ * free than now; 0: when as many are free as was said last.
  */
 static __always_inline void relief_watch(u64 until, u64 missing)
 {
-	relief_free = free_pages() + missing;
+	if (missing)
+		relief_free = free_pages() + missing;
 	relief_until = until;
 	if (relief_armed)
 		return;

@@ -90,6 +90,23 @@ impl<'a> Types<'a> {
             .map(|(_, value)| value)
     }
 
+    /// The kernel's __GFP_DIRECT_RECLAIM; 0 before 6.10, which does not tell.
+    pub fn gfp_may_reclaim(&self) -> u32 {
+        let bit = self.unnamed_enumerator("___GFP_DIRECT_RECLAIM_BIT");
+        bit.and_then(|bit| 1u32.checked_shl(bit.try_into().ok()?))
+            .unwrap_or(0)
+    }
+
+    /// The value of an enumerator that is in an enum without a name.
+    fn unnamed_enumerator(&self, enumerator: &str) -> Option<u64> {
+        let mut unnamed = self.0.type_by_kind::<Enum>().filter(|e| e.name().is_none());
+        unnamed.find_map(|e| {
+            let mut members = e.iter();
+            let found = members.find(|m| m.name.is_some_and(|n| n == enumerator));
+            found.map(|m| m.value as u64)
+        })
+    }
+
     /// The sched_ext enumerators that `object` uses and that this kernel lacks, each as "enum NAME:
     /// ENUMERATOR".
     pub fn missing_enumerators(&self, object: &Types) -> Vec<String> {

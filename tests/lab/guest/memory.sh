@@ -24,6 +24,9 @@ start_bombs() { # four that want 240 MB each
 	for i in 1 2 3 4; do bg_to /dev/null $programs/leave 240 0 1000000; done
 }
 
+flag=$(bpftool map dump name main.rodata | grep -o '"gfp_may_reclaim": [0-9]*')
+check the-kernels-flag-is-known "$flag" within 1 "${flag##* }" 2147483647
+
 say "a program gets a domain, and its memory is protected"
 bg_to $out/sleeper $bin/sleeper 80 2000 10
 sleeper=$!

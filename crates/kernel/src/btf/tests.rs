@@ -64,3 +64,11 @@ fn flags_of_the_callbacks_are_translated_by_name() {
     assert_eq!(types.ops_flags(&types, 2 | 16), 2 | 16);
     assert_eq!(types.ops_flags(&types, 2), 2);
 }
+
+#[test]
+fn an_enumerator_without_an_enum_is_found_by_its_name() {
+    let types = object();
+    assert_eq!(types.unnamed_enumerator("___GFP_DIRECT_RECLAIM_BIT"), None);
+    // an enum with a name does not count
+    assert_eq!(types.unnamed_enumerator("SCX_ENQ_LAST"), None);
+}
