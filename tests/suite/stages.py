@@ -106,12 +106,12 @@ def build_stages() -> list[Stage]:
 
 
 def fuzz(seconds: int) -> Stage:
-    """Four targets, one after the other, so many seconds each."""
+    """Five targets, one after the other, so many seconds each."""
     return Stage(
         "fuzz",
         f"parsers and protocol against mutated input, {seconds} s each",
         ("fuzz/run", "--seconds", str(seconds)),
-        60 + 4 * seconds,
+        60 + 5 * seconds,
         full=True,
         memory_mb=1500,
         checks=lambda log: log.count("fuzz: "),

@@ -32,6 +32,7 @@ use std::path::Path;
 use crate::{file, MemoryError};
 
 mod text;
+pub(crate) use text::parse_any;
 use text::{Entries, Entry, Text};
 
 /// Where the daemon keeps its journal.

@@ -16,6 +16,7 @@ pub mod ages;
 pub mod cgroup;
 mod error;
 mod file;
+mod fuzzing;
 pub mod journal;
 pub mod protector;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub mod working_set;
 pub use ages::Ages;
 pub use cgroup::{Bytes, Pages};
 pub use error::MemoryError;
+pub use fuzzing::fuzz_memory;
 pub use journal::{Journal, Report};
 pub use protector::{Line, Mode, Places, Protector};
 pub use working_set::{Decision, Observation, Protection, WorkingSet};
