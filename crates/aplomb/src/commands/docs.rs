@@ -124,6 +124,10 @@ const FILES: [(&str, &str); 7] = [
         "Drop-ins in any of these folders: their keys replace those of NAME.toml.",
     ),
     ("/run/aplomb/socket", "The daemon's socket."),
+    (
+        "/run/aplomb/knobs",
+        "Settings of the kernel that aplomb has changed, with their old values.",
+    ),
 ];
 
 #[cfg(test)]
