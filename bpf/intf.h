@@ -28,6 +28,9 @@ enum limits {
 	EVENT_BYTES = 1 << 20 /* ring buffer; when full, events are dropped and counted (EV_LOST) */
 };
 
+/* The cgroup right below the root that holds memory domains (crates/aplomb, daemon/memory.rs) */
+#define MEMORY_CGROUP "aplomb"
+
 /* What a spec says; Redline section 3. The same word in spec.tab, TOML and here. */
 enum spec_flags {
 	SPEC_INTERACTIVE =

@@ -17,6 +17,20 @@
 #include "tree/queue.bpf.h"
 
 /*
+ * Is @cgrp the one below which the daemon keeps memory domains (MEMORY_CGROUP)? Programs are moved
+ * there for their memory alone. It is no domain, so they keep their place in the tree of shares,
+ * also where the root gives its children the CPU controller.
+ */
+static __always_inline bool is_memory_only(struct cgroup *cgrp)
+{
+	char name[sizeof(MEMORY_CGROUP)] = {};
+
+	return cgrp->level == 1 &&
+	       bpf_probe_read_kernel_str(name, sizeof(name), cgrp->kn->name) == sizeof(name) &&
+	       !__builtin_memcmp(name, MEMORY_CGROUP, sizeof(name));
+}
+
+/*
  * Creates a domain for @cgrp, a child of cgroup @up_id, whose domain is @parent. Returns its slot.
  * 0: there is none, and @cgrp is in its parent's domain. mkdir is never refused: a cgroup for which
  * the map has no room belongs to the root.
@@ -51,6 +65,8 @@ s32 OPS_SLEEPABLE(aplomb_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_ini
 		bpf_map_update_elem(&domain_of, &id, &slot, 0);
 		return 0;
 	}
+	if (is_memory_only(cgrp))
+		return 0; /* its tasks are the root's */
 	up = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
 	if (!up)
 		return 0; /* its tasks are the root's */

@@ -3,7 +3,7 @@
 . /job/guest/lib.sh
 
 cg=/sys/fs/cgroup
-top=$cg/interactive
+top=$cg/aplomb
 scale=/proc/sys/vm/watermark_scale_factor
 scale_before=$(cat $scale)
 swapon --show=NAME --noheadings > $out/swaps
@@ -32,9 +32,9 @@ bg_to $out/sleeper $bin/sleeper 80 2000 10
 sleeper=$!
 until_true 5 test -d $top/0/sleeper-$sleeper
 own=$top/0/sleeper-$sleeper
-check a-domain-of-its-own "$(cat /proc/$sleeper/cgroup)" grep -q "/interactive/0/sleeper-$sleeper\$" /proc/$sleeper/cgroup
+check a-domain-of-its-own "$(cat /proc/$sleeper/cgroup)" grep -q "/aplomb/0/sleeper-$sleeper\$" /proc/$sleeper/cgroup
 check protected-as-a-whole "$(protection $own)" is_protected $own max
-check without-the-cpu-controller "$(cat $top/0/cgroup.subtree_control)" grep -vq cpu $top/0/cgroup.subtree_control
+check no-domain-of-shares "$(a domain ls --json | grep -c '"path"') domains" eval '! a domain ls --json | grep -q "\"/\?aplomb"'
 check the-user-has-a-cap "$(protection $top/0)" [ "$(protection $top/0)" != max ]
 check the-reserve-is-set "$scale_before, then $(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]
 

@@ -104,7 +104,7 @@ fn page() -> Result<Vec<u8>> {
     Ok(text)
 }
 
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("/etc/aplomb/aplomb.toml", "Settings of the daemon."),
     (
         "/usr/lib/aplomb/specs.d/*.toml",

@@ -2,11 +2,11 @@
 //! the kernel's knobs.
 //!
 //! 1. **A domain for each.** Memory is charged by cgroup. So a program that becomes interactive is
-//!    moved into the domain `interactive/UID/NAME-PID`, before it has touched much, unless its spec
-//!    names a domain. These domains have no CPU controller: the program keeps its place in the tree
-//!    of shares. Its children stay with it. An empty domain is removed. A program in another cgroup
-//!    than the root is not moved, since it would escape that one's limits. If it is alone there,
-//!    and is recognised by its file, the cgroup is protected as it is.
+//!    moved into the domain `aplomb/UID/NAME-PID`, before it has touched much, unless its spec
+//!    names a domain. The kernel side leaves these out of the tree of shares, so the program keeps
+//!    its place there. Its children stay with it. An empty domain is removed. A program in another
+//!    cgroup than the root is not moved, since it would escape that one's limits. If it is alone
+//!    there, and is recognised by its file, the cgroup is protected as it is.
 //!
 //! 2. **How much.** `aplomb_memory` protects what the program used within its period pi. What one
 //!    user's programs have, and what all have, is capped: a user cannot protect more by starting
@@ -37,8 +37,8 @@ use crate::config::MemoryConfig;
 use crate::domains::with_manager;
 use crate::protocol::{MemoryLine, MemoryTable};
 
-/// The domain of all interactive programs.
-const TOP: &str = "interactive";
+/// The domain of all interactive programs: MEMORY_CGROUP in bpf/intf.h.
+const TOP: &str = "aplomb";
 /// Bytes of a program's name in the name of its domain.
 const MAX_NAME: usize = 15;
 /// What all of the machine's memory is for vm.watermark_scale_factor.

@@ -424,3 +424,21 @@ fn a_burst_is_the_rest_of_earlier_quotas() {
     );
     assert!(longest(20_000) < 40 * MS, "with a burst it does not wait");
 }
+
+/// Programs are in /aplomb for their memory alone (MEMORY_CGROUP).
+#[test]
+fn the_cgroup_of_memory_domains_has_no_share_of_its_own() {
+    let mut sim = machine(1);
+    let memory = domain(&mut sim, ROOT, "aplomb", 10_000);
+    let other = domain(&mut sim, ROOT, "other", 100);
+    let below = domain(&mut sim, other, "aplomb", 10_000);
+    let (moved, stayed) = (hogs(&mut sim, memory, 1), hogs(&mut sim, ROOT, 1));
+    let beside = hogs(&mut sim, other, 1);
+    let deeper = hogs(&mut sim, below, 1);
+    sim.run_until(10 * SEC);
+    // two tasks of the root beside one domain, all of the same weight
+    near(had(&sim, &moved, 10 * SEC), 333_333, 10_000);
+    near(had(&sim, &stayed, 10 * SEC), 333_333, 10_000);
+    // only right below the root is the name special
+    assert!(had(&sim, &deeper, 10 * SEC) > 50 * had(&sim, &beside, 10 * SEC));
+}
