@@ -52,6 +52,8 @@ pub struct Grant {
     pub server: Option<ServerPolicy>,
     /// The process is moved into the spec's domain.
     pub domain: bool,
+    /// Only the file that the spec names is matched: no other program can pass for it.
+    pub exact: bool,
 }
 
 impl Grant {
@@ -61,6 +63,7 @@ impl Grant {
             flags: spec.flags(),
             server: spec.server,
             domain: spec.domain.is_some(),
+            exact: true,
         }
     }
 
@@ -71,6 +74,7 @@ impl Grant {
             flags: (self.flags | flags::REVOCABLE) & !flags::GUARANTEED,
             server: self.server.filter(|s| *s != ServerPolicy::CbsSoft),
             domain: false,
+            exact: false,
         }
     }
 }

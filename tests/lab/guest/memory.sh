@@ -24,7 +24,9 @@ start_bombs() { # four that want 240 MB each
 	for i in 1 2 3 4; do bg_to /dev/null $programs/leave 240 0 1000000; done
 }
 
-flag=$(bpftool map dump name main.rodata | grep -o '"gfp_may_reclaim": [0-9]*')
+flag=$(for map in $(bpftool map show | sed -n 's/^\([0-9]*\): .*name [a-z_]*\.rodata.*/\1/p'); do
+	bpftool map dump id "$map" | grep -o '"gfp_may_reclaim": [0-9]*'
+done)
 check the-kernels-flag-is-known "$flag" within 1 "${flag##* }" 2147483647
 
 say "a program gets a domain, and its memory is protected"
@@ -83,7 +85,8 @@ in_cgroup $cg/alone $bin/sleeper 5 60000 1
 alone=$!
 until_true 5 is_admitted $alone
 until_true 5 is_admitted $limited
-check an-own-cgroup-is-protected "$(protection $cg/alone)" until_true 5 [ "$(protection $cg/alone)" != 0 ]
+own_is_protected() { ! is_protected $cg/alone 0; }
+check an-own-cgroup-is-protected "$(protection $cg/alone)" until_true 5 own_is_protected
 check a-limit-is-not-escaped "$(cat /proc/$limited/cgroup)" grep -q "/limited\$" /proc/$limited/cgroup
 check a-shared-cgroup-is-not-protected "$(protection $cg/limited)" is_protected $cg/limited 0
 kill -KILL $limited $alone

@@ -8,7 +8,7 @@ use std::time::Duration;
 use aplomb_kernel::{Matcher, SpecRow};
 use aplomb_memory::working_set::DEFAULT_PI;
 use aplomb_spec::{
-    load, Diagnostic, Dirs, LoadOptions, Resolution, ResolveError, Resolver, Severity, Spec,
+    load, Diagnostic, Dirs, Grant, LoadOptions, Resolution, ResolveError, Resolver, Severity, Spec,
     SpecSet,
 };
 
@@ -168,17 +168,23 @@ impl Library {
         let name = self.name(id);
         let index = self.specs.iter().position(|s| s.name == name)?;
         let domain = self.specs[index].domain.as_deref();
-        domain.filter(|_| self.is_exact(id))
+        domain.filter(|_| self.grants(id, |g| g.domain))
     }
 
-    /// True if only files that root owns are recognised by the spec with this number.
+    /// True if only the files that the spec with this number names are matched: no other program
+    /// can pass for them.
     pub fn is_exact(&self, id: u32) -> bool {
+        self.grants(id, |g| g.exact)
+    }
+
+    /// True if all rows of the spec with this number grant it.
+    fn grants(&self, id: u32, granted: impl Fn(&Grant) -> bool) -> bool {
         let name = self.name(id);
         let Some(index) = self.specs.iter().position(|s| s.name == name) else {
             return false;
         };
         let mut rows = self.resolution.rows.iter().filter(|r| r.spec == index);
-        rows.all(|r| r.grant.domain)
+        rows.all(|r| granted(&r.grant))
     }
 
     /// The memory protection period of the spec with this number: the longest if several specs have

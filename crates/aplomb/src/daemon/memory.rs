@@ -67,7 +67,7 @@ pub struct Wanted<'a> {
     pub named: Option<&'a str>,
     /// Its protection period.
     pub pi: Duration,
-    /// Only a file that root owns is recognised by the spec: no user can pose as that program.
+    /// Its spec recognises it by its file alone: no other program can pass for it.
     pub exact: bool,
     /// It was matched by itself, so it gets a domain of its own. Otherwise it stays in the domain
     /// of the interactive program that started it.
