@@ -91,6 +91,16 @@ check a-limit-is-not-escaped "$(cat /proc/$limited/cgroup)" grep -q "/limited\$"
 check a-shared-cgroup-is-not-protected "$(protection $cg/limited)" is_protected $cg/limited 0
 kill -KILL $limited $alone
 
+say "children that outlive their program"
+chrt -o 0 $bin/sleeper 5 1000 3 > /dev/null 2>&1 &
+parent=$!
+until_true 5 is_protected $top/0/sleeper-$parent max
+sleep 600 &
+child=$!
+echo $child > $top/0/sleeper-$parent/cgroup.procs
+wait $parent
+check no-protection-without-the-program "$(protection $top/0/sleeper-$parent)" until_true 5 is_protected $top/0/sleeper-$parent 0
+
 say "SIGKILL, and the next daemon"
 kill -KILL $daemon
 wait $daemon 2> /dev/null
@@ -102,6 +112,8 @@ say "the end"
 stop_daemon
 check knobs-are-back "$(cat $scale); $(cat /run/aplomb/knobs)" knobs_are_back
 check processes-are-back "$(cat /proc/$users/cgroup)" grep -q '^0::/$' /proc/$users/cgroup
+check a-child-is-back "$(cat /proc/$child/cgroup)" grep -q '^0::/$' /proc/$child/cgroup
+kill -KILL $child
 check no-domain-is-left "$(ls $top 2>&1)" [ ! -d $top ]
 kill -KILL $users
 end_all

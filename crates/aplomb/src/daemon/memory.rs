@@ -17,8 +17,8 @@
 //!    the reserve is to be.
 //!
 //! 4. **Nothing outlives us.** All knobs are in a journal. At the end they get their old values and
-//!    the processes go back to the cgroup that they came from. After SIGKILL the next daemon does
-//!    so for the knobs, and finds the programs in their domains.
+//!    all processes in our domains go back to the root, where they came from. After SIGKILL the
+//!    next daemon puts the knobs back, and finds the programs in their domains.
 //!
 //! Where systemd is process 1, it owns the tree, and only domains that a spec names are protected.
 
@@ -55,8 +55,8 @@ const SCALE_FACTOR: &str = "/proc/sys/vm/watermark_scale_factor";
 pub struct Memory {
     config: MemoryConfig,
     protector: Option<Protector>,
-    /// By process id.
-    programs: BTreeMap<i32, Program>,
+    /// The domain of each, by process id.
+    programs: BTreeMap<i32, DomainPath>,
     total: Bytes,
 }
 
@@ -74,19 +74,9 @@ pub struct Wanted<'a> {
     pub own: bool,
 }
 
-#[derive(Debug)]
-struct Program {
-    domain: DomainPath,
-    /// Where it was before we moved it.
-    from: Option<DomainPath>,
-}
-
 impl Memory {
-    /// Put back what an earlier daemon left, and take the machine's reserve.
-    ///
-    /// # Errors
-    /// The journal of knobs cannot be opened: without it nothing is protected, and the daemon
-    /// says so and goes on.
+    /// Put back what an earlier daemon left, and take the machine's reserve. If that fails (no
+    /// journal of knobs, say), nothing is protected; the daemon says so and goes on.
     pub fn start(config: MemoryConfig, tree: Option<&Tree>) -> Self {
         let mut memory = Self {
             config,
@@ -148,14 +138,14 @@ impl Memory {
             return Ok(());
         };
         let uid = process.uid;
-        let (domain, from, ours) = match wanted.named {
+        let (domain, ours) = match wanted.named {
             Some(name) => {
                 let path: DomainPath = name.parse().map_err(anyhow::Error::msg)?;
                 let domain = with_manager(tree, |m| m.place(&path))?;
                 if !is_booted() {
                     tree.give_memory(&domain)?;
                 }
-                (domain, None, Vec::new())
+                (domain, Vec::new())
             }
             None if is_booted() => return Ok(()),
             None if !may_move(process.cgroup.as_ref()) => {
@@ -165,7 +155,7 @@ impl Memory {
                 if tree.pids(&tree.open(&domain)?)? != [event.pid] {
                     return Ok(());
                 }
-                (domain, None, Vec::new())
+                (domain, Vec::new())
             }
             None => {
                 let of_user = child(&top(), &uid.to_string())?;
@@ -179,24 +169,24 @@ impl Memory {
                         let domain = there.unwrap_or(domain);
                         let above = std::iter::successors(domain.parent(), DomainPath::parent);
                         let ours = above.collect();
-                        (domain, Some(DomainPath::root()), ours)
+                        (domain, ours)
                     }
-                    Placed::Moved(from) => (domain, from, vec![top(), of_user]),
+                    Placed::Moved => (domain, vec![top(), of_user]),
                 }
             }
         };
-        let left = self.programs.get(&event.pid).map(|p| p.domain.clone());
-        if left.is_some_and(|left| left != domain) {
+        let left = self.programs.get(&event.pid);
+        if left.is_some_and(|left| *left != domain) {
             self.release(event.pid);
         }
-        self.put(event.pid, uid, Program { domain, from }, &ours, wanted.pi)
+        self.put(event.pid, uid, domain, &ours, wanted.pi)
     }
 
     fn put(
         &mut self,
         pid: i32,
         uid: u32,
-        program: Program,
+        domain: DomainPath,
         ours: &[DomainPath],
         pi: Duration,
     ) -> Result<()> {
@@ -205,8 +195,7 @@ impl Memory {
             _ => self.config.user_limit_ppm,
         };
         let most = self.share(most);
-        let domain = program.domain.clone();
-        self.programs.insert(pid, program);
+        self.programs.insert(pid, domain.clone());
         let Some(protector) = &mut self.protector else {
             return Ok(());
         };
@@ -218,11 +207,10 @@ impl Memory {
 
     /// Process `pid` runs again after more than its period.
     pub fn returned(&mut self, pid: i32) {
-        let (Some(program), Some(protector)) = (self.programs.get(&pid), &mut self.protector)
-        else {
+        let (Some(domain), Some(protector)) = (self.programs.get(&pid), &mut self.protector) else {
             return;
         };
-        if let Err(e) = protector.used(&program.domain, Instant::now()) {
+        if let Err(e) = protector.used(domain, Instant::now()) {
             warn!("the memory of process {pid} is not protected again: {e}");
         }
     }
@@ -232,10 +220,10 @@ impl Memory {
         let Some(gone) = self.programs.remove(&pid) else {
             return;
         };
-        if self.programs.values().any(|p| p.domain == gone.domain) {
+        if self.programs.values().any(|domain| *domain == gone) {
             return; // another program of the same domain
         }
-        let released = self.protector.as_mut().map(|p| p.release(&gone.domain));
+        let released = self.protector.as_mut().map(|p| p.release(&gone));
         if let Some(Err(e)) = released {
             warn!("{e}");
         }
@@ -260,17 +248,15 @@ impl Memory {
         for complaint in ended.into_iter().flat_map(|report| report.complaints) {
             warn!("{complaint}");
         }
-        let programs = std::mem::take(&mut self.programs);
+        self.programs.clear();
         let Some(tree) = tree else { return };
-        for program in programs.into_values() {
-            if let Some(from) = &program.from {
-                let back = move_back(tree, &program.domain, from);
-                if let Err(e) = back {
-                    warn!("processes stay in {}: {e}", program.domain);
-                }
+        let Ok(walk) = tree.walk(&top()) else { return };
+        for found in walk.domains.iter().rev() {
+            if let Err(e) = empty(tree, &found.path) {
+                warn!("processes stay in {}: {e}", found.path);
             }
+            let _ = tree.remove(&found.path); // it has processes, or was removed meanwhile
         }
-        remove_empty(tree, &top());
     }
 
     /// The protected domains, for people.
@@ -337,36 +323,26 @@ fn make(tree: &Tree, domain: &DomainPath) -> Result<(), DomainError> {
     }
 }
 
-/// Move all processes of `domain` to `from`, or to the root if that has gone.
-fn move_back(tree: &Tree, domain: &DomainPath, from: &DomainPath) -> Result<(), DomainError> {
+/// Move all processes of `domain` to the root: all that we moved came from there (may_move()).
+fn empty(tree: &Tree, domain: &DomainPath) -> Result<(), DomainError> {
     let dir = match tree.open(domain) {
         Err(DomainError::Missing(_)) => return Ok(()), // all have exited
         opened => opened?,
     };
-    let back = tree
-        .open(from)
-        .or_else(|_| tree.open(&DomainPath::root()))?;
+    let root = tree.open(&DomainPath::root())?;
     for _ in 0..ROUNDS {
         let pids = tree.pids(&dir)?;
         if pids.is_empty() {
             break;
         }
         for pid in pids {
-            match tree.move_pid(&back, pid) {
+            match tree.move_pid(&root, pid) {
                 Ok(()) | Err(DomainError::State { .. }) => {} // it has exited
                 Err(e) => return Err(e),
             }
         }
     }
     Ok(())
-}
-
-/// Remove `top` and all domains below it that have no process.
-fn remove_empty(tree: &Tree, top: &DomainPath) {
-    let Ok(walk) = tree.walk(top) else { return };
-    for found in walk.domains.iter().rev() {
-        let _ = tree.remove(&found.path); // it has processes, or was removed meanwhile
-    }
 }
 
 /// The memory that programs can have: what is available, and what programs have already. Without
