@@ -44,6 +44,7 @@ COUNTERS = (
     "oom_kill",
 )
 FAULTS = "program_majflt"
+PROTECT = ("[memory]", "protect = true")  # lines of aplomb.toml: it is off by default
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from experiments.framework.memory import (
     BOMBS,
     GUEST_MB,
     MIN_TTL_MS,
+    PROTECT,
     SETTINGS,
     SWAP,
     Variant,
@@ -174,7 +175,7 @@ EXPERIMENT = Experiment(
     table=table,
     draw=draw,
     schedulers=("eevdf", "aplomb"),
-    profiles={"editor": Profile((EDITOR_LINE,))},
+    profiles={"editor": Profile((EDITOR_LINE,), config=PROTECT)},
     settings={
         **SETTINGS,
         "disk": DISK,

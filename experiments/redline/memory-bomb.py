@@ -25,6 +25,7 @@ from experiments.framework.memory import (
     FAULTS,
     GUEST_MB,
     MIN_TTL_MS,
+    PROTECT,
     SETTINGS,
     SWAP,
     Variant,
@@ -199,7 +200,10 @@ EXPERIMENT = Experiment(
     table=table,
     draw=draw,
     schedulers=("eevdf", "aplomb"),
-    profiles={"film": Profile((FILM_LINE,)), "film-bombs": Profile((FILM_LINE, BOMB_LINE))},
+    profiles={
+        "film": Profile((FILM_LINE,), config=PROTECT),
+        "film-bombs": Profile((FILM_LINE, BOMB_LINE), config=PROTECT),
+    },
     settings={
         **SETTINGS,
         "phases_s": [LENGTHS.before, LENGTHS.during, LENGTHS.after],

@@ -72,7 +72,7 @@ impl Default for Settings {
             r_max_ppm: 900_000,
             fork_window_ns: 1_000_000,
             server_policy: ServerPolicy::Fcbs,
-            memory: true,
+            memory: false,
         }
     }
 }

@@ -13,6 +13,8 @@ program leave sleeper
 program leave shortlived
 spec sleeper 5ms/100ms
 spec shortlived 5ms/100ms 'protect = "2s"'
+mkdir -p /etc/aplomb
+printf '[memory]\nprotect = true\n' > /etc/aplomb/aplomb.toml
 start_daemon || { finish; exit; }
 
 protection() { cat "$1/memory.min" 2> /dev/null; } # DIRECTORY

@@ -23,7 +23,7 @@ pub struct MemoryConfig {
 impl Default for MemoryConfig {
     fn default() -> Self {
         Self {
-            protect: true,
+            protect: false,
             limit_ppm: 800_000,
             user_limit_ppm: 500_000,
             reserve: 8 << 20,
@@ -124,8 +124,8 @@ mod tests {
             read(file, |field, _, m| format!("{field}: {m}"))
         };
         assert_eq!(parse("").unwrap(), MemoryConfig::default());
-        let some = parse("protect = false\nuser-limit = \"10%\"\nreserve = \"4M\"").unwrap();
-        assert_eq!((some.protect, some.reserve), (false, 4 << 20));
+        let some = parse("protect = true\nuser-limit = \"10%\"\nreserve = \"4M\"").unwrap();
+        assert_eq!((some.protect, some.reserve), (true, 4 << 20));
         assert_eq!((some.limit_ppm, some.user_limit_ppm), (800_000, 100_000));
         assert!(parse("limit = \"101%\"")
             .unwrap_err()

@@ -45,6 +45,9 @@ const MAX_NAME: usize = 15;
 const SCALE: u64 = 10_000;
 /// Its largest value.
 const MAX_SCALE: u64 = 3000;
+/// Programs that are protected at a time. A look, and each new program, costs time that grows with
+/// their number. One more is not protected, and the daemon says so once.
+const MAX_PROGRAMS: usize = 256;
 /// How often the processes of a domain are listed until none is left: several hundred each time,
 /// and some may fork meanwhile.
 const ROUNDS: usize = 64;
@@ -58,6 +61,8 @@ pub struct Memory {
     /// The domain of each, by process id.
     programs: BTreeMap<i32, DomainPath>,
     total: Bytes,
+    /// It was said that [`MAX_PROGRAMS`] are protected.
+    said_full: bool,
 }
 
 /// How a program is to be protected.
@@ -83,6 +88,7 @@ impl Memory {
             protector: None,
             programs: BTreeMap::new(),
             total: Bytes(0),
+            said_full: false,
         };
         let Some(tree) = tree.filter(|t| config.protect && t.is_system()) else {
             return memory;
@@ -123,6 +129,12 @@ impl Memory {
     pub fn protect(&mut self, tree: &Tree, event: &Event, wanted: &Wanted) {
         let known = self.programs.contains_key(&event.pid) && !wanted.own;
         if self.protector.is_none() || known {
+            return;
+        }
+        if self.programs.len() >= MAX_PROGRAMS {
+            if !std::mem::replace(&mut self.said_full, true) {
+                warn!("the memory of {MAX_PROGRAMS} programs is protected: that of more is not");
+            }
             return;
         }
         if let Err(e) = self.try_protect(tree, event, wanted) {
