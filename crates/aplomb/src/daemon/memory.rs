@@ -127,11 +127,11 @@ impl Memory {
 
     /// The program of `event` becomes interactive: protect its memory.
     pub fn protect(&mut self, tree: &Tree, event: &Event, wanted: &Wanted) {
-        let known = self.programs.contains_key(&event.pid) && !wanted.own;
-        if self.protector.is_none() || known {
+        let known = self.programs.contains_key(&event.pid);
+        if self.protector.is_none() || (known && !wanted.own) {
             return;
         }
-        if self.programs.len() >= MAX_PROGRAMS {
+        if self.programs.len() >= MAX_PROGRAMS && !known {
             if !std::mem::replace(&mut self.said_full, true) {
                 warn!("the memory of {MAX_PROGRAMS} programs is protected: that of more is not");
             }

@@ -167,7 +167,7 @@ impl Daemon {
         daemon.watch_files();
         // A file may have changed between its reading and the start of its watch.
         daemon.state.library.resolve_again()?;
-        daemon.attach()?;
+        daemon.attach().inspect_err(|_| daemon.put_back())?;
         drop(boost);
         daemon
             .state
@@ -194,7 +194,24 @@ impl Daemon {
         Ok(())
     }
 
+    /// Serve until a signal or a request stops it, or the kernel ends the scheduler. In each case
+    /// what the daemon changed is put back.
     fn serve(mut self) -> Result<()> {
+        let served = self.serve_until_stopped();
+        notify(&[NotifyState::Stopping]);
+        self.put_back();
+        served.inspect(|()| info!("detached: the kernel's own scheduler runs"))
+    }
+
+    /// Detach the scheduler, put back all knobs and processes, and remove our domains.
+    fn put_back(&mut self) {
+        self.state.kernel.detach();
+        self.clients.close(&mut self.state);
+        self.state.memory.end(self.state.domains.tree());
+        self.state.domains.end();
+    }
+
+    fn serve_until_stopped(&mut self) -> Result<()> {
         loop {
             let settle = self.settle.map(|(at, _)| at);
             let (domains, memory) = (self.state.domains.deadline(), self.state.memory.deadline());
@@ -216,7 +233,7 @@ impl Daemon {
                 }
             }
             if next == Next::Stop {
-                break;
+                return Ok(());
             }
             let now = Instant::now();
             self.clients.expire(now);
@@ -230,13 +247,6 @@ impl Daemon {
                 self.files_changed(changed);
             }
         }
-        notify(&[NotifyState::Stopping]);
-        self.state.kernel.detach();
-        self.clients.close(&mut self.state);
-        self.state.memory.end(self.state.domains.tree());
-        self.state.domains.end();
-        info!("detached: the kernel's own scheduler runs");
-        Ok(())
     }
 
     fn handle(&mut self, source: Source) -> Result<Next> {

@@ -31,7 +31,7 @@ pub struct Proven {
     pid: i32,
     /// Its cgroup, as it was read.
     pub cgroup: Option<DomainPath>,
-    /// The user who started it. A set-user-ID program is that user's, too.
+    /// The process's real user id: of a set-user-ID program, that of the user who started it.
     pub uid: u32,
 }
 
