@@ -59,24 +59,19 @@ static __always_inline u64 free_pages(void)
 	return free;
 }
 
-/*
- * Are there free pages for what @p would have to page in? Kernel threads have no memory. The
- * counters are approximate (they lag by a batch per CPU), and can be below 0 for that reason.
- */
+/* Are there free pages for what @p would have to page in? Kernel threads have no memory. */
 static __always_inline bool memory_is_there(struct task_struct *p)
 {
 	struct mm_struct *mm = p->mm;
-	s64 resident, free;
+	s64 resident;
 
 	if (!mm || !zone_stat)
-		return true;
-	if (bpf_probe_read_kernel(&free, sizeof(free), (void *)zone_stat))
 		return true;
 	/* file, anonymous, shared; constant indices, since only those are relocated */
 	resident = mm->rss_stat[0].count;
 	resident += mm->rss_stat[1].count;
 	resident += mm->rss_stat[3].count;
-	return (s64)mm->total_vm - resident < free;
+	return (s64)mm->total_vm - resident < (s64)free_pages();
 }
 
 #endif /* APLOMB_SYMBOLS_BPF_H */

@@ -17,7 +17,9 @@
  * 3. Interactive tasks take what is left between `low` and `min`: the reserve (policy/reserve.h).
  *    A program that takes it too fast is parked as a best-effort task is.
  *
- * 4. Not reached: kernel threads, which never return to user mode; a task that takes many pages in
+ * 4. The daemon is never parked: it is what protects memory.
+ *
+ * 5. Not reached: kernel threads, which never return to user mode; a task that takes many pages in
  *    one system call, until that call ends; kernels before 7.0, where no task lands.
  */
 #ifndef APLOMB_MEMORY_LOW_BPF_H
@@ -38,6 +40,16 @@
  * an interrupt, for another task than the current one. 0: unknown; all count.
  */
 SETTING u32 gfp_may_reclaim;
+
+s32 daemon_tgid; /* the daemon's process, as the kernel counts it; 0: unknown */
+
+/* The daemon runs this at load. Its own number for itself may be that of a process namespace. */
+SEC("syscall")
+int know_daemon(void *unused)
+{
+	daemon_tgid = bpf_get_current_task_btf()->tgid;
+	return 0;
+}
 
 /* The watermarks and free pages of a zone, in pages */
 struct zone_level {
@@ -62,8 +74,8 @@ static __always_inline struct zone_level zone_level(const struct zone *zone)
 static __always_inline void memory_park(struct task_struct *p, u32 class, u64 now, u64 until,
 					u64 missing)
 {
-	if (!(p->scx.flags & SCX_TASK_QUEUED)) /* a real-time task, say: not ours */
-		return;
+	if (!(p->scx.flags & SCX_TASK_QUEUED) || p->tgid == daemon_tgid)
+		return; /* it is not ours: a real-time task, say; or it is the daemon */
 	if (park(p, PARK_MEMORY, now, until))
 		return;
 	relief_watch(until, missing);
@@ -76,8 +88,8 @@ static __always_inline void memory_park(struct task_struct *p, u32 class, u64 no
  */
 static __always_inline void memory_asked(struct task_struct *p, u32 order, struct zone_level l)
 {
-	u64 now = bpf_ktime_get_ns(), until = now + BUMP_NS, wait, missing;
-	u32 class, pages = 1U << (order & 15);
+	u64 now, until, wait;
+	u32 pages = 1U << (order & 15);
 	struct task_ctx *t;
 	struct server *s;
 
@@ -86,19 +98,20 @@ static __always_inline void memory_asked(struct task_struct *p, u32 order, struc
 	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t || (t->park.reasons & PARK_BIT(PARK_MEMORY)))
 		return;
-	class = memory_class(t);
-	missing = l.high - l.free;
-	memory_count(class, MEMORY_ASKED);
-	s = server_of(t);
-	if (class == MEMORY_INTERACTIVE && s) {
+	s = interactive_server(t);
+	memory_count(memory_class(s), MEMORY_ASKED);
+	now = bpf_ktime_get_ns();
+	until = now + BUMP_NS;
+	if (s) {
 		wait = reserve_draw(&s->reserve, pages, now);
 		if (!wait)
 			return;
-		until = time_before(wait, until) ? wait : until;
+		if (time_before(wait, until))
+			until = wait;
 	} else if (!bump_take(&t->bumped, pages, l.free, l.min, l.low)) {
 		return;
 	}
-	memory_park(p, class, now, until, missing);
+	memory_park(p, memory_class(s), now, until, l.high - l.free);
 }
 
 SEC("fentry/wakeup_kswapd")
@@ -115,14 +128,16 @@ int BPF_PROG(on_direct_reclaim)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
 	struct task_ctx *t = task_ctx(p);
-	u32 class = memory_class(t);
-	u64 now = bpf_ktime_get_ns();
+	struct server *s = interactive_server(t);
+	u64 now;
 
 	if (p->flags & PF_KTHREAD)
 		return 0;
-	memory_count(class, MEMORY_RECLAIMED);
-	if (class == MEMORY_BEST_EFFORT && !(t && t->park.reasons & PARK_BIT(PARK_MEMORY)))
-		memory_park(p, class, now, now + BUMP_NS, 0);
+	memory_count(memory_class(s), MEMORY_RECLAIMED);
+	if (s || (t && t->park.reasons & PARK_BIT(PARK_MEMORY)))
+		return 0;
+	now = bpf_ktime_get_ns();
+	memory_park(p, MEMORY_BEST_EFFORT, now, now + BUMP_NS, 0);
 	return 0;
 }
 
@@ -133,7 +148,7 @@ int BPF_PROG(on_memcg_reclaim)
 	struct task_struct *p = bpf_get_current_task_btf();
 
 	if (!(p->flags & PF_KTHREAD))
-		memory_count(memory_class(task_ctx(p)), MEMORY_RECLAIMED_LIMIT);
+		memory_count(memory_class(interactive_server(task_ctx(p))), MEMORY_RECLAIMED_LIMIT);
 	return 0;
 }
 

@@ -9,4 +9,5 @@ class Memory(harness.JobTest):
     job = "memory"
     seconds = 150
     memory = 768
+    may_end = "sysrq"
     swaps = ("1G,iops=400",)

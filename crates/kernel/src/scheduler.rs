@@ -186,6 +186,7 @@ impl Scheduler {
             fit_callbacks(&mut open, &kernel)?;
             let skel = open.load()?;
             skel.progs.find_symbols.test_run(ProgramInput::default())?;
+            skel.progs.know_daemon.test_run(ProgramInput::default())?;
             Ok(skel)
         })?;
         let inbox = Rc::new(RefCell::new(VecDeque::new()));

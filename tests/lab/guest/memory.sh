@@ -44,7 +44,7 @@ check the-reserve-is-set "$scale_before, then $(cat $scale)" [ "$(cat $scale)" -
 
 say "bombs"
 start_bombs
-until_true 60 has_ended $sleeper
+wait $sleeper # without a new process: this script is a real-time task, and its own are never parked
 last=$(tail -n 1 $out/sleeper)
 check all-returns "$last" [ "$(value returns "$last")" = 10 ]
 # Its memory causes none. Of its file some pages may: they were read before it had its own domain,
@@ -52,9 +52,7 @@ check all-returns "$last" [ "$(value returns "$last")" = 10 ]
 check returns-without-major-faults "$last" within 0 "$(value faults "$last")" 10
 check returns-at-once "$last" within 0 "$(value worst_us "$last")" 60000
 check best-effort-is-parked "$(counted best-effort parked) times" [ "$(counted best-effort parked)" -gt 10 ]
-# None in most runs, one in some: several tasks may pass the low watermark at once. Under EEVDF
-# there are hundreds.
-check interactive-hardly-reclaims "$(counted interactive reclaimed) times" within 0 "$(counted interactive reclaimed)" 5
+check interactive-does-not-reclaim "$(counted interactive reclaimed) times" [ "$(counted interactive reclaimed)" = 0 ]
 check an-empty-domain-goes "$(ls -d $top/0/*-$sleeper 2>&1)" until_true 5 test ! -d $own
 
 say "protection ends with the period, and comes back"
@@ -69,7 +67,7 @@ check its-return-is-an-event "" eval 'a log --json --pid $short | grep -q "\"ret
 
 say "a user's programs have that user's cap"
 chmod 755 $bin/sleeper
-chrt -o 0 "${as_nobody[@]}" $bin/sleeper 5 60000 1 > /dev/null 2>&1 &
+chrt -o 0 "${as_nobody[@]}" $bin/sleeper 5 900000 1 > /dev/null 2>&1 &
 users=$!
 until_true 5 is_protected $top/65534/sleeper-$users max
 check a-user-gets-less "$(protection $top/65534), all $(protection $top)" \
@@ -112,7 +110,16 @@ check knobs-outlive-sigkill "$(cat $scale)" [ "$(cat $scale)" -gt "$scale_before
 start_daemon
 check protected-again "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
 
+say "the kernel ends the scheduler"
+echo S > /proc/sysrq-trigger
+check daemon-ends-with-it "" until_true 20 has_ended $daemon
+wait $daemon 2> /dev/null
+check knobs-are-back-then "$(cat $scale); $(cat /run/aplomb/knobs)" knobs_are_back
+check no-domain-is-left-then "$(ls -d $top 2>&1)" [ ! -d $top ]
+start_daemon
+
 say "the end"
+until_true 10 is_protected $top/65534/sleeper-$users max
 stop_daemon
 check knobs-are-back "$(cat $scale); $(cat /run/aplomb/knobs)" knobs_are_back
 check processes-are-back "$(cat /proc/$users/cgroup)" grep -q '^0::/$' /proc/$users/cgroup
