@@ -123,7 +123,7 @@ check player-lives "" [ -d /proc/$movie ]
 kill -KILL ${pids[-1]}
 check no-bpf-left "was $clean, is $(nr_bpf)" until_true 10 bpf_is "$clean"
 check nothing-pinned "$(find /sys/fs/bpf -mindepth 1)" none "$(find /sys/fs/bpf -mindepth 1)"
-check only-journal-lock-and-socket-left "$(ls /run/aplomb)" [ "$(ls /run/aplomb | tr '\n' ' ')" = "knobs lock socket " ]
+check only-lock-and-socket-left "$(ls /run/aplomb)" [ "$(ls /run/aplomb | tr '\n' ' ')" = "lock socket " ]
 a status > /dev/null 2>&1
 check no-daemon-status "" [ $? = 69 ]
 start_daemon
