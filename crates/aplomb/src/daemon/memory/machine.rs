@@ -1,0 +1,62 @@
+//! The machine's memory: what programs can have of it, and the watermark scale that keeps the
+//! reserve free.
+
+use anyhow::{Context, Result};
+use aplomb_memory::Bytes;
+
+/// What all of the machine's memory is for vm.watermark_scale_factor.
+const SCALE: u64 = 10_000;
+/// Its largest value.
+const MAX_SCALE: u64 = 3000;
+pub const MEMINFO: &str = "/proc/meminfo";
+pub const SCALE_FACTOR: &str = "/proc/sys/vm/watermark_scale_factor";
+
+/// The memory that programs can have: what is available, and what programs have already. Without
+/// what the kernel itself, its drivers and reserved huge pages keep.
+pub fn usable_memory(info: &str) -> Option<Bytes> {
+    let in_use = ["Active(anon):", "Inactive(anon):"].map(|f| field(info, f).unwrap_or(0));
+    let in_use = in_use[0].saturating_add(in_use[1]);
+    Some(Bytes(field(info, "MemAvailable:")?.saturating_add(in_use)))
+}
+
+/// A field of /proc/meminfo, bytes.
+pub fn field(info: &str, name: &str) -> Option<u64> {
+    let line = info.lines().find_map(|l| l.strip_prefix(name))?;
+    let kb: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kb.checked_mul(1024)
+}
+
+/// The vm.watermark_scale_factor at which `reserve` bytes lie between two watermarks. None if the
+/// machine has that much there already.
+pub fn scale_factor(reserve: u64, total: u64) -> Result<Option<u64>> {
+    let text =
+        std::fs::read_to_string(SCALE_FACTOR).with_context(|| format!("reading {SCALE_FACTOR}"))?;
+    let now: u64 = text
+        .trim()
+        .parse()
+        .with_context(|| format!("{SCALE_FACTOR}: \"{}\"", text.trim()))?;
+    let wanted = wanted_scale(reserve, total);
+    Ok((wanted > now).then_some(wanted))
+}
+
+fn wanted_scale(reserve: u64, total: u64) -> u64 {
+    let scale = u128::from(reserve) * u128::from(SCALE);
+    let wanted = scale.div_ceil(u128::from(total.max(1)));
+    u64::try_from(wanted).unwrap_or(MAX_SCALE).min(MAX_SCALE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reserve_is_a_part_of_memory() {
+        assert_eq!(wanted_scale(8 << 20, 768 << 20), 105); // 1 %
+        assert_eq!(wanted_scale(8 << 20, 64 << 30), 2);
+        assert_eq!(wanted_scale(0, 64 << 30), 0);
+        assert_eq!(wanted_scale(1 << 30, 1 << 30), MAX_SCALE);
+        let text = "MemTotal: 9999 kB\nMemAvailable:  1024 kB\nActive(anon): 3 kB\n";
+        assert_eq!(usable_memory(text), Some(Bytes(1027 << 10)));
+        assert_eq!(usable_memory("MemFree: 1 kB\n"), None);
+    }
+}
