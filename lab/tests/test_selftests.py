@@ -2,7 +2,7 @@
 
 import unittest
 
-from aplomb_lab.selftests import parse_results, problems, table, usual
+from aplomb_lab.selftests import parse_results, problems, steady, table, usual
 
 OUTPUT = """TAP version 13
 1..5
@@ -53,6 +53,14 @@ class SelftestsTest(unittest.TestCase):
             {("t", "a"): "pass", ("t", "b"): "fail", ("u", "c"): "pass"},
         )
         self.assertEqual(usual([first]), first)
+
+    def test_a_case_that_failed_under_stock_does_not_pass_there(self) -> None:
+        first = {("t", "a"): "pass", ("t", "b"): "pass"}
+        again = {("t", "a"): "pass", ("t", "b"): "fail"}
+        stock = steady([first, again])
+        self.assertEqual(stock, {("t", "a"): "pass", ("t", "b"): "mixed"})
+        ours = {("t", "a"): "fail", ("t", "b"): "fail"}
+        self.assertEqual(problems(stock, ours, ()), ["t/a: pass under stock, fail under aplomb"])
 
     def test_table(self) -> None:
         text = table(2, {("t", "a"): "pass"}, {("t", "a"): "fail"})
