@@ -19,6 +19,7 @@
 //!   the call was: the kernel keeps such pages for as long as nothing better needs the memory.
 //! - The numbers are estimates: a page that waits in a CPU's batch counts later.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -115,12 +116,15 @@ impl Ages {
     }
 }
 
-/// The ages of the cgroup `wanted` ("/user.slice/media", from the root of the tree), from the file
-/// `lru_gen` below `debugfs`. None if the file does not list the cgroup.
+/// The ages of the cgroups `wanted` ("/user.slice/media", from the root of the tree), from the file
+/// `lru_gen` below `debugfs`. A cgroup that the file does not list is left out.
 ///
 /// # Errors
 /// Failed system calls; lines of unknown form.
-pub fn read(debugfs: &Path, wanted: &str) -> Result<Option<Ages>, MemoryError> {
+pub fn read(
+    debugfs: &Path,
+    wanted: &BTreeSet<String>,
+) -> Result<BTreeMap<String, Ages>, MemoryError> {
     let path = debugfs.join(LRU_GEN);
     let file = File::open(&path).map_err(|e| MemoryError::io(&path, "opening it", e))?;
     parse(BufReader::new(file), wanted, &path)
@@ -134,25 +138,26 @@ pub fn is_enabled(text: &str) -> bool {
     u32::from_str_radix(digits, 16).is_ok_and(|mask| mask & 1 != 0)
 }
 
-/// The ages of `wanted` from a text like that of `lru_gen`, which is at `path`. The kernel makes
-/// the text while it is read, at a cost for each of what may be thousands of cgroups, so reading
-/// stops as early as it can.
+/// The ages of the cgroups `wanted` from a text like that of `lru_gen`, which is at `path`. The
+/// kernel makes the text while it is read, at a cost for each of what may be thousands of cgroups.
+/// So one pass serves all that are wanted, and ends as early as it can.
 ///
-/// The first match may be a cgroup that was removed: the kernel lists it, by the same path, until
-/// its last page is gone. It lists siblings in the order of their creation, so the last match is
-/// the one that lives. No match can follow the first cgroup outside the parent of `wanted`.
+/// The first match of a path may be a cgroup that was removed: the kernel lists it, by the same
+/// path, until its last page is gone. It lists siblings in the order of their creation, so the last
+/// match is the one that lives. Once all are found, no match can follow the first cgroup outside
+/// the parents of those that are wanted.
 ///
 /// # Errors
-/// Failed reads; lines of unknown form below the line of `wanted`; a line of more than 8,192 bytes.
+/// Failed reads; lines of unknown form below the line of one that is wanted; a line of more than
+/// 8,192 bytes.
 pub fn parse(
     mut text: impl BufRead,
-    wanted: &str,
+    wanted: &BTreeSet<String>,
     path: &Path,
-) -> Result<Option<Ages>, MemoryError> {
-    let parent = wanted.rsplit_once('/').map_or("", |(parent, _)| parent);
-    let below = [parent.as_bytes(), b"/"].concat();
-    let mut found: Option<Ages> = None;
-    let mut inside = false;
+) -> Result<BTreeMap<String, Ages>, MemoryError> {
+    let below: BTreeSet<_> = wanted.iter().map(|w| parent_of(w.as_bytes())).collect();
+    let mut found = BTreeMap::new();
+    let mut inside: Option<&str> = None;
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -173,20 +178,25 @@ pub fn parse(
         let line = line.strip_suffix(b"\n").unwrap_or(&line);
         if let Some(head) = line.strip_prefix(b"memcg ") {
             let (memcg, name) = header(head).ok_or_else(|| wrong("not \"memcg ID PATH\""))?;
-            inside = name == wanted.as_bytes();
-            if inside {
-                found = Some(Ages {
-                    memcg,
-                    nodes: Vec::new(),
-                });
-            } else if found.is_some() && !name.starts_with(&below) {
+            let known = std::str::from_utf8(name).ok();
+            inside = known.and_then(|n| wanted.get(n)).map(String::as_str);
+            if let Some(name) = inside {
+                let nodes = Vec::new();
+                found.insert(name.to_owned(), Ages { memcg, nodes });
+            } else if found.len() == wanted.len() && !below.iter().any(|b| name.starts_with(b)) {
                 break;
             }
-        } else if let (true, Some(ages)) = (inside, &mut found) {
+        } else if let Some(ages) = inside.and_then(|name| found.get_mut(name)) {
             below_header(ages, line).map_err(wrong)?;
         }
     }
     Ok(found)
+}
+
+/// The path of a cgroup's parent, with the "/" at its end.
+fn parent_of(name: &[u8]) -> &[u8] {
+    let end = name.iter().rposition(|b| *b == b'/');
+    &name[..end.map_or(0, |slash| slash + 1)]
 }
 
 /// The number and the path of a line "memcg  ID PATH". The path is the rest of the line, because

@@ -45,14 +45,6 @@ impl Limit {
             number => number.parse().ok().map(|n| Self::Bytes(Bytes(n))),
         }
     }
-
-    /// The sum of two limits; "max" if one of them is.
-    pub fn plus(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Bytes(a), Self::Bytes(b)) => Self::Bytes(Bytes(a.0.saturating_add(b.0))),
-            _ => Self::Max,
-        }
-    }
 }
 
 /// As the kernel's files have it.
@@ -226,12 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_ordered_and_added() {
+    fn limits_are_ordered_and_parsed() {
         let bytes = |n| Limit::Bytes(Bytes(n));
         assert!(Limit::Max > bytes(u64::MAX) && bytes(2) > Limit::ZERO);
-        assert_eq!(bytes(1).plus(bytes(2)), bytes(3));
-        assert_eq!(bytes(u64::MAX).plus(bytes(2)), bytes(u64::MAX));
-        assert_eq!(bytes(1).plus(Limit::Max), Limit::Max);
         for text in ["max", "4096", "0"] {
             assert_eq!(Limit::parse(text).unwrap().to_string(), text);
         }

@@ -202,8 +202,14 @@ impl Journal {
     /// # Errors
     /// The journal cannot be written. The knobs are forgotten by this life nevertheless.
     pub fn forget(&mut self, below: &Path) -> Result<(), MemoryError> {
-        let gone = self.knobs.keys().filter(|k| k.starts_with(below));
-        let gone: Vec<_> = gone.cloned().collect();
+        let after = self
+            .knobs
+            .range(below.to_path_buf()..)
+            .map(|(knob, _)| knob);
+        let gone: Vec<_> = after
+            .take_while(|k| k.starts_with(below))
+            .cloned()
+            .collect();
         let dropped: Vec<_> = gone.iter().map(|knob| self.drop_entry(knob)).collect();
         dropped.into_iter().collect()
     }

@@ -7,6 +7,7 @@
 //! - [`cgroup`]: usage and counters of a memory cgroup;
 //! - [`journal`]: the knobs that we turned, with their old values, so that none outlives us;
 //! - [`working_set`]: the policy: how much of a domain to protect, and when to look again;
+//! - `sums`: what the domains above have to be protected for;
 //! - [`protector`]: applies the policy to all protected domains.
 //!
 //! This crate contains no BPF. It reads and writes files of the kernel below folders that the
@@ -18,7 +19,9 @@ mod error;
 mod file;
 mod fuzzing;
 pub mod journal;
+mod places;
 pub mod protector;
+mod sums;
 #[cfg(test)]
 mod testing;
 pub mod working_set;
@@ -28,5 +31,6 @@ pub use cgroup::{Bytes, Pages};
 pub use error::MemoryError;
 pub use fuzzing::fuzz_memory;
 pub use journal::{Journal, Report};
-pub use protector::{Line, Mode, Places, Protector};
+pub use places::{Mode, Places};
+pub use protector::{Line, Protector};
 pub use working_set::{Decision, Observation, Protection, WorkingSet};

@@ -14,72 +14,21 @@
 //!   domain that ran within pi counts as young ([`Mode::Uses`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use aplomb_domain::DomainPath;
 use serde::Serialize;
 
-use crate::ages::{self, LRU_GEN};
-use crate::cgroup::{self, page_size, Bytes, Limit};
+use crate::ages::{self, Ages, LRU_GEN};
+use crate::cgroup::{self, page_size, Bytes, Limit, Pages};
 use crate::journal::{Journal, Report};
+use crate::places::{Mode, Places};
+use crate::sums::Sums;
 use crate::working_set::{Observation, Protection, WorkingSet};
-use crate::{file, MemoryError};
+use crate::MemoryError;
 
 const KNOB: &str = "memory.min";
-
-/// Where the kernel's files are.
-#[derive(Debug, Clone)]
-pub struct Places {
-    /// The root of the cgroup v2 tree, as the kernel has it and not as a namespace shows it.
-    pub cgroup: PathBuf,
-    /// `/sys/kernel/debug`.
-    pub debugfs: PathBuf,
-    /// `/sys/kernel/mm/lru_gen`.
-    pub lru_gen: PathBuf,
-}
-
-impl Places {
-    /// The places of this machine, whose cgroup tree is mounted at `cgroup`.
-    pub fn system(cgroup: impl Into<PathBuf>) -> Self {
-        Self {
-            cgroup: cgroup.into(),
-            debugfs: "/sys/kernel/debug".into(),
-            lru_gen: "/sys/kernel/mm/lru_gen".into(),
-        }
-    }
-
-    /// What the protection goes by on this machine.
-    pub fn mode(&self) -> Mode {
-        let enabled = self.lru_gen.join("enabled");
-        let uses = |why: String| Mode::Uses { why };
-        match file::read(&enabled) {
-            Err(e) => return uses(e.to_string()),
-            Ok(text) if !ages::is_enabled(&text) => {
-                let (path, text) = (enabled.display(), text.trim());
-                return uses(format!("{path}: it reads {text:?}: ages are switched off"));
-            }
-            Ok(_) => {}
-        }
-        // Kernel lockdown refuses this open, even to root.
-        let path = self.debugfs.join(LRU_GEN);
-        match File::options().read(true).append(true).open(&path) {
-            Ok(_) => Mode::Ages,
-            Err(e) => uses(MemoryError::io(&path, "opening it", e).to_string()),
-        }
-    }
-}
-
-/// What the protection goes by.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    /// The ages of pages.
-    Ages,
-    /// Only when the domain ran last: it is protected as a whole until pi after that.
-    Uses { why: String },
-}
 
 /// A row of [`Protector::table`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -103,6 +52,8 @@ struct Domain {
     set: WorkingSet,
     /// The domains above it that are ours.
     ancestors: Vec<DomainPath>,
+    /// What it was added to their sums with.
+    added: Limit,
     usage: Bytes,
     /// The CPU time that the last look read, µs.
     usage_us: Option<u64>,
@@ -115,6 +66,7 @@ pub struct Protector {
     places: Places,
     journal: Journal,
     domains: BTreeMap<DomainPath, Domain>,
+    sums: Sums,
     /// The most that a domain and all below it may have, bytes.
     caps: BTreeMap<DomainPath, Bytes>,
 }
@@ -126,6 +78,7 @@ impl Protector {
             places,
             journal,
             domains: BTreeMap::new(),
+            sums: Sums::default(),
             caps: BTreeMap::new(),
         }
     }
@@ -148,7 +101,7 @@ impl Protector {
     ///
     /// # Errors
     /// The cgroup or its memory.min is missing; a knob cannot be written, in which case the domain
-    /// is protected as far as possible and its looks go on. Failed aging.
+    /// is protected as far as possible and its looks go on.
     pub fn protect(
         &mut self,
         path: &DomainPath,
@@ -162,29 +115,32 @@ impl Protector {
         let ancestors: Vec<_> = ours.iter().filter(above).cloned().collect();
         if let Some(domain) = self.domains.get_mut(path) {
             domain.set.set_pi(pi, now);
+            self.sums.remove(&domain.ancestors, domain.added);
+            self.sums.add(&ancestors, domain.added);
             let before = std::mem::replace(&mut domain.ancestors, ancestors);
             let knobs = before.into_iter().chain(self.knobs_of(path));
             return self.apply(&knobs.collect());
         }
-        let (set, first) = WorkingSet::new(pi, page_size(), now);
+        let usage_us = cgroup::usage_us(&dir)?;
+        let (set, _) = WorkingSet::new(pi, page_size(), now);
+        self.sums.add(&ancestors, Limit::ZERO);
         let domain = Domain {
             set,
             ancestors,
+            added: Limit::ZERO,
             usage,
-            usage_us: cgroup::usage_us(&dir)?,
+            usage_us,
             looked: now,
         };
         self.domains.insert(path.clone(), domain);
-        let applied = self.apply(&self.knobs_of(path));
-        let by_age = first.age && self.mode() == Mode::Ages;
-        applied.and(self.age_if(by_age, path))
+        self.turn(path)
     }
 
     /// A task of the domain runs. Cheap unless the domain was withdrawn. Nothing happens if it is
     /// not protected.
     ///
     /// # Errors
-    /// As [`Protector::protect`].
+    /// As [`Protector::protect`]; failed aging.
     pub fn used(&mut self, path: &DomainPath, now: Instant) -> Result<(), MemoryError> {
         let Some(domain) = self.domains.get_mut(path) else {
             return Ok(());
@@ -192,9 +148,10 @@ impl Protector {
         let Some(back) = domain.set.used(now) else {
             return Ok(());
         };
-        let applied = self.apply(&self.knobs_of(path));
+        let applied = self.turn(path);
         let by_age = back.age && self.mode() == Mode::Ages;
-        self.without_vanished(path, applied.and(self.age_if(by_age, path)))
+        let aged = self.age(std::iter::once(path).filter(|_| by_age));
+        self.without_vanished(path, applied.and(aged))
     }
 
     /// Protect a domain no longer: its knob gets its old value, and those above that were turned
@@ -204,7 +161,7 @@ impl Protector {
     /// A knob cannot be written, or another program changed it. The domain is released.
     pub fn release(&mut self, path: &DomainPath) -> Result<(), MemoryError> {
         let knobs = self.knobs_of(path);
-        self.domains.remove(path);
+        self.drop_domain(path);
         self.apply(&knobs)
     }
 
@@ -223,10 +180,22 @@ impl Protector {
         if due.is_empty() {
             return Vec::new();
         }
-        let by_age = self.mode() == Mode::Ages;
         let mut complaints = Vec::new();
-        for path in &due {
-            let looked = self.look(path, by_age, now, &mut complaints);
+        let mut looks = Vec::new();
+        for path in due {
+            let begun = self.begin_look(&path, now);
+            match self.without_vanished(&path, begun) {
+                Ok(Some(ran)) => looks.push((path, ran)),
+                Ok(None) => {}
+                Err(e) => complaints.push(e),
+            }
+        }
+        let ages = self.ages_after_use(&looks).unwrap_or_else(|e| {
+            complaints.push(e); // without ages, all that is used counts as young
+            BTreeMap::new()
+        });
+        for (path, ran) in &looks {
+            let looked = self.look(path, *ran, ages.get(path), now);
             if let Err(e) = self.without_vanished(path, looked) {
                 complaints.push(e);
             }
@@ -237,6 +206,7 @@ impl Protector {
     /// Protect nothing any more: all knobs get their old values.
     pub fn end(&mut self) -> Report {
         self.domains.clear();
+        self.sums = Sums::default();
         self.journal.restore_all()
     }
 
@@ -254,16 +224,11 @@ impl Protector {
         lines.collect()
     }
 
-    fn look(
-        &mut self,
-        path: &DomainPath,
-        by_age: bool,
-        now: Instant,
-        complaints: &mut Vec<MemoryError>,
-    ) -> Result<(), MemoryError> {
+    /// Whether a task of the domain ran since the last look. None: it is not protected.
+    fn begin_look(&mut self, path: &DomainPath, now: Instant) -> Result<Option<bool>, MemoryError> {
         let dir = self.dir(path);
         let Some(domain) = self.domains.get_mut(path) else {
-            return Ok(());
+            return Ok(None);
         };
         // If the look fails, it is not repeated at once.
         domain.set.skip(now);
@@ -271,46 +236,75 @@ impl Protector {
         let usage_us = cgroup::usage_us(&dir)?;
         let ran = usage_us != domain.usage_us || domain.set.was_used();
         domain.usage_us = usage_us;
-        let pi = domain.set.pi();
-        let expired = match self.age_if(by_age && ran, path) {
-            Ok(()) if by_age => self.expired(path, pi),
-            done => done.map(|()| Bytes(0)),
-        };
+        Ok(Some(ran))
+    }
+
+    /// The ages of domains, after those that ran were aged. None where there are no ages. All
+    /// domains share the two passes over the kernel's list.
+    fn ages_after_use(
+        &self,
+        looks: &[(DomainPath, bool)],
+    ) -> Result<BTreeMap<DomainPath, Ages>, MemoryError> {
+        if looks.is_empty() || self.mode() != Mode::Ages {
+            return Ok(BTreeMap::new());
+        }
+        let ran = looks.iter().filter(|(_, ran)| *ran).map(|(path, _)| path);
+        self.age(ran)?;
+        self.ages(looks.iter().map(|(path, _)| path))
+    }
+
+    fn look(
+        &mut self,
+        path: &DomainPath,
+        ran: bool,
+        ages: Option<&Ages>,
+        now: Instant,
+    ) -> Result<(), MemoryError> {
+        let dir = self.dir(path);
         let usage = cgroup::current(&dir)?.ok_or_else(|| missing(&dir))?;
-        let observation = Observation {
-            usage,
-            expired: expired.unwrap_or_else(|e| {
-                complaints.push(e); // without ages, all that is used counts as young
-                Bytes(0)
-            }),
-            ran,
-        };
         let Some(domain) = self.domains.get_mut(path) else {
             return Ok(());
         };
+        let expired = ages.map_or(Pages(0), |a| a.expired(domain.set.pi()));
+        let observation = Observation {
+            usage,
+            expired: expired.bytes(page_size()),
+            ran,
+        };
         domain.set.look(now, observation);
         (domain.usage, domain.looked) = (usage, now);
-        self.apply(&self.knobs_of(path))
+        self.turn(path)
     }
 
-    fn expired(&self, path: &DomainPath, pi: Duration) -> Result<Bytes, MemoryError> {
-        let ages = self.ages(path)?;
-        Ok(ages.expired(pi).bytes(page_size()))
+    /// Create a generation in each of the domains. All are tried.
+    fn age<'a>(&self, paths: impl Iterator<Item = &'a DomainPath>) -> Result<(), MemoryError> {
+        let ages = self.ages(paths)?.into_values();
+        let aged: Vec<_> = ages.map(|a| a.write_aging(&self.places.debugfs)).collect();
+        aged.into_iter().collect()
     }
 
-    fn age_if(&self, wanted: bool, path: &DomainPath) -> Result<(), MemoryError> {
-        if !wanted {
-            return Ok(());
+    fn ages<'a>(
+        &self,
+        paths: impl Iterator<Item = &'a DomainPath>,
+    ) -> Result<BTreeMap<DomainPath, Ages>, MemoryError> {
+        let names: BTreeMap<String, &DomainPath> = paths.map(|p| (format!("/{p}"), p)).collect();
+        if names.is_empty() {
+            return Ok(BTreeMap::new());
         }
-        self.ages(path)?.write_aging(&self.places.debugfs)
-    }
-
-    fn ages(&self, path: &DomainPath) -> Result<ages::Ages, MemoryError> {
-        let name = format!("/{path}");
-        ages::read(&self.places.debugfs, &name)?.ok_or_else(|| {
-            let file = self.places.debugfs.join(LRU_GEN);
-            MemoryError::state(&file, format!("it does not list the cgroup {name}"))
-        })
+        let mut found = ages::read(&self.places.debugfs, &names.keys().cloned().collect())?;
+        let mut result = BTreeMap::new();
+        for (name, path) in names {
+            match found.remove(&name) {
+                Some(ages) => drop(result.insert(path.clone(), ages)),
+                None if !self.dir(path).exists() => {} // it has just been removed
+                None => {
+                    let file = self.places.debugfs.join(LRU_GEN);
+                    let why = format!("it does not list the cgroup {name}");
+                    return Err(MemoryError::state(&file, why));
+                }
+            }
+        }
+        Ok(result)
     }
 
     /// The domains whose knobs depend on the domain `path`.
@@ -318,6 +312,23 @@ impl Protector {
         let above = self.domains.get(path).map(|d| d.ancestors.as_slice());
         let above = above.unwrap_or_default().iter().cloned();
         above.chain([path.clone()]).collect()
+    }
+
+    /// The protection of a domain has changed: turn its knob and those above it.
+    fn turn(&mut self, path: &DomainPath) -> Result<(), MemoryError> {
+        if let Some(domain) = self.domains.get_mut(path) {
+            let limit = domain.set.protection().limit();
+            self.sums.remove(&domain.ancestors, domain.added);
+            self.sums.add(&domain.ancestors, limit);
+            domain.added = limit;
+        }
+        self.apply(&self.knobs_of(path))
+    }
+
+    fn drop_domain(&mut self, path: &DomainPath) {
+        if let Some(domain) = self.domains.remove(path) {
+            self.sums.remove(&domain.ancestors, domain.added);
+        }
     }
 
     /// Write the memory.min that the domains in `knobs` should have. All are tried.
@@ -347,11 +358,7 @@ impl Protector {
     /// The protection that a domain needs for itself and for the domains that name it as theirs.
     fn target(&self, path: &DomainPath) -> Limit {
         let own = self.domains.get(path).map(|d| d.set.protection().limit());
-        let below = self.domains.values().filter(|d| d.ancestors.contains(path));
-        let below = below.map(|d| d.set.protection().limit());
-        let wanted = below
-            .fold(Limit::ZERO, Limit::plus)
-            .max(own.unwrap_or(Limit::ZERO));
+        let wanted = self.sums.of(path).max(own.unwrap_or(Limit::ZERO));
         match self.caps.get(path) {
             Some(&most) => wanted.min(Limit::Bytes(most)),
             None => wanted,
@@ -373,11 +380,11 @@ impl Protector {
 
     /// Forget a domain whose look found no cgroup. That is no error, unless the cgroup is there and
     /// has no memory.min.
-    fn without_vanished(
+    fn without_vanished<T: Default>(
         &mut self,
         path: &DomainPath,
-        result: Result<(), MemoryError>,
-    ) -> Result<(), MemoryError> {
+        result: Result<T, MemoryError>,
+    ) -> Result<T, MemoryError> {
         let dir = self.dir(path);
         if result.is_ok() || dir.join(KNOB).exists() {
             return result;
@@ -385,13 +392,13 @@ impl Protector {
         let there = dir.exists();
         let above = self.knobs_of(path).into_iter().filter(|a| a != path);
         let above = above.collect();
-        self.domains.remove(path);
+        self.drop_domain(path);
         let forgotten = self.journal.forget(&dir);
         let applied = self.apply(&above);
         match forgotten.and(applied) {
             Err(e) if !e.is_vanished() => Err(e),
             _ if there => result,
-            _ => Ok(()),
+            _ => Ok(T::default()),
         }
     }
 

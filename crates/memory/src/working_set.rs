@@ -151,7 +151,9 @@ pub struct WorkingSet {
 }
 
 impl WorkingSet {
-    /// A domain that runs now. A period out of bounds counts as [`MIN_PI`] or [`MAX_PI`].
+    /// A domain that runs now. A period out of bounds counts as [`MIN_PI`] or [`MAX_PI`]. It is not
+    /// aged: most domains are new, with no page to tell from others, and reading the generations
+    /// costs time for each cgroup of the machine.
     pub fn new(pi: Duration, page_size: Bytes, now: Instant) -> (Self, Decision) {
         let mut new = Self {
             pi: pi.clamp(MIN_PI, MAX_PI),
@@ -163,7 +165,8 @@ impl WorkingSet {
             protection: Protection::None,
             next_look: None,
         };
-        let decision = new.wake(now);
+        let mut decision = new.wake(now);
+        decision.age = false;
         (new, decision)
     }
 

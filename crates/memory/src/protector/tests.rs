@@ -102,7 +102,7 @@ fn a_domain_is_protected_by_age_and_put_back() {
     protector.protect(&path("media"), &[], PI, start).unwrap();
     assert_eq!(
         (fake.protection("media"), fake.commands()),
-        ("max".into(), 1)
+        ("max".into(), 0)
     );
     assert_eq!(protector.deadline(), Some(start + STEP));
     // 40 MB of 100 are expired; the headroom is 1/8 of 100.

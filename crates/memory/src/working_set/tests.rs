@@ -23,7 +23,7 @@ fn a_domain_goes_through_its_states() {
     let pi = 1600 * MS;
     let step = 900 * MS;
     let (mut set, first) = WorkingSet::new(pi, PAGE, start);
-    assert_eq!((first.protection, first.age), (Protection::Whole, true));
+    assert_eq!((first.protection, first.age), (Protection::Whole, false));
     assert_eq!((first.next_look, set.size()), (Some(start + step), None));
     // It grows by 100 MB. Then 40 MB are expired; 100 MB is the growth since.
     let look = set.look(start + step, seen(100, 0, true));
