@@ -93,7 +93,8 @@ enum server_state {
 	SERVER_FREE = 0,
 	SERVER_ADMITTED = 1, /* has its reservation on .cpu */
 	SERVER_REJECTED = 2, /* admission said no; best-effort, may be reactivated */
-	SERVER_REVOKED = 3   /* had it, lost it to overload; best-effort, may be reactivated */
+	SERVER_REVOKED = 3,  /* had it, lost it to overload; best-effort, may be reactivated */
+	SERVER_DEMOTED = 4   /* had it; memory is short; best-effort until the daemon says so */
 };
 
 enum event_type {
@@ -118,7 +119,12 @@ enum event_type {
 	 */
 	EV_PARKED = 15,
 	EV_RETURNED = 16, /* a process runs that slept for longer than pi: a: ns that it slept */
-	NR_EVENTS = 17
+	/*
+	 * Memory of interactive programs is short: a: what the process's domain needs, b: what all
+	 * need whose limit it is, c: that limit; bytes
+	 */
+	EV_DEMOTED = 17,
+	NR_EVENTS = 18
 };
 
 /*
@@ -271,6 +277,19 @@ struct reserve_args {
 	u32 state;        /* answer: enum server_state */
 	s32 cpu;          /* answer */
 	u64 load_ppm;     /* answer: max(R_load, S_load) of that CPU before */
+};
+
+/* Argument and answer of the syscall program `demote`: see task/demote.bpf.h */
+struct demote_args {
+	s32 pid; /* thread group id */
+	/*
+	 * 0, or -errno: -ESRCH: no such process, or not one that is admitted (promote: demoted);
+	 * -EPERM: its spec or its guarantee spares it
+	 */
+	s32 result;
+	u32 promote; /* 1: it may be reactivated again */
+	u32 pad;
+	u64 demand, total, limit; /* for the event, bytes */
 };
 
 /* Argument and answer of the syscall program `park_request` (aplomb park): park/request.bpf.h */

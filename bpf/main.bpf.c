@@ -26,6 +26,7 @@
 #include "memory/low.bpf.h"
 #include "memory/relief_tick.bpf.h"
 #include "park/request.bpf.h"
+#include "task/demote.bpf.h"
 #include "task/exec.bpf.h"
 #include "task/reserve.bpf.h"
 #include "tree/cgroups.bpf.h"

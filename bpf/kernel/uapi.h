@@ -27,6 +27,7 @@ enum {
 };
 
 enum {
+	EPERM = 1,
 	ENOENT = 2,
 	ESRCH = 3,
 	E2BIG = 7,

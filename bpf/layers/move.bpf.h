@@ -4,12 +4,12 @@
  *
  * Source: Redline section 6.2, Listing 1; Kato, Ishikawa and Rajkumar section 4.2.
  *
- *                       promote: its period or window starts, or there is slack
+ *                       raise: its period or window starts, or there is slack
  *     [queue of the fair layer] -----------------------------------------------> [EDF queue of a CPU]
  *                               <-----------------------------------------------
- *                       demote: at the head of the EDF queue, and without a right to run
+ *                       lower: at the head of the EDF queue, and without a right to run
  *
- * 1. Why demote. A thread in the EDF queue loses its right when another thread of its server uses
+ * 1. Why lower. A thread in the EDF queue loses its right when another thread of its server uses
  *    up the budget, and when the server is revoked or moves. It stays in the queue until it is at
  *    the head; there ops.dispatch finds it (reserved_dispatch).
  *
@@ -42,8 +42,8 @@ static __always_inline u64 queue_of(const struct task_struct *p, const struct ta
 }
 
 /* Moves @p from queue @from to the EDF queue of @at's CPU. False: it is not there. */
-static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 from,
-			       const struct standing *at)
+static __noinline bool raise(struct task_struct *p, struct task_ctx *t, u64 from,
+			     const struct standing *at)
 {
 	u32 before = t->by_right;
 	u64 vtime = t->fair_vtime;
@@ -76,8 +76,8 @@ static __noinline bool promote(struct task_struct *p, struct task_ctx *t, u64 fr
  * Thread @pid may run by right of @at. It draws on the server in @slot, whose CPU was @before until
  * now.
  */
-VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before,
-				 const struct standing *at __arg_nonnull)
+VERIFIED_ONCE int raise_thread(u32 slot, s32 pid, u32 before,
+			       const struct standing *at __arg_nonnull)
 {
 	struct server *s = server_at(slot);
 	struct task_struct *p;
@@ -93,7 +93,7 @@ VERIFIED_ONCE int promote_thread(u32 slot, s32 pid, u32 before,
 	if (t && server_of(t) == s && bpf_cpumask_test_cpu(at->cpu, p->cpus_ptr) &&
 	    (task_cpu(p) == at->cpu || (!stays(p) && cpu_active(at->cpu))) &&
 	    !(t->by_right && before == (u32)at->cpu)) {
-		if (promote(p, t, queue_of(p, t, before), at))
+		if (raise(p, t, queue_of(p, t, before), at))
 			preempt(p, at->cpu, at->deadline);
 		else if (cpu_ctx(task_cpu(p))->reserved.slot == t->slot &&
 			 (task_cpu(p) == at->cpu || is_split(s) || fair_waiting(task_cpu(p))))
@@ -149,7 +149,7 @@ static int server_timer(void *map, u32 *slot, struct server *s)
 		return 0;
 	for (i = 0; i < WAITERS; i++)
 		if (waiter[i])
-			promote_thread(*slot, waiter[i], before, &at);
+			raise_thread(*slot, waiter[i], before, &at);
 	return 0;
 }
 
@@ -204,7 +204,7 @@ VERIFIED_ONCE int offer_slack(u32 cpu)
 		t = task_ctx(p);
 		if (t && server_of(t) == s && !t->by_right &&
 		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-			promote(p, t, queue_of(p, t, cpu), &at); /* this CPU is choosing: no kick */
+			raise(p, t, queue_of(p, t, cpu), &at); /* this CPU is choosing: no kick */
 		bpf_task_release(p);
 	}
 	return 0;
@@ -213,8 +213,8 @@ VERIFIED_ONCE int offer_slack(u32 cpu)
 /* --- to the fair layer ----------------------------------------------------------------------- */
 
 /* Moves @p, the first task in @it, to its domain's queue. */
-static __always_inline void demote_to_domain(struct bpf_iter_scx_dsq *it, struct task_struct *p,
-					     struct task_ctx *t)
+static __always_inline void lower_to_domain(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+					    struct task_ctx *t)
 {
 	u32 leaf = t->domain & (DOMAIN_SLOTS - 1);
 	struct branch *b = branch(leaf);
@@ -226,8 +226,8 @@ static __always_inline void demote_to_domain(struct bpf_iter_scx_dsq *it, struct
 }
 
 /* Moves @p, a pinned task on @cpu and the first in @it, to its lane there. */
-static __always_inline void demote_to_lane(struct bpf_iter_scx_dsq *it, struct task_struct *p,
-					   struct task_ctx *t, u32 cpu)
+static __always_inline void lower_to_lane(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+					  struct task_ctx *t, u32 cpu)
 {
 	t->lane = lane_of(cpu, t->domain);
 	scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, lane(cpu_ctx(cpu), t->lane)->now));
@@ -241,8 +241,8 @@ static __always_inline void demote_to_lane(struct bpf_iter_scx_dsq *it, struct t
  * @p, at the head of @cpu's EDF queue, has no right to run now: moves it to the queue in which it
  * waits for one.
  */
-static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_struct *p,
-				   struct task_ctx *t, struct server *s, u32 cpu)
+static __always_inline void lower(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+				  struct task_ctx *t, struct server *s, u32 cpu)
 {
 	if (s && throttled(p, s)) {
 		t->by_right = RIGHT_OWN; /* that of its next period */
@@ -252,9 +252,9 @@ static __always_inline void demote(struct bpf_iter_scx_dsq *it, struct task_stru
 		t->by_right = RIGHT_NONE;
 		scx_bpf_dsq_move_set_slice(it, FAIR_SLICE_NS);
 		if (pinned(p)) {
-			demote_to_lane(it, p, t, cpu);
+			lower_to_lane(it, p, t, cpu);
 		} else if (tree_on) {
-			demote_to_domain(it, p, t);
+			lower_to_domain(it, p, t);
 		} else {
 			scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, fair_now));
 			scx_bpf_dsq_move_vtime(it, p, DSQ_FAIR, 0);
@@ -288,7 +288,7 @@ static __noinline u32 look_at_head(s32 cpu, u64 now)
 		head = HEAD_ELIGIBLE;
 		if (t && !(s && edf_eligible(&s->info.edf, now)) &&
 		    !(s && t->by_right == RIGHT_DRAWN && reclaim_slack(cpu, now).ns)) {
-			demote(&it, p, t, s, cpu);
+			lower(&it, p, t, s, cpu);
 			head = HEAD_STALE;
 		}
 	}

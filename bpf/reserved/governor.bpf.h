@@ -11,6 +11,8 @@
  *          | does not fit    |  +---------------------------------+
  *          +---> REJECTED ---+     R_load < R_lo, fits, its memory is there: one a window
  *
+ * A program can lose its reservation to a shortage of memory too (task/demote.bpf.h).
+ *
  * Where we differ: rejected servers may be reactivated like revoked ones. Otherwise a program that
  * was started at a bad moment would stay best-effort for life. Guaranteed ones that were refused
  * are tried one a second, in the seconds that end no observation window.
@@ -72,6 +74,26 @@ VERIFIED_ONCE int pick_victim(u32 cpu, struct victim *victim __arg_nonnull)
 	return 0;
 }
 
+/*
+ * @s, which uses @use ppm of its CPU, loses its reservation: enum server_state @state. False: it has
+ * none any more.
+ */
+static __always_inline bool server_revoke(struct server *s, u32 state, u64 use)
+{
+	struct cpu_ctx *c = cpu_ctx(s->info.cpu);
+	bool revoked;
+
+	bpf_spin_lock(&governor_lock);
+	load_forget(&c->reserved.load, use);
+	bpf_spin_unlock(&governor_lock);
+	bpf_spin_lock(&s->lock);
+	revoked = s->info.state == SERVER_ADMITTED;
+	if (revoked)
+		s->info.state = state;
+	bpf_spin_unlock(&s->lock);
+	return revoked;
+}
+
 /* Revocation: @cpu's load is above R_max; bring it below R_hi. */
 VERIFIED_ONCE int relieve_cpu(u32 cpu)
 {
@@ -82,7 +104,6 @@ VERIFIED_ONCE int relieve_cpu(u32 cpu)
 		u64 r = c->reserved.promised_ppm + c->reserved.load.r_ppm;
 		struct victim victim = {};
 		struct server *s;
-		bool revoked;
 
 		if (r < r_hi_ppm)
 			break;
@@ -90,15 +111,7 @@ VERIFIED_ONCE int relieve_cpu(u32 cpu)
 		s = server_at(victim.slot);
 		if (!s)
 			break; /* none may be revoked: background.h keeps best-effort work alive */
-		bpf_spin_lock(&governor_lock);
-		load_forget(&c->reserved.load, victim.use);
-		bpf_spin_unlock(&governor_lock);
-		bpf_spin_lock(&s->lock);
-		revoked = s->info.state == SERVER_ADMITTED;
-		if (revoked)
-			s->info.state = SERVER_REVOKED;
-		bpf_spin_unlock(&s->lock);
-		if (revoked)
+		if (server_revoke(s, SERVER_REVOKED, victim.use))
 			emit(EV_REVOKED, s, r, r_max_ppm, victim.use);
 	}
 	return 0;

@@ -26,6 +26,7 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
         EventKind::Domain => ["cgroup_id", "setting", "value"],
         EventKind::Parked => ["reason", "parked_ns", "times"],
         EventKind::Returned => ["slept_ns", "unused", "unused"],
+        EventKind::Demoted => ["needs_bytes", "all_need_bytes", "limit_bytes"],
     }
 }
 
@@ -174,6 +175,12 @@ pub fn short(e: &LogEvent) -> String {
         EventKind::Domain => domain_change(a, b, c),
         EventKind::Parked => parked(a, b, c),
         EventKind::Returned => format!("runs again after {}: its memory is protected again", rough(a)),
+        EventKind::Demoted => format!(
+            "demoted: it needs {} of memory, and of {} that are needed at most {} are protected",
+            mebibytes(a),
+            mebibytes(b),
+            mebibytes(c)
+        ),
     }
 }
 
@@ -329,6 +336,13 @@ impl Story {
             EventKind::Returned => {
                 format!("ran again after {}: its memory is protected again", rough(a))
             }
+            EventKind::Demoted => format!(
+                "was demoted, because interactive programs waited for memory: they need {}, at most {} are \
+                 protected, and it needs the most, {}; it is best-effort work until there is room",
+                mebibytes(b),
+                mebibytes(c),
+                mebibytes(a)
+            ),
             EventKind::Lost => return format!("at {at} events were lost: the buffer was full"),
         };
         if e.event == EventKind::Revoked {
@@ -376,6 +390,11 @@ fn times_or_none(n: u64) -> String {
     } else {
         n.to_string()
     }
+}
+
+/// Memory, rounded up: "312 MiB".
+fn mebibytes(bytes: u64) -> String {
+    format!("{} MiB", bytes.div_ceil(1 << 20))
 }
 
 /// A duration to three digits: "4.97 ms".

@@ -45,7 +45,8 @@ pub use domain::{Domain, DomainChange, DomainSetting};
 pub use memory::MemoryCounts;
 pub use scheduler::Scheduler;
 pub use types::{
-    comm_text, flags, limits, Event, ExitInfo, Matcher, Reserved, Server, Settings, SpecRow,
+    comm_text, flags, limits, Event, ExitInfo, Matcher, Reserved, Server, Settings, Shortage,
+    SpecRow,
 };
 
 /// Why the scheduler could not be loaded or attached. After each of these errors nothing stays
@@ -103,6 +104,9 @@ pub enum KernelError {
     #[error("there is no process {0}")]
     NoProcess(i32),
     /// The table of servers (interactive processes) is full.
+    /// It is not revocable, or guaranteed.
+    #[error("process {0} may not lose its reservation: its spec or its guarantee spares it")]
+    Spared(i32),
     #[error("all {0} places for interactive tasks are taken")]
     Full(u32),
     /// The thread is a kernel thread, or it is exiting.
@@ -163,6 +167,15 @@ pub trait Kernel {
     ///
     /// The process does not exist, the table is full, or a value is out of range.
     fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError>;
+
+    /// Takes the reservation of process `pid` back because memory is `short`. None: the process may
+    /// be reactivated again.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::NoProcess`]: the process has exited, or has no reservation in force (None: is
+    /// not demoted). [`KernelError::Spared`]: its spec does not allow it.
+    fn demote(&mut self, pid: i32, short: Option<Shortage>) -> Result<(), KernelError>;
 
     /// Parks thread `tid` for `for_ns` ns, counted from its next return to user mode; 0 ends its
     /// park. The kernel side shortens a longer request to its bound (100 ms).

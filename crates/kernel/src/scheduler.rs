@@ -18,13 +18,14 @@ use libbpf_rs::{
 use crate::btf::Types;
 use crate::facts::Machine;
 use crate::layout::types as raw;
-use crate::types::{comm_text, event_number, policy_number, server_state};
+use crate::types::{comm_text, event_number, policy_number};
 use crate::{
     limits, Cpu, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError,
-    Matcher, MemoryCounts, Reserved, Server, Settings, SpecRow,
+    Matcher, MemoryCounts, Reserved, Server, Settings, Shortage, SpecRow,
 };
 
 mod domains;
+mod requests;
 mod tick;
 mod tracing;
 
@@ -325,46 +326,15 @@ impl Kernel for Scheduler {
     }
 
     fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError> {
-        let mut args = raw::reserve_args {
-            pid,
-            spec: spec.map(SpecRow::to_raw).unwrap_or_default(),
-            ..Default::default()
-        };
-        call(
-            &self.skel.progs.reserve,
-            &mut args,
-            "asking for a reservation",
-        )?;
-        match -args.result {
-            0 => Ok(Reserved {
-                state: server_state(args.state),
-                cpu: args.cpu,
-                load_ppm: args.load_ppm,
-            }),
-            libc::ESRCH => Err(KernelError::NoProcess(pid)),
-            libc::ENOSPC => Err(KernelError::Full(limits::MAX_SERVERS)),
-            _ => Err(KernelError::Invalid),
-        }
+        self.request_reservation(pid, spec)
+    }
+
+    fn demote(&mut self, pid: i32, short: Option<Shortage>) -> Result<(), KernelError> {
+        self.request_demotion(pid, short)
     }
 
     fn park(&mut self, tid: i32, for_ns: u64) -> Result<(), KernelError> {
-        let mut args = raw::park_args {
-            pid: tid,
-            for_ns,
-            ..Default::default()
-        };
-        call(
-            &self.skel.progs.park_request,
-            &mut args,
-            "asking for a park",
-        )?;
-        match -args.result {
-            0 => Ok(()),
-            libc::ESRCH => Err(KernelError::NoProcess(tid)),
-            libc::EOPNOTSUPP => Err(KernelError::CannotPark),
-            libc::EINVAL => Err(KernelError::NeverParks(tid)),
-            _ => Err(KernelError::Full(limits::MAX_SERVERS)),
-        }
+        self.request_park(tid, for_ns)
     }
 
     fn servers(&self) -> Result<Vec<Server>, KernelError> {

@@ -158,6 +158,7 @@ pub(crate) fn server_state(state: u32) -> Option<ServerState> {
         raw::server_state::SERVER_ADMITTED => Some(ServerState::Admitted),
         raw::server_state::SERVER_REJECTED => Some(ServerState::Rejected),
         raw::server_state::SERVER_REVOKED => Some(ServerState::Revoked),
+        raw::server_state::SERVER_DEMOTED => Some(ServerState::Demoted),
         _ => None,
     }
 }
@@ -259,6 +260,16 @@ pub struct Reserved {
     pub load_ppm: u64,
 }
 
+/// Why a program is demoted, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shortage {
+    /// What the program's domain needs.
+    pub demand: u64,
+    /// What all need whose limit it is.
+    pub total: u64,
+    pub limit: u64,
+}
+
 /// The number of this kind of event in `enum event_type`.
 pub(crate) fn event_number(kind: EventKind) -> u32 {
     use raw::event_type as e;
@@ -279,6 +290,7 @@ pub(crate) fn event_number(kind: EventKind) -> u32 {
         EventKind::Domain => e::EV_DOMAIN,
         EventKind::Parked => e::EV_PARKED,
         EventKind::Returned => e::EV_RETURNED,
+        EventKind::Demoted => e::EV_DEMOTED,
     }
     .0
 }

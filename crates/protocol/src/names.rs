@@ -14,6 +14,8 @@ pub enum ServerState {
     Rejected,
     /// Its reservation was taken back in an overload. The task runs as best-effort.
     Revoked,
+    /// Its reservation was taken back because memory is short. The task runs as best-effort.
+    Demoted,
 }
 
 impl fmt::Display for ServerState {
@@ -22,6 +24,7 @@ impl fmt::Display for ServerState {
             Self::Admitted => "admitted",
             Self::Rejected => "rejected",
             Self::Revoked => "revoked",
+            Self::Demoted => "demoted",
         })
     }
 }
@@ -69,11 +72,13 @@ pub enum EventKind {
     Parked,
     /// A process runs again after it slept for longer than its memory protection period.
     Returned,
+    /// A program lost its reservation because the memory of interactive programs does not fit.
+    Demoted,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Matched,
         Self::Inherited,
         Self::Admitted,
@@ -90,6 +95,7 @@ impl EventKind {
         Self::Domain,
         Self::Parked,
         Self::Returned,
+        Self::Demoted,
     ];
 
     /// The name, as in JSON.
@@ -111,6 +117,7 @@ impl EventKind {
             Self::Domain => "domain",
             Self::Parked => "parked",
             Self::Returned => "returned",
+            Self::Demoted => "demoted",
         }
     }
 }

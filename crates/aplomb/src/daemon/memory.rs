@@ -33,9 +33,9 @@ use crate::protocol::{MemoryLine, MemoryTable};
 use domain::{empty, top, Home};
 use machine::{field, scale_factor, usable_memory, MEMINFO, SCALE_FACTOR};
 
-/// Programs that are protected at a time. A look, and each new program, costs time that grows with
-/// their number. One more is not protected, and the daemon says so once.
-const MAX_PROGRAMS: usize = 256;
+/// Programs that are protected at a time: as many as the kernel side has servers, so that a table of
+/// processes is all that grows with them. One more is not protected, and the daemon says so once.
+const MAX_PROGRAMS: usize = 4096;
 /// The protected programs.
 pub struct Memory {
     config: MemoryConfig,

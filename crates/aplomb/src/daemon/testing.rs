@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use aplomb_kernel::{
     flags, Cpu, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError,
-    Matcher, MemoryCounts, Part, Reserved, Server, ServerPolicy, ServerState, SpecRow,
+    Matcher, MemoryCounts, Part, Reserved, Server, ServerPolicy, ServerState, Shortage, SpecRow,
 };
 use aplomb_spec::{Dirs, LoadOptions, Trust};
 
@@ -32,6 +32,7 @@ pub struct Seen {
     pub reserved: Vec<(i32, Option<SpecRow>)>,
     /// Parked threads, and the length of each park, ns.
     pub parked: Vec<(i32, u64)>,
+    pub demoted: Vec<(i32, Option<Shortage>)>,
     pub attached: bool,
     pub events: VecDeque<Event>,
     pub exit: Option<ExitInfo>,
@@ -109,6 +110,11 @@ impl Kernel for Fake {
             cpu: 0,
             load_ppm: 0,
         })
+    }
+
+    fn demote(&mut self, pid: i32, short: Option<Shortage>) -> Result<(), KernelError> {
+        self.seen.borrow_mut().demoted.push((pid, short));
+        Ok(())
     }
 
     fn park(&mut self, tid: i32, for_ns: u64) -> Result<(), KernelError> {
