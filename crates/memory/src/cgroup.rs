@@ -143,6 +143,16 @@ pub fn current(dir: &Path) -> Result<Option<Bytes>, MemoryError> {
     parsed(dir, "memory.current", |t| t.trim().parse().ok().map(Bytes))
 }
 
+/// memory.swap.current of the cgroup at `dir`; None if there is no such file: the kernel has no swap.
+///
+/// # Errors
+/// Failed system calls; unknown content.
+pub fn swapped(dir: &Path) -> Result<Option<Bytes>, MemoryError> {
+    parsed(dir, "memory.swap.current", |t| {
+        t.trim().parse().ok().map(Bytes)
+    })
+}
+
 /// memory.min or memory.max of the cgroup at `dir`; None if there is no such file.
 ///
 /// # Errors

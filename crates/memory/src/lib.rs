@@ -7,6 +7,8 @@
 //! - [`cgroup`]: usage and counters of a memory cgroup;
 //! - [`journal`]: the knobs that we turned, with their old values, so that none outlives us;
 //! - [`working_set`]: the policy: how much of a domain to protect, and when to look again;
+//! - [`demotion`]: which program goes when the working sets of all do not fit;
+//! - [`pressure`]: whether tasks wait for memory;
 //! - `sums`: what the domains above have to be protected for;
 //! - [`protector`]: applies the policy to all protected domains.
 //!
@@ -15,11 +17,13 @@
 
 pub mod ages;
 pub mod cgroup;
+pub mod demotion;
 mod error;
 mod file;
 mod fuzzing;
 pub mod journal;
 mod places;
+pub mod pressure;
 pub mod protector;
 mod sums;
 #[cfg(test)]

@@ -26,7 +26,7 @@ use crate::journal::{Journal, Report};
 use crate::places::{Mode, Places};
 use crate::sums::Sums;
 use crate::working_set::{Observation, Protection, WorkingSet};
-use crate::MemoryError;
+use crate::{pressure, MemoryError};
 
 const KNOB: &str = "memory.min";
 
@@ -163,6 +163,32 @@ impl Protector {
         let knobs = self.knobs_of(path);
         self.drop_domain(path);
         self.apply(&knobs)
+    }
+
+    /// What the domain used within its period, in memory or in swap: all of it while no page is
+    /// known to be expired, and later what is protected of it. Zero if it is withdrawn, or gone.
+    /// Of a domain that is not protected, all that it uses.
+    ///
+    /// # Errors
+    /// Failed system calls; unknown content.
+    pub fn demand(&self, path: &DomainPath) -> Result<Bytes, MemoryError> {
+        let dir = self.dir(path);
+        let used = cgroup::current(&dir)?.unwrap_or_default();
+        let swapped = cgroup::swapped(&dir)?.unwrap_or_default();
+        let domain = self.domains.get(path);
+        Ok(match domain.map(|d| d.set.protection()) {
+            None | Some(Protection::Whole) => Bytes(used.0.saturating_add(swapped.0)),
+            Some(Protection::Bytes(most)) => used.min(most),
+            Some(Protection::None) => Bytes(0),
+        })
+    }
+
+    /// True if tasks of the domain waited for memory in the last 10 s.
+    ///
+    /// # Errors
+    /// As [`pressure::waits`].
+    pub fn waits(&self, path: &DomainPath) -> Result<bool, MemoryError> {
+        pressure::waits(&self.dir(path))
     }
 
     /// When the next look is due. None: nothing is due until a domain is used.

@@ -187,6 +187,14 @@ impl Library {
         rows.all(|r| granted(&r.grant))
     }
 
+    /// True if a program of the spec with this number may lose its reservation. If several specs
+    /// have its name, all of them have to say so.
+    pub fn is_revocable(&self, id: u32) -> bool {
+        let name = self.name(id);
+        let mut named = self.specs.iter().filter(|s| s.name == name);
+        named.all(|s| s.revocable && !s.guaranteed)
+    }
+
     /// The memory protection period of the spec with this number: the longest if several specs have
     /// its name.
     pub fn protect_of(&self, id: u32) -> Duration {

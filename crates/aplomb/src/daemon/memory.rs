@@ -11,12 +11,15 @@
 //!    `min` and `low` (bpf/memory/low.bpf.h). vm.watermark_scale_factor makes that gap as large as
 //!    the reserve is to be: memory/machine.rs.
 //!
-//! 4. **Nothing outlives us.** All knobs are in a journal. At the end they get their old values and
+//! 4. **Demotion.** If the programs need more than their caps, some are demoted: memory/shortage.rs.
+//!
+//! 5. **Nothing outlives us.** All knobs are in a journal. At the end they get their old values and
 //!    all processes in our domains go back to the root, where they came from. After SIGKILL the
 //!    next daemon puts the knobs back, and finds the programs in their domains.
 
 mod domain;
 mod machine;
+mod shortage;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +27,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use aplomb_domain::{DomainPath, Tree};
-use aplomb_kernel::Event;
+use aplomb_kernel::{Event, Kernel};
+use aplomb_memory::pressure::Trigger;
 use aplomb_memory::{Bytes, Journal, Mode, Places, Protector};
 use tracing::{info, warn};
 
@@ -36,15 +40,34 @@ use machine::{field, scale_factor, usable_memory, MEMINFO, SCALE_FACTOR};
 /// Programs that are protected at a time: as many as the kernel side has servers, so that a table of
 /// processes is all that grows with them. One more is not protected, and the daemon says so once.
 const MAX_PROGRAMS: usize = 4096;
+const PRESSURE: &str = "/proc/pressure/memory";
+
 /// The protected programs.
 pub struct Memory {
     config: MemoryConfig,
     protector: Option<Protector>,
-    /// The domain of each, by process id.
-    programs: BTreeMap<i32, DomainPath>,
+    /// The protected ones, by process id.
+    programs: BTreeMap<i32, Kept>,
+    /// Those that were demoted, by process id.
+    demoted: BTreeMap<i32, Kept>,
+    /// Since the last search for a demoted program that fits again, one was protected, looked at or
+    /// released.
+    room_changed: bool,
+    /// Fires when tasks wait for memory. None: no program is demoted.
+    pressure: Option<Trigger>,
     total: Bytes,
     /// It was said that [`MAX_PROGRAMS`] are protected.
     said_full: bool,
+}
+
+/// A program of [`Memory`].
+#[derive(Debug, Clone)]
+struct Kept {
+    domain: DomainPath,
+    /// The user whose cap counts.
+    uid: u32,
+    /// It is never demoted.
+    spared: bool,
 }
 
 /// How a program is to be protected.
@@ -59,6 +82,8 @@ pub struct Wanted<'a> {
     /// It was matched by itself, so it gets a domain of its own. Otherwise it stays in the domain
     /// of the interactive program that started it.
     pub own: bool,
+    /// Its spec lets it be revoked, and so demoted.
+    pub revocable: bool,
 }
 
 impl Memory {
@@ -69,6 +94,9 @@ impl Memory {
             config,
             protector: None,
             programs: BTreeMap::new(),
+            demoted: BTreeMap::new(),
+            room_changed: false,
+            pressure: None,
             total: Bytes(0),
             said_full: false,
         };
@@ -78,6 +106,10 @@ impl Memory {
         match memory.open(tree) {
             Ok(protector) => memory.protector = Some(protector),
             Err(e) => warn!("memory is not protected: {e:#}"),
+        }
+        match Trigger::arm(Path::new(PRESSURE)) {
+            Ok(trigger) => memory.pressure = Some(trigger),
+            Err(e) => warn!("no program is demoted when memory is short: {e}"),
         }
         memory
     }
@@ -132,51 +164,73 @@ impl Memory {
             return Ok(());
         };
         let left = self.programs.get(&event.pid);
-        if left.is_some_and(|left| *left != home.domain) {
+        if left.is_some_and(|left| left.domain != home.domain) {
             self.release(event.pid);
         }
-        self.put(event.pid, home, wanted.pi)
+        self.put(event.pid, home, wanted)
     }
 
-    fn put(&mut self, pid: i32, home: Home, pi: Duration) -> Result<()> {
+    fn put(&mut self, pid: i32, home: Home, wanted: &Wanted) -> Result<()> {
         let Home { domain, ours, uid } = home;
         let most = match uid {
             0 => self.config.limit_ppm,
             _ => self.config.user_limit_ppm,
         };
         let most = self.share(most);
-        self.programs.insert(pid, domain.clone());
+        let kept = Kept {
+            domain: domain.clone(),
+            uid,
+            spared: !wanted.revocable,
+        };
+        self.programs.insert(pid, kept);
+        self.demoted.remove(&pid);
+        self.room_changed = true;
         let Some(protector) = &mut self.protector else {
             return Ok(());
         };
         // Of a domain that is not below ours, the cap is its own.
         let of_user = ours.iter().find(|o| o.parent() == Some(top()));
         protector.cap(of_user.unwrap_or(&domain), most);
-        Ok(protector.protect(&domain, &ours, pi, Instant::now())?)
+        Ok(protector.protect(&domain, &ours, wanted.pi, Instant::now())?)
     }
 
     /// Process `pid` runs again after more than its period.
     pub fn returned(&mut self, pid: i32) {
-        let (Some(domain), Some(protector)) = (self.programs.get(&pid), &mut self.protector) else {
+        let (Some(kept), Some(protector)) = (self.programs.get(&pid), &mut self.protector) else {
             return;
         };
-        if let Err(e) = protector.used(domain, Instant::now()) {
+        if let Err(e) = protector.used(&kept.domain, Instant::now()) {
             warn!("the memory of process {pid} is not protected again: {e}");
         }
     }
 
     /// Process `pid` is interactive no longer, or has exited.
     pub fn release(&mut self, pid: i32) {
-        let Some(gone) = self.programs.remove(&pid) else {
-            return;
-        };
-        if self.programs.values().any(|domain| *domain == gone) {
-            return; // another program of the same domain
+        self.demoted.remove(&pid);
+        self.withdraw(pid);
+    }
+
+    /// Protect the program no longer.
+    fn withdraw(&mut self, pid: i32) -> Option<Kept> {
+        let gone = self.programs.remove(&pid)?;
+        self.room_changed = true;
+        if self
+            .programs
+            .values()
+            .any(|kept| kept.domain == gone.domain)
+        {
+            return Some(gone); // another program of the same domain
         }
-        let released = self.protector.as_mut().map(|p| p.release(&gone));
+        let released = self.protector.as_mut().map(|p| p.release(&gone.domain));
         if let Some(Err(e)) = released {
             warn!("{e}");
         }
+        Some(gone)
+    }
+
+    /// The file that becomes ready when tasks wait for memory.
+    pub fn pressure(&self) -> Option<&Trigger> {
+        self.pressure.as_ref()
     }
 
     /// The next time at which [`Memory::tick`] has work. None while nothing interactive runs.
@@ -184,12 +238,16 @@ impl Memory {
         self.protector.as_ref().and_then(Protector::deadline)
     }
 
-    /// Look at the working sets that are due.
-    pub fn tick(&mut self, now: Instant) {
+    /// Look at the working sets that are due, and whether a demoted program fits again.
+    pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+        if self.deadline().is_some_and(|at| at <= now) {
+            self.room_changed = true;
+        }
         let complaints = self.protector.as_mut().map(|p| p.tick(now));
         for complaint in complaints.into_iter().flatten() {
             warn!("{complaint}");
         }
+        self.promote_if_room(kernel);
     }
 
     /// The daemon ends: all knobs and processes go back.
@@ -199,6 +257,7 @@ impl Memory {
             warn!("{complaint}");
         }
         self.programs.clear();
+        self.demoted.clear();
         let Some(tree) = tree else { return };
         let Ok(walk) = tree.walk(&top()) else { return };
         for found in walk.domains.iter().rev() {

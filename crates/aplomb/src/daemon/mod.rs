@@ -150,6 +150,9 @@ impl Daemon {
         if let Some(fd) = state.domains.watch_fd() {
             poll.add(fd, Source::Cgroups, Interest::Read)?;
         }
+        if let Some(trigger) = state.memory.pressure() {
+            poll.add(trigger, Source::Pressure, Interest::Priority)?;
+        }
         let mut daemon = Self {
             poll,
             socket,
@@ -239,7 +242,7 @@ impl Daemon {
             self.clients.expire(now);
             let state = &mut self.state;
             state.domains.tick(now, &mut *state.kernel);
-            state.memory.tick(now);
+            state.memory.tick(now, &mut *state.kernel);
             if self.restart_at.is_some_and(|at| at <= now) {
                 self.restart()?;
             }
@@ -267,6 +270,10 @@ impl Daemon {
             Source::Cgroups => {
                 let state = &mut self.state;
                 state.domains.changed(&mut *state.kernel);
+            }
+            Source::Pressure => {
+                let state = &mut self.state;
+                state.memory.short(&mut *state.kernel);
             }
             Source::Events => return self.events().map(|()| Next::Continue),
             Source::Client(id) => match self.clients.ready(id, &self.poll, &mut self.state) {

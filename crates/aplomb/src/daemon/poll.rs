@@ -17,6 +17,8 @@ pub enum Source {
     Files,
     /// The cgroup tree changed.
     Cgroups,
+    /// Tasks wait for memory.
+    Pressure,
     Events,
     /// The connection of this number.
     Client(u32),
@@ -32,6 +34,7 @@ impl Source {
             Self::Listener => (1, 0),
             Self::Files => (2, 0),
             Self::Cgroups => (7, 0),
+            Self::Pressure => (8, 0),
             Self::Events => (3, 0),
             Self::Client(n) => (4, n),
             Self::Process(pid) => (5, pid as u32),
@@ -47,6 +50,7 @@ impl Source {
             1 => Self::Listener,
             2 => Self::Files,
             7 => Self::Cgroups,
+            8 => Self::Pressure,
             3 => Self::Events,
             4 => Self::Client(number),
             5 => Self::Process(number as i32),
@@ -62,6 +66,8 @@ pub enum Interest {
     Write,
     /// Only the end of the connection.
     Hangup,
+    /// A condition of the file itself, such as pressure.
+    Priority,
 }
 
 impl Interest {
@@ -70,6 +76,7 @@ impl Interest {
             Self::Read => epoll::EventFlags::IN,
             Self::Write => epoll::EventFlags::OUT,
             Self::Hangup => epoll::EventFlags::RDHUP,
+            Self::Priority => epoll::EventFlags::PRI,
         }
     }
 }
@@ -160,6 +167,7 @@ mod tests {
             Source::Listener,
             Source::Files,
             Source::Cgroups,
+            Source::Pressure,
             Source::Events,
             Source::Client(u32::MAX),
             Source::Process(812),

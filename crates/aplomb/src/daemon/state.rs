@@ -136,6 +136,7 @@ impl State {
             pi: self.library.protect_of(event.spec_id),
             exact: self.library.is_exact(event.spec_id),
             own,
+            revocable: self.library.is_revocable(event.spec_id),
         };
         self.memory.protect(tree, event, &wanted);
     }

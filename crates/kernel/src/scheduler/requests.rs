@@ -6,7 +6,11 @@ use crate::types::server_state;
 use crate::{limits, KernelError, Reserved, Shortage, SpecRow};
 
 impl Scheduler {
-    pub(super) fn request_reservation(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError> {
+    pub(super) fn request_reservation(
+        &mut self,
+        pid: i32,
+        spec: Option<SpecRow>,
+    ) -> Result<Reserved, KernelError> {
         let mut args = raw::reserve_args {
             pid,
             spec: spec.map(SpecRow::to_raw).unwrap_or_default(),
@@ -29,7 +33,11 @@ impl Scheduler {
         }
     }
 
-    pub(super) fn request_demotion(&mut self, pid: i32, short: Option<Shortage>) -> Result<(), KernelError> {
+    pub(super) fn request_demotion(
+        &mut self,
+        pid: i32,
+        short: Option<Shortage>,
+    ) -> Result<(), KernelError> {
         let numbers = short.unwrap_or_default();
         let mut args = raw::demote_args {
             pid,

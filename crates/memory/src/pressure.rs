@@ -1,0 +1,109 @@
+//! Pressure stall information: whether tasks wait for memory.
+//!
+//! Source: Documentation/accounting/psi.rst. A task stalls while it reclaims memory, waits for a
+//! page that was given up a moment ago, or waits for a swapped page.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+
+use crate::{file, MemoryError};
+
+/// The trigger fires if some task stalled for a tenth of a second within one second, at most once a
+/// second. Less than that nobody sees: three frames of a film.
+const TRIGGER: &str = "some 100000 1000000";
+/// Tasks of a cgroup wait for memory if some of them stalled for more than this part of the last 10
+/// s, in hundredths of a percent: 5 %, half a second.
+const WAITS: u32 = 500;
+
+/// Becomes ready for poll (EPOLLPRI) when tasks of the machine stall. It costs nothing before.
+#[derive(Debug)]
+pub struct Trigger(File);
+
+impl Trigger {
+    /// Arm a trigger by `/proc/pressure/memory`, which is at `path`.
+    ///
+    /// # Errors
+    /// Failed system calls. EOPNOTSUPP: pressure is not accounted (psi=0).
+    pub fn arm(path: &Path) -> Result<Self, MemoryError> {
+        let open = File::options().read(true).write(true).open(path);
+        let mut file = open.map_err(|e| MemoryError::io(path, "opening it", e))?;
+        // The kernel wants the text in one write, with its end.
+        let armed = file.write_all(format!("{TRIGGER}\0").as_bytes());
+        armed.map_err(|e| MemoryError::io(path, "arming a trigger", e))?;
+        Ok(Self(file))
+    }
+}
+
+impl AsFd for Trigger {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// True if tasks of the cgroup at `dir` waited for memory in the last 10 s. False if it has no
+/// memory.pressure.
+///
+/// # Errors
+/// Failed system calls; a file of unknown form.
+pub fn waits(dir: &Path) -> Result<bool, MemoryError> {
+    let path = dir.join("memory.pressure");
+    let Some(text) = file::read_if_there(&path)? else {
+        return Ok(false);
+    };
+    let stalled = parse_some_avg10(&text);
+    let stalled = stalled.ok_or_else(|| MemoryError::state(&path, "no line \"some avg10=…\""))?;
+    Ok(stalled > WAITS)
+}
+
+/// The average over 10 s of the line "some avg10=12.34 avg60=…", in hundredths of a percent.
+pub fn parse_some_avg10(text: &str) -> Option<u32> {
+    let line = text.lines().find_map(|l| l.strip_prefix("some avg10="))?;
+    let (whole, rest) = line.split_once('.')?;
+    let cents = rest.get(..2)?;
+    let digits = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(cents) {
+        return None;
+    }
+    let whole: u32 = whole.parse().ok()?;
+    whole.checked_mul(100)?.checked_add(cents.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_average_is_read() {
+        let text = "some avg10=12.34 avg60=0.10 avg300=0.00 total=99\nfull avg10=9.00 x\n";
+        assert_eq!(parse_some_avg10(text), Some(1234));
+        assert_eq!(parse_some_avg10("some avg10=0.00 avg60=0.00\n"), Some(0));
+        for wrong in [
+            "",
+            "full avg10=1.00",
+            "some avg10=1",
+            "some avg10=-1.00",
+            "some avg10=1.é",
+        ] {
+            assert_eq!(parse_some_avg10(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_cgroup_waits_from_half_a_second_on() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!waits(dir.path()).unwrap());
+        let file = dir.path().join("memory.pressure");
+        for (text, expected) in [("some avg10=5.00 ", false), ("some avg10=5.01 ", true)] {
+            std::fs::write(&file, text).unwrap();
+            assert_eq!(waits(dir.path()).unwrap(), expected);
+        }
+        std::fs::write(&file, "none").unwrap();
+        let e = waits(dir.path()).unwrap_err().to_string();
+        assert!(
+            e.ends_with("memory.pressure: no line \"some avg10=…\""),
+            "{e}"
+        );
+    }
+}
