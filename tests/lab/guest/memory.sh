@@ -11,8 +11,12 @@ check there-is-swap "$(cat $out/swaps)" [ -s $out/swaps ]
 
 program leave sleeper
 program leave shortlived
+program leave editor
+program leave hog
 spec sleeper 5ms/100ms
 spec shortlived 5ms/100ms 'protect = "2s"'
+spec editor 5ms/100ms
+spec hog 5ms/100ms
 mkdir -p /etc/aplomb
 printf '[memory]\nprotect = true\n' > /etc/aplomb/aplomb.toml
 start_daemon || { finish; exit; }
@@ -64,6 +68,24 @@ sleep 4.5
 check withdrawn-after-its-period "$(protection $own)" is_protected $own 0
 check protected-when-it-runs-again "" until_true 4 is_protected $own max
 check its-return-is-an-event "" eval 'a log --json --pid $short | grep -q "\"returned\""'
+
+say "what does not fit is demoted, the largest first"
+limit=$(($(protection $top) >> 20)) # MiB; the machine has a quarter more
+bg_to /dev/null $bin/editor $((limit * 65 / 100)) 100 1000000
+editor=$!
+bg_to /dev/null $bin/hog $((limit * 80 / 100)) 100 1000000
+hog=$!
+until_true 10 is_admitted $editor
+until_true 10 is_admitted $hog
+check the-largest-is-demoted "$limit MiB" until_true 30 eval 'a log --json --pid $hog | grep -q "\"demoted\""'
+check its-protection-ends "$(protection $top/0/hog-$hog)" is_protected $top/0/hog-$hog 0
+check the-others-stays "$(protection $top/0/editor-$editor)" is_protected $top/0/editor-$editor max
+a log --why $hog > $out/why
+check the-log-says-why "$(tail -n 1 $out/why)" grep -q "was demoted, because .* $limit MiB are protected" $out/why
+kill -KILL $editor
+check it-comes-back "$(protection $top/0/hog-$hog)" until_true 20 is_protected $top/0/hog-$hog max
+check and-is-reactivated "" is_admitted $hog
+kill -KILL $hog
 
 say "a user's programs have that user's cap"
 chmod 755 $bin/sleeper
