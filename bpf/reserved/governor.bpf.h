@@ -75,8 +75,8 @@ VERIFIED_ONCE int pick_victim(u32 cpu, struct victim *victim __arg_nonnull)
 }
 
 /*
- * @s, which uses @use ppm of its CPU, loses its reservation: enum server_state @state. False: it has
- * none any more.
+ * @s, which uses @use ppm of its CPU, loses its reservation; @state: enum server_state, from now
+ * on. False: it has none any more.
  */
 static __always_inline bool server_revoke(struct server *s, u32 state, u64 use)
 {

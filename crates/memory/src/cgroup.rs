@@ -143,7 +143,8 @@ pub fn current(dir: &Path) -> Result<Option<Bytes>, MemoryError> {
     parsed(dir, "memory.current", |t| t.trim().parse().ok().map(Bytes))
 }
 
-/// memory.swap.current of the cgroup at `dir`; None if there is no such file: the kernel has no swap.
+/// memory.swap.current of the cgroup at `dir`; None if there is no such file, because the kernel
+/// has no swap.
 ///
 /// # Errors
 /// Failed system calls; unknown content.

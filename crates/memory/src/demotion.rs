@@ -11,13 +11,13 @@
 //!    swap. What the programs of one user demand is to fit into that user's cap, and what all
 //!    demand into the cap of the machine.
 //!
-//! 3. **When.** Only while interactive programs wait for memory. A demand above the cap that nobody
-//!    feels is no reason: the rest of memory may hold it.
+//! 3. **When.** Only while interactive programs wait for memory. If none waits, a demand above the
+//!    cap is no reason: the rest of memory may hold it.
 //!
-//! 4. **Who.** A user above its cap pays for itself. Otherwise the user who demands the most pays,
-//!    so that nobody loses a program to one who starts many. Of that user's programs the largest
-//!    goes, because that makes room with the fewest demotions: a memory bomb goes before the
-//!    editor. A program whose spec says that it is not revocable is spared.
+//! 4. **Which one.** A user above its cap pays for itself. Otherwise the user who demands the most
+//!    pays, so that a user with few programs loses none to a user who starts many. Of that user's
+//!    programs the largest goes, because that makes room with the fewest demotions: a memory bomb
+//!    goes before the editor. A program whose spec says that it is not revocable is spared.
 //!
 //! 5. **Return.** One program at a time, the one that demands the least first, when its demand fits
 //!    with an eighth of the cap to spare. Without that gap it could be demoted and come back in
@@ -109,7 +109,7 @@ pub fn demote(programs: &[Program], caps: Caps) -> Vec<Demotion> {
     while demotions.len() < MOST_AT_ONCE {
         let next = left.iter().enumerate().filter_map(|(at, p)| {
             let (own, total, limit) = totals.excess(p.uid, caps)?;
-            // A user above its own cap comes before one who only demands the most.
+            // A user above its own cap comes before the one that demands the most.
             let rank = (
                 own,
                 totals.of_user(p.uid),

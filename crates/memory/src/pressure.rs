@@ -11,7 +11,8 @@ use std::path::Path;
 use crate::{file, MemoryError};
 
 /// The trigger fires if some task stalled for a tenth of a second within one second, at most once a
-/// second. Less than that nobody sees: three frames of a film.
+/// second. Trade: a longer stall costs a film more than three frames; a shorter one wakes the
+/// daemon for what no person sees.
 const TRIGGER: &str = "some 100000 1000000";
 /// Tasks of a cgroup wait for memory if some of them stalled for more than this part of the last 10
 /// s, in hundredths of a percent: 5 %, half a second.

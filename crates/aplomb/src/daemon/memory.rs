@@ -11,7 +11,8 @@
 //!    `min` and `low` (bpf/memory/low.bpf.h). vm.watermark_scale_factor makes that gap as large as
 //!    the reserve is to be: memory/machine.rs.
 //!
-//! 4. **Demotion.** If the programs need more than their caps, some are demoted: memory/shortage.rs.
+//! 4. **Demotion.** If the programs need more than their caps, some are demoted:
+//!    memory/shortage.rs.
 //!
 //! 5. **Nothing outlives us.** All knobs are in a journal. At the end they get their old values and
 //!    all processes in our domains go back to the root, where they came from. After SIGKILL the
@@ -37,8 +38,8 @@ use crate::protocol::{MemoryLine, MemoryTable};
 use domain::{empty, top, Home};
 use machine::{field, scale_factor, usable_memory, MEMINFO, SCALE_FACTOR};
 
-/// Programs that are protected at a time: as many as the kernel side has servers, so that a table of
-/// processes is all that grows with them. One more is not protected, and the daemon says so once.
+/// Programs that are protected at a time: as many as the kernel side has servers, so only a table
+/// of processes grows with them. One more is not protected, and the daemon says so once.
 const MAX_PROGRAMS: usize = 4096;
 const PRESSURE: &str = "/proc/pressure/memory";
 

@@ -89,7 +89,7 @@ proptest! {
         }
     }
 
-    /// Nobody loses a program to a user who demands more.
+    /// No user loses a program to one that demands more.
     #[test]
     fn a_user_within_an_even_share_loses_nothing(mut all in programs()) {
         all.iter_mut().for_each(|p| p.spared = false);

@@ -103,7 +103,7 @@ fn demands(protector: &Protector, programs: &BTreeMap<i32, Kept>) -> Vec<Program
     domains.into_values().collect()
 }
 
-/// Without a file that should be there, nothing is demanded and nobody waits.
+/// Without a file that should be there, a program demands nothing and does not wait.
 fn complain<T: Default>(error: aplomb_memory::MemoryError) -> T {
     warn!("{error}");
     T::default()
