@@ -9,6 +9,7 @@
 //! - [`working_set`]: the policy: how much of a domain to protect, and when to look again;
 //! - [`demotion`]: which program goes when the working sets of all do not fit;
 //! - [`pressure`]: whether tasks wait for memory;
+//! - [`shared`]: file pages that are charged to others;
 //! - `sums`: what the domains above have to be protected for;
 //! - [`protector`]: applies the policy to all protected domains.
 //!
@@ -25,6 +26,7 @@ pub mod journal;
 mod places;
 pub mod pressure;
 pub mod protector;
+pub mod shared;
 mod sums;
 #[cfg(test)]
 mod testing;

@@ -183,6 +183,12 @@ impl Protector {
         })
     }
 
+    /// True if no task of the domain ran for its period, so that nothing of it is protected.
+    pub fn is_withdrawn(&self, path: &DomainPath) -> bool {
+        let domain = self.domains.get(path);
+        domain.is_some_and(|d| d.set.protection() == Protection::None)
+    }
+
     /// True if tasks of the domain waited for memory in the last 10 s.
     ///
     /// # Errors

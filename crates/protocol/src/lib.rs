@@ -157,6 +157,8 @@ pub struct MemoryStatus {
 pub struct MemoryTable {
     /// True if the ages of pages are known. Otherwise whole programs are protected.
     pub by_age: bool,
+    /// File pages of these programs that are charged to other cgroups, and are held, bytes.
+    pub held: u64,
     pub domains: Vec<MemoryLine>,
 }
 

@@ -168,6 +168,12 @@ fn memory(m: &MemoryStatus) -> String {
     if any {
         out += &format!("\n{}", table::text(&lines));
     }
+    if let Some(t) = m.protected.as_ref().filter(|t| t.held > 0) {
+        let held = mib(t.held);
+        out += &format!(
+            "\nheld beside that: {held} of file pages that other cgroups are charged for\n"
+        );
+    }
     for c in m.counts.iter().filter(|c| c.asked + c.reclaimed > 0) {
         out += &format!(
             "\nmemory was short: {} tasks asked for pages {} times, were parked {} times, reclaimed {} times",

@@ -14,12 +14,15 @@
 //! 4. **Demotion.** If the programs need more than their caps, some are demoted:
 //!    memory/shortage.rs.
 //!
-//! 5. **Nothing outlives us.** All knobs are in a journal. At the end they get their old values and
+//! 5. **File pages** that are charged to other cgroups stay: memory/shared.rs.
+//!
+//! 6. **Nothing outlives us.** All knobs are in a journal. At the end they get their old values and
 //!    all processes in our domains go back to the root, where they came from. After SIGKILL the
 //!    next daemon puts the knobs back, and finds the programs in their domains.
 
 mod domain;
 mod machine;
+mod shared;
 mod shortage;
 
 use std::collections::BTreeMap;
@@ -37,6 +40,7 @@ use crate::config::MemoryConfig;
 use crate::protocol::{MemoryLine, MemoryTable};
 use domain::{empty, top, Home};
 use machine::{field, scale_factor, usable_memory, MEMINFO, SCALE_FACTOR};
+use shared::Holding;
 
 /// Programs that are protected at a time: as many as the kernel side has servers, so only a table
 /// of processes grows with them. One more is not protected, and the daemon says so once.
@@ -51,6 +55,7 @@ pub struct Memory {
     programs: BTreeMap<i32, Kept>,
     /// Those that were demoted, by process id.
     demoted: BTreeMap<i32, Kept>,
+    holding: Holding,
     /// Since the last search for a demoted program that fits again, one was protected, looked at or
     /// released.
     room_changed: bool,
@@ -96,6 +101,7 @@ impl Memory {
             protector: None,
             programs: BTreeMap::new(),
             demoted: BTreeMap::new(),
+            holding: Holding::default(),
             room_changed: false,
             pressure: None,
             total: Bytes(0),
@@ -186,6 +192,7 @@ impl Memory {
         self.programs.insert(pid, kept);
         self.demoted.remove(&pid);
         self.room_changed = true;
+        self.holding.begin(pid, Instant::now());
         let Some(protector) = &mut self.protector else {
             return Ok(());
         };
@@ -200,6 +207,7 @@ impl Memory {
         let (Some(kept), Some(protector)) = (self.programs.get(&pid), &mut self.protector) else {
             return;
         };
+        self.holding.begin(pid, Instant::now());
         if let Err(e) = protector.used(&kept.domain, Instant::now()) {
             warn!("the memory of process {pid} is not protected again: {e}");
         }
@@ -215,6 +223,7 @@ impl Memory {
     fn withdraw(&mut self, pid: i32) -> Option<Kept> {
         let gone = self.programs.remove(&pid)?;
         self.room_changed = true;
+        self.holding.release(pid);
         if self
             .programs
             .values()
@@ -236,18 +245,20 @@ impl Memory {
 
     /// The next time at which [`Memory::tick`] has work. None while nothing interactive runs.
     pub fn deadline(&self) -> Option<Instant> {
-        self.protector.as_ref().and_then(Protector::deadline)
+        let looks = self.protector.as_ref().and_then(Protector::deadline);
+        looks.into_iter().chain(self.holding.deadline()).min()
     }
 
     /// Look at the working sets that are due, and whether a demoted program fits again.
     pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
-        if self.deadline().is_some_and(|at| at <= now) {
-            self.room_changed = true;
-        }
+        let look = self.protector.as_ref().and_then(Protector::deadline);
+        let looked = look.is_some_and(|at| at <= now);
+        self.room_changed |= looked;
         let complaints = self.protector.as_mut().map(|p| p.tick(now));
         for complaint in complaints.into_iter().flatten() {
             warn!("{complaint}");
         }
+        self.hold_shared(now, looked);
         self.promote_if_room(kernel);
     }
 
@@ -259,6 +270,7 @@ impl Memory {
         }
         self.programs.clear();
         self.demoted.clear();
+        self.holding = Holding::default();
         let Some(tree) = tree else { return };
         let Ok(walk) = tree.walk(&top()) else { return };
         for found in walk.domains.iter().rev() {
@@ -275,6 +287,7 @@ impl Memory {
         let lines = protector.table(Instant::now()).into_iter();
         Some(MemoryTable {
             by_age: protector.mode() == Mode::Ages,
+            held: self.holding.bytes().0,
             domains: lines
                 .map(|l| MemoryLine {
                     path: l.path.to_string(),

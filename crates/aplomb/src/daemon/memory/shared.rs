@@ -1,0 +1,121 @@
+//! When the file pages of a program that are charged to others are held (`aplomb_memory::shared`): a
+//! moment after it became interactive, when it has mapped what it starts with, and a few times
+//! later, ever more seldom. Nothing is looked at while nothing changes.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use aplomb_memory::shared::{Most, Shared};
+use aplomb_memory::Bytes;
+use tracing::warn;
+
+use super::{Kept, Memory};
+
+/// From a program's start to the first time.
+const FIRST: Duration = Duration::from_secs(2);
+/// From each time to the next, as a multiple of the one before: 2 s, 10 s, 50 s, 250 s after it.
+const FACTOR: u32 = 5;
+const LAST: Duration = Duration::from_secs(250);
+
+/// What is held, and when to look for more.
+#[derive(Debug, Default)]
+pub struct Holding {
+    shared: Shared,
+    /// By process id: when, and the time after which that is.
+    due: BTreeMap<i32, (Instant, Duration)>,
+}
+
+impl Holding {
+    /// Process `pid` is protected, or runs again after its period.
+    pub fn begin(&mut self, pid: i32, now: Instant) {
+        self.due.insert(pid, (now + FIRST, FIRST));
+    }
+
+    /// Process `pid` is protected no longer.
+    pub fn release(&mut self, pid: i32) {
+        self.due.remove(&pid);
+        self.shared.release(pid);
+    }
+
+    pub fn deadline(&self) -> Option<Instant> {
+        self.due.values().map(|(at, _)| *at).min()
+    }
+
+    /// What is held, in all.
+    pub fn bytes(&self) -> Bytes {
+        self.shared.bytes()
+    }
+
+    /// The processes that are due. Each is due again later, or never.
+    fn take_due(&mut self, now: Instant) -> Vec<i32> {
+        let due = self.due.iter().filter(|(_, (at, _))| *at <= now);
+        let due: Vec<i32> = due.map(|(pid, _)| *pid).collect();
+        for pid in &due {
+            let after = self.due.remove(pid).map(|(_, after)| after * FACTOR);
+            if let Some(after) = after.filter(|after| *after <= LAST) {
+                self.due.insert(*pid, (now + after, after));
+            }
+        }
+        due
+    }
+
+    fn hold(&mut self, now: Instant, programs: &BTreeMap<i32, Kept>, most: Most) {
+        for pid in self.take_due(now) {
+            let Some(kept) = programs.get(&pid) else {
+                continue;
+            };
+            if let Err(e) = self.shared.hold(pid, kept.uid, most) {
+                warn!("not all file pages of process {pid} are kept: {e}");
+            }
+        }
+    }
+}
+
+impl Memory {
+    /// Hold what is due, and no longer what idle programs have. `looked`: working sets were looked at
+    /// just now.
+    pub(super) fn hold_shared(&mut self, now: Instant, looked: bool) {
+        let Some(protector) = &self.protector else {
+            return;
+        };
+        if looked {
+            for pid in self.holding.shared.holders() {
+                let kept = self.programs.get(&pid);
+                if kept.is_none_or(|k| protector.is_withdrawn(&k.domain)) {
+                    self.holding.release(pid);
+                }
+            }
+        }
+        let most = Most {
+            all: self.share(self.config.limit_ppm / PART),
+            user: self.share(self.config.user_limit_ppm / PART),
+        };
+        self.holding.hold(now, &self.programs, most);
+    }
+}
+
+/// The part of a cap that may be held: a quarter. Locked pages are not in the domains that the caps
+/// count, and code is the smaller part of a program.
+const PART: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_is_looked_at_four_times() {
+        let (mut holding, start) = (Holding::default(), Instant::now());
+        assert_eq!(holding.deadline(), None);
+        holding.begin(7, start);
+        let mut times = Vec::new();
+        while let Some(at) = holding.deadline() {
+            assert!(holding.take_due(at - Duration::from_millis(1)).is_empty());
+            assert_eq!(holding.take_due(at), [7]);
+            times.push(at.duration_since(start).as_secs());
+        }
+        assert_eq!(times, [2, 12, 62, 312]);
+        holding.begin(7, start);
+        holding.release(7);
+        assert_eq!(holding.deadline(), None);
+    }
+}
