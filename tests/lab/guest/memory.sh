@@ -15,8 +15,8 @@ program leave editor
 program leave hog
 spec sleeper 5ms/100ms
 spec shortlived 5ms/100ms 'protect = "2s"'
-spec editor 5ms/100ms
-spec hog 5ms/100ms
+spec editor 5ms/100ms 'revocable = true'
+spec hog 5ms/100ms 'revocable = true'
 mkdir -p /etc/aplomb
 printf '[memory]\nprotect = true\n' > /etc/aplomb/aplomb.toml
 start_daemon || { finish; exit; }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use aplomb_kernel::{Matcher, SpecRow};
+use aplomb_kernel::{flags, Matcher, SpecRow};
 use aplomb_memory::working_set::DEFAULT_PI;
 use aplomb_spec::{
     load, Diagnostic, Dirs, Grant, LoadOptions, Resolution, ResolveError, Resolver, Severity, Spec,
@@ -187,12 +187,12 @@ impl Library {
         rows.all(|r| granted(&r.grant))
     }
 
-    /// True if a program of the spec with this number may lose its reservation. If several specs
-    /// have its name, all of them have to say so.
+    /// True if a program of the spec with this number may lose its reservation, however it was
+    /// matched.
     pub fn is_revocable(&self, id: u32) -> bool {
-        let name = self.name(id);
-        let mut named = self.specs.iter().filter(|s| s.name == name);
-        named.all(|s| s.revocable && !s.guaranteed)
+        self.grants(id, |g| {
+            g.flags & flags::REVOCABLE != 0 && g.flags & flags::GUARANTEED == 0
+        })
     }
 
     /// The memory protection period of the spec with this number: the longest if several specs have
