@@ -30,7 +30,7 @@ use aplomb_domain::DomainPath;
 use crate::cgroup::Bytes;
 
 /// Programs that are demoted at one time. If that does not suffice, more follow when interactive
-/// programs still wait a second later.
+/// programs still wait two seconds later.
 pub const MOST_AT_ONCE: usize = 16;
 
 /// An interactive program, or all that share a domain.

@@ -1,8 +1,9 @@
 //! File pages that a protected program shares with others: they stay in memory with it.
 //!
-//! 1. **Why.** Memory is charged by cgroup, and a file page to whoever touched it first. A library
-//!    that another program read before is charged to that program's cgroup, where the protection of
-//!    ours does not reach. When memory is short, the program reads its own code again, page by page.
+//! 1. **Why.** Memory is charged by cgroup, and a file page to the program that touched it first. A
+//!    library that another program read before is charged to that program's cgroup, where the
+//!    protection of ours does not reach. When memory is short, the program reads its own code again,
+//!    page by page.
 //!
 //! 2. **Means.** The daemon maps such a file too, and locks (mlock(2)) the pages that the program
 //!    has in its page tables. The kernel does not reclaim a locked page, whatever cgroup it is
@@ -16,8 +17,8 @@
 //! 4. **Which pages.** A page's age is not known here. What the program has mapped is held while it
 //!    is protected, so its pages are held for the protection period after it ran last.
 //!
-//! 5. **Limits.** What is held for one user's programs and for all ([`Most`]); [`MAX_RUNS`]. What is
-//!    beyond them is not held, and works as before.
+//! 5. **Limits.** What is held for one user's programs and for all ([`Most`]); [`MAX_RUNS`]. What
+//!    is beyond them is not held, and works as before.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -248,8 +249,8 @@ fn is_of_a_file(map: &MemoryMap) -> bool {
         && !map.perms.contains(shared_writable)
 }
 
-/// True for a page of the file itself: not for the program's own copy of it, which is charged to the
-/// program.
+/// True for a page of the file itself: not for the program's own copy of it, which is charged to
+/// the program.
 fn is_file_page(info: &PageInfo) -> bool {
     match info {
         PageInfo::MemoryPage(flags) => {

@@ -1,5 +1,5 @@
-//! When the file pages of a program that are charged to others are held (`aplomb_memory::shared`): a
-//! moment after it became interactive, when it has mapped what it starts with, and a few times
+//! When the file pages of a program that are charged to others are held (`aplomb_memory::shared`):
+//! a moment after it became interactive, when it has mapped what it starts with, and a few times
 //! later, ever more seldom. Nothing is looked at while nothing changes.
 
 use std::collections::BTreeMap;
@@ -72,8 +72,8 @@ impl Holding {
 }
 
 impl Memory {
-    /// Hold what is due, and no longer what idle programs have. `looked`: working sets were looked at
-    /// just now.
+    /// Hold what is due, and no longer what idle programs have. `looked`: some working set was due
+    /// for a look.
     pub(super) fn hold_shared(&mut self, now: Instant, looked: bool) {
         let Some(protector) = &self.protector else {
             return;

@@ -2,7 +2,7 @@
 //! come back. Theory: `aplomb_memory::demotion`.
 //!
 //! The kernel wakes the daemon when tasks wait for memory (`aplomb_memory::pressure`), at most once
-//! a second. Whether there is room again is looked at when a program ends, or is looked at anyway,
+//! in two seconds. Whether there is room again is looked at when a program ends, or is looked at anyway,
 //! so nothing wakes the daemon for that.
 
 use std::collections::BTreeMap;
