@@ -11,8 +11,8 @@ use std::path::Path;
 use crate::{file, MemoryError};
 
 /// The trigger fires if some task stalled for a tenth of a second within two seconds, at most once
-/// in two seconds. Trade: a longer stall costs a film more than three frames; a shorter one wakes the
-/// daemon for what no person sees. Two seconds, because another interval needs CAP_SYS_RESOURCE.
+/// in two seconds. Trade: a longer stall costs a film more than three frames; a shorter one wakes
+/// the daemon for what no person sees. Another interval would need CAP_SYS_RESOURCE.
 const TRIGGER: &str = "some 100000 2000000";
 /// Tasks of a cgroup wait for memory if some of them stalled for more than this part of the last 10
 /// s, in hundredths of a percent: 5 %, half a second.

@@ -2,8 +2,8 @@
 //!
 //! 1. **Why.** Memory is charged by cgroup, and a file page to the program that touched it first. A
 //!    library that another program read before is charged to that program's cgroup, where the
-//!    protection of ours does not reach. When memory is short, the program reads its own code again,
-//!    page by page.
+//!    protection of ours does not reach. When memory is short, the program reads its own code
+//!    again, page by page.
 //!
 //! 2. **Means.** The daemon maps such a file too, and locks (mlock(2)) the pages that the program
 //!    has in its page tables. The kernel does not reclaim a locked page, whatever cgroup it is

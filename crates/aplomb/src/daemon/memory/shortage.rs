@@ -2,8 +2,8 @@
 //! come back. Theory: `aplomb_memory::demotion`.
 //!
 //! The kernel wakes the daemon when tasks wait for memory (`aplomb_memory::pressure`), at most once
-//! in two seconds. Whether there is room again is looked at when a program ends, or is looked at anyway,
-//! so nothing wakes the daemon for that.
+//! in two seconds. The daemon tests whether there is room again when a program ends, and at each
+//! look, so nothing wakes it for that.
 
 use std::collections::BTreeMap;
 
