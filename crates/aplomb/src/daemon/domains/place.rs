@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 
 use aplomb_domain::{DomainError, DomainPath, Tree};
 use aplomb_kernel::Event;
+use procfs::process::StatFlags;
 use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use rustix::time::{clock_gettime, ClockId};
 
@@ -33,6 +34,8 @@ pub struct Proven {
     pub cgroup: Option<DomainPath>,
     /// The process's real user id: of a set-user-ID program, that of the user who started it.
     pub uid: u32,
+    /// It is a kernel thread, which has no memory of its own.
+    pub is_kernel_thread: bool,
 }
 
 impl Proven {
@@ -46,7 +49,7 @@ impl Proven {
         let process = pidfd_open(id, PidfdFlags::empty()).ok()?;
         let proc = procfs::process::Process::new(event.pid).ok()?;
         let (stat, cgroups) = (proc.stat().ok()?, proc.cgroups().ok()?);
-        let uid = proc.status().ok()?.ruid;
+        let (uid, flags) = (proc.status().ok()?.ruid, stat.flags().ok()?);
         let exec_ns = event.time_ns.saturating_add(suspended_ns());
         let same = start_ns(&stat) <= exec_ns + tick_ns();
         let now = cgroups.into_iter().find(|c| c.hierarchy == 0);
@@ -55,6 +58,7 @@ impl Proven {
             pid: event.pid,
             cgroup: now.and_then(|c| c.pathname.parse().ok()),
             uid,
+            is_kernel_thread: flags.contains(StatFlags::PF_KTHREAD),
         })
     }
 

@@ -34,8 +34,8 @@ pub struct Home {
     pub uid: u32,
 }
 
-/// Give the program of `event` a domain, or find the one it has. None: it has exited, or has none
-/// that may be protected.
+/// Give the program of `event` a domain, or find the one it has. None: it has exited, is a kernel
+/// thread, or has none that may be protected.
 ///
 /// # Errors
 /// The domain cannot be made or entered.
@@ -43,6 +43,9 @@ pub fn settle(tree: &Tree, event: &Event, wanted: &Wanted) -> Result<Option<Home
     let Some(process) = Proven::of(event) else {
         return Ok(None);
     };
+    if process.is_kernel_thread {
+        return Ok(None);
+    }
     let uid = process.uid;
     let (domain, ours) = match wanted.named {
         Some(name) => {
