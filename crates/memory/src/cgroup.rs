@@ -64,6 +64,8 @@ pub struct Stat {
     pub anon: Option<Bytes>,
     pub file: Option<Bytes>,
     pub shmem: Option<Bytes>,
+    /// Anonymous pages that are in swap, too.
+    pub swapcached: Option<Bytes>,
     /// Pages that reclaim looked at, and pages that it took, since the cgroup was created.
     pub pgscan: Option<Pages>,
     pub pgsteal: Option<Pages>,
@@ -87,6 +89,7 @@ impl Stat {
                 "anon" => stat.anon = Some(Bytes(value)),
                 "file" => stat.file = Some(Bytes(value)),
                 "shmem" => stat.shmem = Some(Bytes(value)),
+                "swapcached" => stat.swapcached = Some(Bytes(value)),
                 "pgscan" => stat.pgscan = Some(Pages(value)),
                 "pgsteal" => stat.pgsteal = Some(Pages(value)),
                 "pgmajfault" => stat.pgmajfault = Some(value),
@@ -143,15 +146,19 @@ pub fn current(dir: &Path) -> Result<Option<Bytes>, MemoryError> {
     parsed(dir, "memory.current", |t| t.trim().parse().ok().map(Bytes))
 }
 
-/// memory.swap.current of the cgroup at `dir`; None if there is no such file, because the kernel
-/// has no swap.
+/// What the cgroup at `dir` has in swap and not in memory; zero where the kernel has no swap. (A
+/// page that was read back keeps its place in swap for a while: it counts as in memory.)
 ///
 /// # Errors
 /// Failed system calls; unknown content.
-pub fn swapped(dir: &Path) -> Result<Option<Bytes>, MemoryError> {
-    parsed(dir, "memory.swap.current", |t| {
-        t.trim().parse().ok().map(Bytes)
-    })
+pub fn swapped(dir: &Path) -> Result<Bytes, MemoryError> {
+    let parse = |t: &str| t.trim().parse().ok().map(Bytes);
+    let Some(swap) = parsed(dir, "memory.swap.current", parse)? else {
+        return Ok(Bytes(0));
+    };
+    let stat = file::read_if_there(&dir.join("memory.stat"))?;
+    let both = Stat::parse(&stat.unwrap_or_default()).swapcached;
+    Ok(Bytes(swap.0.saturating_sub(both.unwrap_or_default().0)))
 }
 
 /// memory.min or memory.max of the cgroup at `dir`; None if there is no such file.
@@ -226,6 +233,17 @@ mod tests {
             e.ends_with("memory.min: \"much\" is no number of bytes"),
             "{e}"
         );
+    }
+
+    #[test]
+    fn what_is_in_memory_and_in_swap_counts_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        assert_eq!(swapped(dir.path()).unwrap(), Bytes(0));
+        put("memory.swap.current", "9000\n");
+        assert_eq!(swapped(dir.path()).unwrap(), Bytes(9000));
+        put("memory.stat", "anon 1\nswapcached 4000\n");
+        assert_eq!(swapped(dir.path()).unwrap(), Bytes(5000));
     }
 
     #[test]
