@@ -20,8 +20,8 @@ check table-is-full "$(nr_tasks) tasks" [ "$(nr_tasks)" = 4095 ]
 check limit-is-counted "$(counter limit) times" [ "$(counter limit)" = 105 ]
 check limit-is-logged "" grep -q '"event":"limit",.*"limit":4096' <(/job/aplomb log --json)
 check daemon-warns "$(grep -c 'stays best-effort' $daemon_log)" grep -q '4096 places' $daemon_log
-domains=$(ls -d /sys/fs/cgroup/aplomb/0/*-* | wc -l)
-check memory-of-all-is-protected "$domains" [ "$domains" = 4095 ]
+protected() { json '.memory.protected.domains | length'; }
+check memory-of-all-is-protected "$(protected)" [ "$(protected)" = 4095 ]
 bg $bin/after 5
 after=$!
 sleep 0.5

@@ -123,7 +123,7 @@ impl State {
             EventKind::Matched => true,
             EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated => false,
             EventKind::Returned => return self.memory.returned(event.pid),
-            EventKind::Rejected | EventKind::Revoked | EventKind::Exited => {
+            EventKind::Rejected | EventKind::Revoked | EventKind::Limit | EventKind::Exited => {
                 return self.memory.release(event.pid)
             }
             _ => return,
