@@ -153,9 +153,10 @@ pub fn current(dir: &Path) -> Result<Option<Bytes>, MemoryError> {
 /// Failed system calls; unknown content.
 pub fn swapped(dir: &Path) -> Result<Bytes, MemoryError> {
     let parse = |t: &str| t.trim().parse().ok().map(Bytes);
-    let Some(swap) = parsed(dir, "memory.swap.current", parse)? else {
-        return Ok(Bytes(0));
-    };
+    let swap = parsed(dir, "memory.swap.current", parse)?.unwrap_or_default();
+    if swap == Bytes(0) {
+        return Ok(swap); // memory.stat costs the kernel a sum over all CPUs
+    }
     let stat = file::read_if_there(&dir.join("memory.stat"))?;
     let both = Stat::parse(&stat.unwrap_or_default()).swapcached;
     Ok(Bytes(swap.0.saturating_sub(both.unwrap_or_default().0)))

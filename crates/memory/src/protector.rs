@@ -174,10 +174,11 @@ impl Protector {
     pub fn demand(&self, path: &DomainPath) -> Result<Bytes, MemoryError> {
         let dir = self.dir(path);
         let used = cgroup::current(&dir)?.unwrap_or_default();
-        let swapped = cgroup::swapped(&dir)?;
         let domain = self.domains.get(path);
         Ok(match domain.map(|d| d.set.protection()) {
-            None | Some(Protection::Whole) => Bytes(used.0.saturating_add(swapped.0)),
+            None | Some(Protection::Whole) => {
+                Bytes(used.0.saturating_add(cgroup::swapped(&dir)?.0))
+            }
             Some(Protection::Bytes(most)) => used.min(most),
             Some(Protection::None) => Bytes(0),
         })

@@ -10,26 +10,29 @@
 //!    charged to. The page is there once, so this costs no memory.
 //!
 //! 3. **Which files.** Those that root owns, that no other user can write to, in a file system on a
-//!    local disk. Locking reads what is missing. A user's own file system could let the daemon wait
-//!    for ever, or make up an owner. A user's own files are read by that user's programs, so their
-//!    pages are charged to these.
+//!    local disk. Locking reads what is missing. A user's own file system (FUSE) could let the
+//!    daemon wait for ever, or make up an owner. So such a file is not even opened: a path
+//!    descriptor and cached attributes (statx(2)) say in which mount it is, without a question to
+//!    its file system. A user's own files are read by that user's programs, so their pages are
+//!    charged to these.
 //!
 //! 4. **Which pages.** A page's age is not known here. What the program has mapped is held while it
 //!    is protected, so its pages are held for the protection period after it ran last.
 //!
-//! 5. **Limits.** What is held for one user's programs and for all ([`Most`]); [`MAX_RUNS`]. What
-//!    is beyond them is not held, and works as before.
+//! 5. **Limits.** What is held for one user's programs and for all ([`Most`], [`MAX_RUNS`]); what
+//!    is looked at of one program ([`MAX_MAPS`], [`MAX_LOOKED`]), since a program may map what it
+//!    likes. What is beyond them is not held, and works as before.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::ptr::null_mut;
 
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, MemoryPageFlags, PageInfo, Process};
-use rustix::fs::fstatfs;
+use rustix::fs::{openat, statx, AtFlags, FileType, Mode, OFlags, Statx, StatxFlags, CWD};
 use rustix::mm::{mlock, mmap, munmap, MapFlags, ProtFlags};
 
 use crate::cgroup::{page_size, Bytes};
@@ -38,17 +41,17 @@ use crate::MemoryError;
 /// Runs of pages that are locked, in all. Each may split a mapping of the daemon, which may have
 /// 65,530 (vm.max_map_count).
 pub const MAX_RUNS: usize = 16_384;
+/// The same for the programs of one user other than root: eight users fit.
+const MAX_USER_RUNS: usize = MAX_RUNS / 8;
+/// Mappings of one program that are looked at. A browser has about 1,000 of files.
+const MAX_MAPS: usize = 4096;
+/// Pages of one program that are looked at: 4 GB.
+const MAX_LOOKED: usize = 1 << 20;
 /// The largest file that is held.
 const MAX_FILE: u64 = 1 << 30;
-/// File systems on a local disk, by their magic number (statfs(2)): btrfs, erofs, ext4, f2fs,
-/// squashfs, xfs.
-const LOCAL: [u64; 6] = [
-    0x9123_683e,
-    0xe0f5_e1e2,
-    0xef53,
-    0xf2f5_2010,
-    0x7371_7368,
-    0x5846_5342,
+/// File systems on a local disk, as /proc/self/mountinfo names them.
+const LOCAL: [&str; 8] = [
+    "btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "squashfs", "xfs",
 ];
 
 /// The most that is held.
@@ -63,13 +66,12 @@ pub struct Most {
 #[derive(Debug, Default)]
 pub struct Shared {
     files: BTreeMap<FileId, Held>,
-    runs: usize,
 }
 
 /// A file: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct FileId {
-    dev: u64,
+    dev: (u32, u32),
     ino: u64,
 }
 
@@ -78,11 +80,29 @@ struct FileId {
 struct Held {
     mapping: Mapping,
     locked: Vec<bool>,
+    /// Number of locked pages.
+    pages: usize,
     runs: usize,
     /// Processes for which they are held.
     holders: BTreeSet<i32>,
     /// The user whose program was the first of them: it counts for that one's limit.
     uid: u32,
+}
+
+/// What may be held yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Room {
+    pages: usize,
+    runs: usize,
+}
+
+/// A file that may be held (3).
+#[derive(Debug)]
+struct Candidate {
+    /// A path descriptor: the file was not opened.
+    path: OwnedFd,
+    id: FileId,
+    pages: usize,
 }
 
 /// A mapping of a whole file in this process. Nothing reads or writes through it.
@@ -125,10 +145,31 @@ impl Drop for Mapping {
     }
 }
 
-impl Held {
-    fn bytes(&self) -> Bytes {
-        let locked = self.locked.iter().filter(|l| **l).count() as u64;
-        Bytes(locked * page_size().0)
+impl Candidate {
+    /// The file of a mapping of process `pid`, if it may be held. `mounts`: see [`local_mounts`].
+    fn of(pid: i32, map: &MemoryMap, mounts: &BTreeSet<u64>) -> Option<Self> {
+        let (start, end) = map.address;
+        let name = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
+        let path = openat(CWD, name, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let wanted = StatxFlags::BASIC_STATS | StatxFlags::MNT_ID;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let meta = statx(path.as_fd(), "", flags, wanted).ok()?;
+        may_be_held(&meta, mounts).then(|| Self {
+            id: FileId {
+                dev: (meta.stx_dev_major, meta.stx_dev_minor),
+                ino: meta.stx_ino,
+            },
+            pages: meta.stx_size.div_ceil(page_size().0) as usize,
+            path,
+        })
+    }
+
+    fn map(&self) -> Result<Mapping, MemoryError> {
+        let path = format!("/proc/self/fd/{}", self.path.as_raw_fd());
+        let path = Path::new(&path);
+        let file = File::open(path).map_err(|e| MemoryError::io(path, "opening it", e))?;
+        let mapping = Mapping::new(&file, self.pages * page_size().0 as usize);
+        mapping.map_err(|e| MemoryError::io(path, "mapping it", e))
     }
 }
 
@@ -139,86 +180,93 @@ impl Shared {
     /// # Errors
     /// A file cannot be mapped, or its pages not be locked. The others are held.
     pub fn hold(&mut self, pid: i32, uid: u32, most: Most) -> Result<(), MemoryError> {
-        let Ok(process) = Process::new(pid) else {
+        let (Ok(process), Some(mounts)) = (Process::new(pid), local_mounts()) else {
             return Ok(());
         };
         let (Ok(maps), Ok(mut pages)) = (process.maps(), process.pagemap()) else {
             return Ok(()); // it has just exited
         };
-        let mut result = Ok(());
-        for map in maps.into_iter().filter(is_of_a_file) {
-            let range = map.address.0 / page_size().0..map.address.1 / page_size().0;
-            let Ok(infos) = pages.get_range_info(range.start as usize..range.end as usize) else {
+        let (mut result, mut left) = (Ok(()), MAX_LOOKED);
+        for map in maps.into_iter().filter(is_of_a_file).take(MAX_MAPS) {
+            let Some(file) = Candidate::of(pid, &map, &mounts) else {
+                continue;
+            };
+            let looked = pages_to_look_at(&map, file.pages);
+            if looked.len() > left {
+                break;
+            }
+            left -= looked.len();
+            let Ok(infos) = pages.get_range_info(looked) else {
                 continue;
             };
             let present: Vec<bool> = infos.iter().map(is_file_page).collect();
-            let held = self.hold_map(pid, uid, &map, &present, most);
+            let first = (map.offset / page_size().0) as usize;
+            let held = self.hold_pages(pid, uid, &file, first, &present, most);
             result = result.and(held);
         }
         result
     }
 
-    fn hold_map(
+    /// Hold the pages of `file` that are `present`, the first of which is page `first` of the file.
+    fn hold_pages(
         &mut self,
         pid: i32,
         uid: u32,
-        map: &MemoryMap,
+        file: &Candidate,
+        first: usize,
         present: &[bool],
         most: Most,
     ) -> Result<(), MemoryError> {
-        let at = format!(
-            "/proc/{pid}/map_files/{:x}-{:x}",
-            map.address.0, map.address.1
-        );
-        let at = Path::new(&at);
-        let Ok(file) = File::open(at) else {
-            return Ok(()); // unmapped meanwhile
-        };
-        let Some((id, pages)) = checked(&file) else {
-            return Ok(());
-        };
         let mut room = self.room(uid, most);
-        let held = match self.files.entry(id) {
+        let held = match self.files.entry(file.id) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let mapping = Mapping::new(&file, pages * page_size().0 as usize);
-                new.insert(Held {
-                    mapping: mapping.map_err(|e| MemoryError::io(at, "mapping it", e))?,
-                    locked: vec![false; pages],
-                    runs: 0,
-                    holders: BTreeSet::new(),
-                    uid,
-                })
-            }
+            Entry::Vacant(new) => new.insert(Held {
+                mapping: file.map()?,
+                locked: vec![false; file.pages],
+                pages: 0,
+                runs: 0,
+                holders: BTreeSet::new(),
+                uid,
+            }),
         };
         held.holders.insert(pid);
-        let first = (map.offset / page_size().0) as usize;
         for run in runs(first, present, &held.locked) {
-            if run.len() > room || self.runs >= MAX_RUNS {
+            if run.len() > room.pages || room.runs == 0 {
                 break;
             }
             let bytes = run.start * page_size().0 as usize..run.end * page_size().0 as usize;
-            let locked = held.mapping.lock(bytes);
-            locked.map_err(|e| MemoryError::io(at, "locking its pages", e))?;
-            room -= run.len();
+            held.mapping.lock(bytes).map_err(|e| {
+                let at = format!("/proc/{pid}/map_files");
+                MemoryError::io(Path::new(&at), "locking pages of a file", e)
+            })?;
+            room.pages -= run.len();
+            room.runs -= 1;
+            held.pages += run.len();
             held.runs += 1;
-            self.runs += 1;
             held.locked[run].fill(true);
         }
         Ok(())
     }
 
-    /// Pages that may be held beside what is held.
-    fn room(&self, uid: u32, most: Most) -> usize {
-        let all = most.all.0.saturating_sub(self.bytes().0);
-        let of_user = self.files.values().filter(|h| h.uid == uid);
-        let of_user: u64 = of_user.map(|h| h.bytes().0).sum();
-        let user = if uid == 0 {
-            all
-        } else {
-            most.user.0.saturating_sub(of_user)
+    /// What may be held for `uid` beside what is held.
+    fn room(&self, uid: u32, most: Most) -> Room {
+        let sum = |counts: &dyn Fn(&Held) -> bool| {
+            let counted = self.files.values().filter(|h| counts(h));
+            counted.fold((0, 0), |(p, r), h| (p + h.pages, r + h.runs))
         };
-        (all.min(user) / page_size().0) as usize
+        let left = |(pages, runs): (usize, usize), most: Bytes, most_runs: usize| Room {
+            pages: ((most.0 / page_size().0) as usize).saturating_sub(pages),
+            runs: most_runs.saturating_sub(runs),
+        };
+        let all = left(sum(&|_| true), most.all, MAX_RUNS);
+        if uid == 0 {
+            return all;
+        }
+        let user = left(sum(&|h| h.uid == uid), most.user, MAX_USER_RUNS);
+        Room {
+            pages: all.pages.min(user.pages),
+            runs: all.runs.min(user.runs),
+        }
     }
 
     /// Hold nothing more for process `pid`.
@@ -227,7 +275,6 @@ impl Shared {
             held.holders.remove(&pid);
         }
         self.files.retain(|_, held| !held.holders.is_empty());
-        self.runs = self.files.values().map(|h| h.runs).sum();
     }
 
     /// The processes for which something is held.
@@ -238,8 +285,27 @@ impl Shared {
 
     /// What is held, in all.
     pub fn bytes(&self) -> Bytes {
-        Bytes(self.files.values().map(|h| h.bytes().0).sum())
+        let pages = self.files.values().map(|h| h.pages as u64).sum::<u64>();
+        Bytes(pages * page_size().0)
     }
+}
+
+/// The ids of the mounts that this process sees and that are on a local disk. None: /proc does not
+/// say.
+fn local_mounts() -> Option<BTreeSet<u64>> {
+    let mounts = Process::myself().ok()?.mountinfo().ok()?;
+    let local = mounts.into_iter();
+    let local = local.filter(|m| LOCAL.contains(&m.fs_type.as_str()));
+    Some(local.filter_map(|m| u64::try_from(m.mnt_id).ok()).collect())
+}
+
+/// True for a file that may be held (3).
+fn may_be_held(meta: &Statx, mounts: &BTreeSet<u64>) -> bool {
+    let mode = u32::from(meta.stx_mode);
+    let roots = meta.stx_uid == 0 && mode & 0o022 == 0;
+    let is_file = FileType::from_raw_mode(mode) == FileType::RegularFile;
+    let fits = (1..=MAX_FILE).contains(&meta.stx_size);
+    mounts.contains(&meta.stx_mnt_id) && roots && is_file && fits
 }
 
 fn is_of_a_file(map: &MemoryMap) -> bool {
@@ -247,6 +313,15 @@ fn is_of_a_file(map: &MemoryMap) -> bool {
     matches!(map.pathname, MMapPath::Path(_))
         && map.inode != 0
         && !map.perms.contains(shared_writable)
+}
+
+/// The pages of the process that `map` covers, without those beyond the end of its file, which has
+/// `file_pages`.
+fn pages_to_look_at(map: &MemoryMap, file_pages: usize) -> Range<usize> {
+    let page = |address: u64| (address / page_size().0) as usize;
+    let (start, end) = (page(map.address.0), page(map.address.1));
+    let of_file = file_pages.saturating_sub(page(map.offset));
+    start..end.min(start.saturating_add(of_file))
 }
 
 /// True for a page of the file itself: not for the program's own copy of it, which is charged to
@@ -258,20 +333,6 @@ fn is_file_page(info: &PageInfo) -> bool {
         }
         PageInfo::SwapPage(_) => false,
     }
-}
-
-/// The file's identity and its number of pages, if it may be held (3).
-fn checked(file: &File) -> Option<(FileId, usize)> {
-    let meta = file.metadata().ok()?;
-    let local = LOCAL.contains(&(fstatfs(file).ok()?.f_type as u64 & 0xffff_ffff));
-    let roots = meta.uid() == 0 && meta.mode() & 0o022 == 0;
-    let fits = meta.is_file() && meta.len() > 0 && meta.len() <= MAX_FILE;
-    let id = FileId {
-        dev: meta.dev(),
-        ino: meta.ino(),
-    };
-    let pages = meta.len().div_ceil(page_size().0) as usize;
-    (local && roots && fits).then_some((id, pages))
 }
 
 /// The runs of pages to lock: those that are `present`, where the first one is page `first` of the
@@ -322,24 +383,57 @@ mod tests {
         }
     }
 
+    fn meta(mount: u64, uid: u32, mode: u16, size: u64) -> Statx {
+        let path = rustix::fs::open("/", OFlags::PATH, Mode::empty()).unwrap();
+        let mut meta = statx(path, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS).unwrap();
+        meta.stx_mnt_id = mount;
+        (meta.stx_uid, meta.stx_mode, meta.stx_size) = (uid, mode, size);
+        meta
+    }
+
     #[test]
     fn only_roots_own_files_on_a_disk_are_held() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("library");
-        std::fs::write(&path, vec![1; 5000]).unwrap();
-        let everyone = std::os::unix::fs::PermissionsExt::from_mode(0o666);
-        std::fs::set_permissions(&path, everyone).unwrap();
-        assert_eq!(
-            checked(&File::open(&path).unwrap()),
-            None,
-            "others may write it"
-        );
-        assert_eq!(
-            checked(&File::open("/proc/self/maps").unwrap()),
-            None,
-            "no disk"
-        );
-        assert_eq!(checked(&File::open(dir.path()).unwrap()), None, "no file");
+        let mounts = BTreeSet::from([21]);
+        for (mount, uid, mode, size, held) in [
+            (21, 0, 0o100_755, 9, true),
+            (22, 0, 0o100_755, 9, false),    // another file system
+            (21, 1000, 0o100_755, 9, false), // a user's
+            (21, 0, 0o100_757, 9, false),    // others may write to it
+            (21, 0, 0o100_775, 9, false),    // a group may
+            (21, 0, 0o040_755, 9, false),    // a directory
+            (21, 0, 0o100_755, 0, false),    // empty
+            (21, 0, 0o100_755, MAX_FILE + 1, false),
+        ] {
+            assert_eq!(
+                may_be_held(&meta(mount, uid, mode, size), &mounts),
+                held,
+                "{mode:o}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_mapping_far_beyond_its_file_costs_nothing() {
+        let process = Process::myself().unwrap();
+        let mut map = process.maps().unwrap().into_iter().next().unwrap();
+        let page = page_size().0;
+        (map.address, map.offset) = ((16 * page, u64::MAX), 2 * page);
+        assert_eq!(pages_to_look_at(&map, 5), 16..19);
+        assert!(pages_to_look_at(&map, 2).is_empty());
+        map.address.1 = 17 * page;
+        assert_eq!(pages_to_look_at(&map, 5), 16..17);
+    }
+
+    #[test]
+    fn this_process_can_be_looked_at() {
+        assert!(local_mounts().is_some());
+        let mut shared = Shared::default();
+        let most = Most {
+            all: Bytes(0),
+            user: Bytes(0),
+        };
+        shared.hold(std::process::id() as i32, 0, most).unwrap();
+        assert_eq!(shared.bytes(), Bytes(0), "there is no room");
     }
 
     #[test]
@@ -351,32 +445,27 @@ mod tests {
         let held = Held {
             mapping: mapping.unwrap(),
             locked: vec![true, true, false],
+            pages: 2,
             runs: 1,
             holders: [7, 8].into(),
             uid: 1000,
         };
-        let mut shared = Shared {
-            files: BTreeMap::new(),
-            runs: 1,
-        };
-        shared.files.insert(FileId { dev: 1, ino: 2 }, held);
+        let mut shared = Shared::default();
+        let dev = (8, 1);
+        shared.files.insert(FileId { dev, ino: 2 }, held);
         let page = page_size().0;
         let most = Most {
             all: Bytes(9 * page),
             user: Bytes(3 * page),
         };
         assert_eq!(shared.bytes(), Bytes(2 * page));
-        assert_eq!(
-            (
-                shared.room(1000, most),
-                shared.room(1001, most),
-                shared.room(0, most)
-            ),
-            (1, 3, 7)
-        );
+        let room = |uid| shared.room(uid, most);
+        assert_eq!((room(1000).pages, room(1000).runs), (1, MAX_USER_RUNS - 1));
+        assert_eq!((room(1001).pages, room(1001).runs), (3, MAX_USER_RUNS));
+        assert_eq!((room(0).pages, room(0).runs), (7, MAX_RUNS - 1));
         shared.release(7);
         assert_eq!(shared.holders(), [8].into());
         shared.release(8);
-        assert_eq!((shared.bytes(), shared.runs), (Bytes(0), 0));
+        assert_eq!(shared.bytes(), Bytes(0));
     }
 }

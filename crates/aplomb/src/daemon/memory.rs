@@ -112,7 +112,10 @@ impl Memory {
         };
         match memory.open(tree) {
             Ok(protector) => memory.protector = Some(protector),
-            Err(e) => warn!("memory is not protected: {e:#}"),
+            Err(e) => {
+                warn!("memory is not protected: {e:#}");
+                return memory;
+            }
         }
         match Trigger::arm(Path::new(PRESSURE)) {
             Ok(trigger) => memory.pressure = Some(trigger),
