@@ -9,8 +9,8 @@
  *
  *     ADMITTED -- demote --> DEMOTED -- promote --> REVOKED -- reserved/governor.bpf.h --> ADMITTED
  *
- * The governor does not reactivate a demoted program: its pages are in memory soon, whether or not
- * those of the others still are.
+ * The governor alone does not reactivate a demoted program. Its memory test (memory_is_there())
+ * asks whether free memory holds what the program itself lacks, not whether all programs fit.
  */
 #ifndef APLOMB_DEMOTE_BPF_H
 #define APLOMB_DEMOTE_BPF_H

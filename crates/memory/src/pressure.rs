@@ -92,6 +92,14 @@ mod tests {
     }
 
     #[test]
+    fn without_pressure_information_the_error_names_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("memory");
+        let e = Trigger::arm(&missing).unwrap_err().to_string();
+        assert!(e.contains("/memory: opening it: "), "{e}");
+    }
+
+    #[test]
     fn a_cgroup_waits_from_half_a_second_on() {
         let dir = tempfile::tempdir().unwrap();
         assert!(!waits(dir.path()).unwrap());

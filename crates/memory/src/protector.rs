@@ -150,7 +150,7 @@ impl Protector {
         };
         let applied = self.turn(path);
         let by_age = back.age && self.mode() == Mode::Ages;
-        let aged = self.age(std::iter::once(path).filter(|_| by_age));
+        let aged = if by_age { self.age(path) } else { Ok(()) };
         self.without_vanished(path, applied.and(aged))
     }
 
@@ -223,10 +223,8 @@ impl Protector {
                 Err(e) => complaints.push(e),
             }
         }
-        let ages = self.ages_after_use(&looks).unwrap_or_else(|e| {
-            complaints.push(e); // without ages, all that is used counts as young
-            BTreeMap::new()
-        });
+        // Without ages, all that a domain uses counts as young.
+        let ages = self.ages_after_use(&looks, &mut complaints);
         for (path, ran) in &looks {
             let looked = self.look(path, *ran, ages.get(path), now);
             if let Err(e) = self.without_vanished(path, looked) {
@@ -272,18 +270,27 @@ impl Protector {
         Ok(Some(ran))
     }
 
-    /// The ages of domains, after those that ran were aged. None where there are no ages. All
-    /// domains share the two passes over the kernel's list.
+    /// The ages of domains, after those that ran were aged. Left out are those whose ages are
+    /// unknown, which is a complaint. All domains share the two passes over the kernel's list.
     fn ages_after_use(
         &self,
         looks: &[(DomainPath, bool)],
-    ) -> Result<BTreeMap<DomainPath, Ages>, MemoryError> {
+        complaints: &mut Vec<MemoryError>,
+    ) -> BTreeMap<DomainPath, Ages> {
         if looks.is_empty() || self.mode() != Mode::Ages {
-            return Ok(BTreeMap::new());
+            return BTreeMap::new();
         }
-        let ran = looks.iter().filter(|(_, ran)| *ran).map(|(path, _)| path);
-        self.age(ran)?;
-        self.ages(looks.iter().map(|(path, _)| path))
+        let ran: BTreeSet<_> = looks.iter().filter(|(_, ran)| *ran).map(|l| &l.0).collect();
+        let mut aged = BTreeSet::new();
+        for (path, ages) in self.ages(ran.iter().copied(), complaints) {
+            match ages.write_aging(&self.places.debugfs) {
+                Ok(()) => drop(aged.insert(path)),
+                Err(_) if !self.dir(&path).exists() => {} // it has just been removed
+                Err(e) => complaints.push(e),
+            }
+        }
+        let known = |path: &&DomainPath| !ran.contains(path) || aged.contains(*path);
+        self.ages(looks.iter().map(|l| &l.0).filter(known), complaints)
     }
 
     fn look(
@@ -309,35 +316,45 @@ impl Protector {
         self.turn(path)
     }
 
-    /// Create a generation in each of the domains. All are tried.
-    fn age<'a>(&self, paths: impl Iterator<Item = &'a DomainPath>) -> Result<(), MemoryError> {
-        let ages = self.ages(paths)?.into_values();
-        let aged: Vec<_> = ages.map(|a| a.write_aging(&self.places.debugfs)).collect();
-        aged.into_iter().collect()
+    /// Create a generation in the domain.
+    fn age(&self, path: &DomainPath) -> Result<(), MemoryError> {
+        let mut complaints = Vec::new();
+        let ages = self.ages(std::iter::once(path), &mut complaints);
+        let aged = ages.values().map(|a| a.write_aging(&self.places.debugfs));
+        aged.chain(complaints.into_iter().map(Err)).collect()
     }
 
+    /// The ages of the domains that the kernel lists. A complaint names each other one, unless it
+    /// has just been removed.
     fn ages<'a>(
         &self,
         paths: impl Iterator<Item = &'a DomainPath>,
-    ) -> Result<BTreeMap<DomainPath, Ages>, MemoryError> {
+        complaints: &mut Vec<MemoryError>,
+    ) -> BTreeMap<DomainPath, Ages> {
         let names: BTreeMap<String, &DomainPath> = paths.map(|p| (format!("/{p}"), p)).collect();
         if names.is_empty() {
-            return Ok(BTreeMap::new());
+            return BTreeMap::new();
         }
-        let mut found = ages::read(&self.places.debugfs, &names.keys().cloned().collect())?;
+        let mut found = match ages::read(&self.places.debugfs, &names.keys().cloned().collect()) {
+            Ok(found) => found,
+            Err(e) => {
+                complaints.push(e);
+                return BTreeMap::new();
+            }
+        };
         let mut result = BTreeMap::new();
         for (name, path) in names {
             match found.remove(&name) {
                 Some(ages) => drop(result.insert(path.clone(), ages)),
-                None if !self.dir(path).exists() => {} // it has just been removed
+                None if !self.dir(path).exists() => {}
                 None => {
                     let file = self.places.debugfs.join(LRU_GEN);
                     let why = format!("it does not list the cgroup {name}");
-                    return Err(MemoryError::state(&file, why));
+                    complaints.push(MemoryError::state(&file, why));
                 }
             }
         }
-        Ok(result)
+        result
     }
 
     /// The domains whose knobs depend on the domain `path`.

@@ -307,6 +307,31 @@ fn a_failed_look_is_reported_and_not_repeated_at_once() {
 }
 
 #[test]
+fn ages_that_are_missing_for_one_domain_do_not_cost_another_its_own() {
+    let (fake, mut protector) = Fake::new(&["a", "b"]);
+    let start = fake.start;
+    for domain in ["a", "b"] {
+        protector.protect(&path(domain), &[], PI, start).unwrap();
+        fake.runs(domain, 2);
+    }
+    fake.ages(&["a"], 40);
+    let complaints = protector.tick(start + STEP);
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    let complaint = complaints[0].to_string();
+    assert!(
+        complaint.ends_with("it does not list the cgroup /b"),
+        "{complaint}"
+    );
+    assert_eq!(
+        fake.protection("b"),
+        "max",
+        "all that it uses counts as young"
+    );
+    let wanted = 60 * MB + 100 * MB / 8;
+    assert_eq!(fake.protection("a"), wanted.to_string());
+}
+
+#[test]
 fn an_administrators_protection_stays() {
     let (fake, mut protector) = Fake::new(&["media"]);
     fake.put("cgroup/media/memory.min", "90000000\n");
