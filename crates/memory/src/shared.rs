@@ -174,13 +174,27 @@ impl Candidate {
 }
 
 impl Shared {
-    /// Hold what process `pid` of user `uid` has mapped now, beside what is held for it already.
-    /// A process that has exited holds nothing.
-    ///
-    /// # Errors
-    /// A file cannot be mapped, or its pages not be locked. The others are held.
-    pub fn hold(&mut self, pid: i32, uid: u32, most: Most) -> Result<(), MemoryError> {
-        let (Ok(process), Some(mounts)) = (Process::new(pid), local_mounts()) else {
+    /// Hold what these processes (process id, user) have mapped now, beside what is held for them
+    /// already. A process that has exited holds nothing. Returns what went wrong: a file cannot be
+    /// mapped, or its pages not be locked. The others are held.
+    pub fn hold(&mut self, programs: &[(i32, u32)], most: Most) -> Vec<MemoryError> {
+        if programs.is_empty() {
+            return Vec::new();
+        }
+        let mounts = local_mounts().unwrap_or_default();
+        let held = programs.iter();
+        let held = held.map(|(pid, uid)| self.hold_one(*pid, *uid, &mounts, most));
+        held.filter_map(Result::err).collect()
+    }
+
+    fn hold_one(
+        &mut self,
+        pid: i32,
+        uid: u32,
+        mounts: &BTreeSet<u64>,
+        most: Most,
+    ) -> Result<(), MemoryError> {
+        let Ok(process) = Process::new(pid) else {
             return Ok(());
         };
         let (Ok(maps), Ok(mut pages)) = (process.maps(), process.pagemap()) else {
@@ -188,7 +202,7 @@ impl Shared {
         };
         let (mut result, mut left) = (Ok(()), MAX_LOOKED);
         for map in maps.into_iter().filter(is_of_a_file).take(MAX_MAPS) {
-            let Some(file) = Candidate::of(pid, &map, &mounts) else {
+            let Some(file) = Candidate::of(pid, &map, mounts) else {
                 continue;
             };
             let looked = pages_to_look_at(&map, file.pages);
@@ -432,7 +446,8 @@ mod tests {
             all: Bytes(0),
             user: Bytes(0),
         };
-        shared.hold(std::process::id() as i32, 0, most).unwrap();
+        let complaints = shared.hold(&[(std::process::id() as i32, 0)], most);
+        assert!(complaints.is_empty(), "{complaints:?}");
         assert_eq!(shared.bytes(), Bytes(0), "there is no room");
     }
 

@@ -22,6 +22,7 @@
 
 mod domain;
 mod machine;
+mod programs;
 mod shared;
 mod shortage;
 
@@ -30,7 +31,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use aplomb_domain::{DomainPath, Tree};
+use aplomb_domain::Tree;
 use aplomb_kernel::{Event, Kernel};
 use aplomb_memory::pressure::Trigger;
 use aplomb_memory::{Bytes, Journal, Mode, Places, Protector};
@@ -40,6 +41,7 @@ use crate::config::MemoryConfig;
 use crate::protocol::{MemoryLine, MemoryTable};
 use domain::{empty, top, Home};
 use machine::{field, scale_factor, usable_memory, MEMINFO, SCALE_FACTOR};
+use programs::{Kept, Programs};
 use shared::Holding;
 
 /// Programs that are protected at a time: as many as the kernel side has servers, so only a table
@@ -51,8 +53,8 @@ const PRESSURE: &str = "/proc/pressure/memory";
 pub struct Memory {
     config: MemoryConfig,
     protector: Option<Protector>,
-    /// The protected ones, by process id.
-    programs: BTreeMap<i32, Kept>,
+    /// The protected ones.
+    programs: Programs,
     /// Those that were demoted, by process id.
     demoted: BTreeMap<i32, Kept>,
     holding: Holding,
@@ -64,16 +66,6 @@ pub struct Memory {
     total: Bytes,
     /// It was said that [`MAX_PROGRAMS`] are protected.
     said_full: bool,
-}
-
-/// A program of [`Memory`].
-#[derive(Debug, Clone)]
-struct Kept {
-    domain: DomainPath,
-    /// The user whose cap counts.
-    uid: u32,
-    /// It is never demoted.
-    spared: bool,
 }
 
 /// How a program is to be protected.
@@ -99,7 +91,7 @@ impl Memory {
         let mut memory = Self {
             config,
             protector: None,
-            programs: BTreeMap::new(),
+            programs: Programs::default(),
             demoted: BTreeMap::new(),
             holding: Holding::default(),
             room_changed: false,
@@ -151,7 +143,7 @@ impl Memory {
 
     /// The program of `event` becomes interactive: protect its memory.
     pub fn protect(&mut self, tree: &Tree, event: &Event, wanted: &Wanted) {
-        let known = self.programs.contains_key(&event.pid);
+        let known = self.programs.get(event.pid).is_some();
         if self.protector.is_none() || (known && !wanted.own) {
             return;
         }
@@ -173,7 +165,7 @@ impl Memory {
         let Some(home) = domain::settle(tree, event, wanted)? else {
             return Ok(());
         };
-        let left = self.programs.get(&event.pid);
+        let left = self.programs.get(event.pid);
         if left.is_some_and(|left| left.domain != home.domain) {
             self.release(event.pid);
         }
@@ -207,7 +199,7 @@ impl Memory {
 
     /// Process `pid` runs again after more than its period.
     pub fn returned(&mut self, pid: i32) {
-        let (Some(kept), Some(protector)) = (self.programs.get(&pid), &mut self.protector) else {
+        let (Some(kept), Some(protector)) = (self.programs.get(pid), &mut self.protector) else {
             return;
         };
         self.holding.begin(pid, Instant::now());
@@ -224,14 +216,10 @@ impl Memory {
 
     /// Protect the program no longer.
     fn withdraw(&mut self, pid: i32) -> Option<Kept> {
-        let gone = self.programs.remove(&pid)?;
+        let (gone, last) = self.programs.remove(pid)?;
         self.room_changed = true;
         self.holding.release(pid);
-        if self
-            .programs
-            .values()
-            .any(|kept| kept.domain == gone.domain)
-        {
+        if !last {
             return Some(gone); // another program of the same domain
         }
         let released = self.protector.as_mut().map(|p| p.release(&gone.domain));
@@ -271,7 +259,7 @@ impl Memory {
         for complaint in ended.into_iter().flat_map(|report| report.complaints) {
             warn!("{complaint}");
         }
-        self.programs.clear();
+        self.programs = Programs::default();
         self.demoted.clear();
         self.holding = Holding::default();
         let Some(tree) = tree else { return };

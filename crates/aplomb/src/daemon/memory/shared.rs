@@ -9,13 +9,17 @@ use aplomb_memory::shared::{Most, Shared};
 use aplomb_memory::Bytes;
 use tracing::warn;
 
-use super::{Kept, Memory};
+use super::programs::Programs;
+use super::Memory;
 
 /// From a program's start to the first time.
 const FIRST: Duration = Duration::from_secs(2);
 /// From each time to the next, as a multiple of the one before: 2 s, 10 s, 50 s, 250 s after it.
 const FACTOR: u32 = 5;
 const LAST: Duration = Duration::from_secs(250);
+/// Programs that are looked at in one go. Each costs about a millisecond, and the daemon serves its
+/// clients and events in between.
+const MOST_AT_ONCE: usize = 8;
 
 /// What is held, and when to look for more.
 #[derive(Debug, Default)]
@@ -46,10 +50,10 @@ impl Holding {
         self.shared.bytes()
     }
 
-    /// The processes that are due. Each is due again later, or never.
+    /// The processes that are due, at most [`MOST_AT_ONCE`]. Each is due again later, or never.
     fn take_due(&mut self, now: Instant) -> Vec<i32> {
         let due = self.due.iter().filter(|(_, (at, _))| *at <= now);
-        let due: Vec<i32> = due.map(|(pid, _)| *pid).collect();
+        let due: Vec<i32> = due.map(|(pid, _)| *pid).take(MOST_AT_ONCE).collect();
         for pid in &due {
             let after = self.due.remove(pid).map(|(_, after)| after * FACTOR);
             if let Some(after) = after.filter(|after| *after <= LAST) {
@@ -59,14 +63,11 @@ impl Holding {
         due
     }
 
-    fn hold(&mut self, now: Instant, programs: &BTreeMap<i32, Kept>, most: Most) {
-        for pid in self.take_due(now) {
-            let Some(kept) = programs.get(&pid) else {
-                continue;
-            };
-            if let Err(e) = self.shared.hold(pid, kept.uid, most) {
-                warn!("not all file pages of process {pid} are kept: {e}");
-            }
+    fn hold(&mut self, now: Instant, programs: &Programs, most: Most) {
+        let due = self.take_due(now).into_iter();
+        let due = due.filter_map(|pid| Some((pid, programs.get(pid)?.uid)));
+        for complaint in self.shared.hold(&due.collect::<Vec<_>>(), most) {
+            warn!("not all file pages of a program are kept: {complaint}");
         }
     }
 }
@@ -80,7 +81,7 @@ impl Memory {
         };
         if looked {
             for pid in self.holding.shared.holders() {
-                let kept = self.programs.get(&pid);
+                let kept = self.programs.get(pid);
                 if kept.is_none_or(|k| protector.is_withdrawn(&k.domain)) {
                     self.holding.release(pid);
                 }
@@ -117,5 +118,19 @@ mod tests {
         holding.begin(7, start);
         holding.release(7);
         assert_eq!(holding.deadline(), None);
+    }
+
+    #[test]
+    fn of_many_that_are_due_a_few_are_looked_at_in_one_go() {
+        let (mut holding, start) = (Holding::default(), Instant::now());
+        let many = MOST_AT_ONCE as i32 + 1;
+        (1..=many).for_each(|pid| holding.begin(pid, start));
+        assert_eq!(holding.take_due(start + FIRST).len(), MOST_AT_ONCE);
+        assert_eq!(
+            holding.deadline(),
+            Some(start + FIRST),
+            "the others are due at once"
+        );
+        assert_eq!(holding.take_due(start + FIRST), [many]);
     }
 }

@@ -13,7 +13,8 @@ use aplomb_memory::demotion::{self, Caps, Demotion, Program};
 use aplomb_memory::Protector;
 use tracing::{debug, warn};
 
-use super::{Kept, Memory};
+use super::programs::Kept;
+use super::Memory;
 
 impl Memory {
     /// Tasks of the machine wait for memory. If those of interactive programs do, and these need
@@ -22,7 +23,7 @@ impl Memory {
         let Some(protector) = &self.protector else {
             return;
         };
-        let programs = demands(protector, &self.programs);
+        let programs = demands(protector, self.programs.by_pid());
         let demotions = demotion::demote(&programs, self.caps());
         let wait = |p: &Program| protector.waits(&p.domain).unwrap_or_else(complain);
         if demotions.is_empty() || !programs.iter().any(wait) {
@@ -39,7 +40,11 @@ impl Memory {
             total: why.total.0,
             limit: why.limit.0,
         };
-        let of_domain = self.programs.iter().filter(|(_, p)| p.domain == why.domain);
+        let of_domain = self
+            .programs
+            .by_pid()
+            .iter()
+            .filter(|(_, p)| p.domain == why.domain);
         let pids: Vec<i32> = of_domain.map(|(pid, _)| *pid).collect();
         for pid in pids {
             match kernel.demote(pid, Some(short)) {
@@ -64,7 +69,7 @@ impl Memory {
         let Some(protector) = &self.protector else {
             return;
         };
-        let programs = demands(protector, &self.programs);
+        let programs = demands(protector, self.programs.by_pid());
         let demoted = demands(protector, &self.demoted);
         let Some(back) = demotion::promote(&programs, &demoted, self.caps()) else {
             return;
@@ -175,7 +180,7 @@ mod tests {
             limit: 800 * MB,
         };
         assert_eq!(kernel.seen.borrow().demoted, [(8, Some(why))]);
-        assert_eq!(memory.programs.keys().collect::<Vec<_>>(), [&7]);
+        assert_eq!(memory.programs.by_pid().keys().collect::<Vec<_>>(), [&7]);
         let protection = dir.path().join("cgroup/aplomb/0/x-8/memory.min");
         assert_eq!(std::fs::read_to_string(protection).unwrap(), "0");
         memory.tick(Instant::now(), &mut kernel);
@@ -194,7 +199,9 @@ mod tests {
         for pid in [8, 9] {
             add(&mut memory, dir.path(), pid, 1001, 260, "40.00");
         }
-        memory.programs.get_mut(&8).unwrap().spared = true;
+        let mut spared = memory.programs.get(8).unwrap().clone();
+        spared.spared = true;
+        memory.programs.insert(8, spared);
         memory.short(&mut kernel);
         let demoted: Vec<i32> = kernel.seen.borrow().demoted.iter().map(|d| d.0).collect();
         assert_eq!(demoted, [9]);
