@@ -22,6 +22,7 @@
 
 mod domain;
 mod machine;
+mod pace;
 mod programs;
 mod shared;
 mod shortage;
@@ -41,6 +42,7 @@ use crate::config::MemoryConfig;
 use crate::protocol::{MemoryLine, MemoryTable};
 use domain::{empty, top, Home};
 use machine::{field, scale_factor, usable_memory, MEMINFO, SCALE_FACTOR};
+use pace::Pace;
 use programs::{Kept, Programs};
 use shared::Holding;
 
@@ -58,6 +60,8 @@ pub struct Memory {
     /// Those that were demoted, by process id.
     demoted: BTreeMap<i32, Kept>,
     holding: Holding,
+    /// Of the looks at programs.
+    pace: Pace,
     /// Since the last search for a demoted program that fits again, one was protected, looked at or
     /// released.
     room_changed: bool,
@@ -94,6 +98,7 @@ impl Memory {
             programs: Programs::default(),
             demoted: BTreeMap::new(),
             holding: Holding::default(),
+            pace: Pace::default(),
             room_changed: false,
             pressure: None,
             total: Bytes(0),
@@ -237,11 +242,22 @@ impl Memory {
     /// The next time at which [`Memory::tick`] has work. None while nothing interactive runs.
     pub fn deadline(&self) -> Option<Instant> {
         let looks = self.protector.as_ref().and_then(Protector::deadline);
-        looks.into_iter().chain(self.holding.deadline()).min()
+        let due = looks.into_iter().chain(self.holding.deadline()).min();
+        due.map(|due| self.pace.begin_at(due))
     }
 
     /// Look at the working sets that are due, and whether a demoted program fits again.
     pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+        if self.deadline().is_some_and(|at| at <= now) {
+            let begun = Instant::now();
+            self.look(now);
+            let ended = Instant::now();
+            self.pace.ended(ended, ended.duration_since(begun));
+        }
+        self.promote_if_room(kernel);
+    }
+
+    fn look(&mut self, now: Instant) {
         let look = self.protector.as_ref().and_then(Protector::deadline);
         let looked = look.is_some_and(|at| at <= now);
         self.room_changed |= looked;
@@ -250,7 +266,6 @@ impl Memory {
             warn!("{complaint}");
         }
         self.hold_shared(now, looked);
-        self.promote_if_room(kernel);
     }
 
     /// The daemon ends: all knobs and processes go back.

@@ -18,7 +18,7 @@ const FIRST: Duration = Duration::from_secs(2);
 const FACTOR: u32 = 5;
 const LAST: Duration = Duration::from_secs(250);
 /// Programs that are looked at in one go. Each costs about a millisecond, and the daemon serves its
-/// clients and events in between.
+/// clients and events in between (memory/pace.rs).
 const MOST_AT_ONCE: usize = 8;
 
 /// What is held, and when to look for more.
