@@ -15,7 +15,8 @@
  *    be.
  *
  * 3. Interactive tasks take what is left between `low` and `min`: the reserve (policy/reserve.h).
- *    A program that takes it too fast is parked as a best-effort task is.
+ *    A program that takes it too fast is parked by PARK_RESERVE. Until then, best-effort tasks take
+ *    next to nothing, so free memory rises. Its park ends at `low`, theirs at `high`.
  *
  * 4. The daemon is never parked: it is what protects memory.
  *
@@ -70,16 +71,38 @@ static __always_inline struct zone_level zone_level(const struct zone *zone)
 	return l;
 }
 
-/* Parks @p, the current task, until @until, or until memory is there: see relief_watch(). */
-static __always_inline void memory_park(struct task_struct *p, u32 class, u64 now, u64 until,
+/* Until when the last interactive task is parked by PARK_RESERVE */
+u64 reserve_wanted_until;
+
+/*
+ * Parks @p, the current task, until @until, or until @missing more pages are free than now: see
+ * relief_watch(). Returns false if it is not to be parked.
+ */
+static __always_inline bool memory_park(struct task_struct *p, u32 reason, u64 now, u64 until,
 					u64 missing)
 {
 	if (!(p->scx.flags & SCX_TASK_QUEUED) || p->tgid == daemon_tgid)
-		return; /* it is not ours: a real-time task, say; or it is the daemon */
-	if (park(p, PARK_MEMORY, now, until))
+		return false; /* it is not ours: a real-time task, say; or it is the daemon */
+	if (park(p, reason, now, until))
+		return false;
+	relief_watch(reason, until, missing);
+	memory_count(reason == PARK_RESERVE ? MEMORY_INTERACTIVE : MEMORY_BEST_EFFORT,
+		     MEMORY_PARKED);
+	return true;
+}
+
+/* @p, a task of interactive program @s, takes @pages from the reserve. */
+static __always_inline void reserve_take(struct task_struct *p, struct server *s, u32 pages,
+					 u64 now, const struct zone_level *l)
+{
+	u64 until = now + BUMP_NS, wait = reserve_draw(&s->reserve, pages, now);
+
+	if (!wait)
 		return;
-	relief_watch(until, missing);
-	memory_count(class, MEMORY_PARKED);
+	if (time_before(wait, until))
+		until = wait;
+	if (memory_park(p, PARK_RESERVE, now, until, l->low - l->free))
+		reserve_wanted_until = until;
 }
 
 /*
@@ -88,7 +111,7 @@ static __always_inline void memory_park(struct task_struct *p, u32 class, u64 no
  */
 static __always_inline void memory_asked(struct task_struct *p, u32 order, struct zone_level l)
 {
-	u64 now, until, wait;
+	u64 now, allowance;
 	u32 pages = 1U << (order & 15);
 	struct task_ctx *t;
 	struct server *s;
@@ -96,22 +119,19 @@ static __always_inline void memory_asked(struct task_struct *p, u32 order, struc
 	if (l.free >= l.low || (p->flags & (PF_KTHREAD | PF_EXITING)))
 		return; /* no shortage: large blocks may be missing while small ones are free */
 	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!t || (t->park.reasons & PARK_BIT(PARK_MEMORY)))
+	if (!t || (t->park.reasons & (PARK_BIT(PARK_MEMORY) | PARK_BIT(PARK_RESERVE))))
 		return;
 	s = interactive_server(t);
 	memory_count(memory_class(s), MEMORY_ASKED);
 	now = bpf_ktime_get_ns();
-	until = now + BUMP_NS;
 	if (s) {
-		wait = reserve_draw(&s->reserve, pages, now);
-		if (!wait)
-			return;
-		if (time_before(wait, until))
-			until = wait;
-	} else if (!bump_take(&t->bumped, pages, l.free, l.min, l.low)) {
+		reserve_take(p, s, pages, now, &l);
 		return;
 	}
-	memory_park(p, memory_class(s), now, until, l.high - l.free);
+	allowance = time_before(now, reserve_wanted_until) ? BUMP_FOR_OTHERS
+							   : bump_allowance(l.free, l.min, l.low);
+	if (bump_take(&t->bumped, pages, allowance))
+		memory_park(p, PARK_MEMORY, now, now + BUMP_NS, l.high - l.free);
 }
 
 SEC("fentry/wakeup_kswapd")
@@ -137,7 +157,7 @@ int BPF_PROG(on_direct_reclaim)
 	if (s || (t && t->park.reasons & PARK_BIT(PARK_MEMORY)))
 		return 0;
 	now = bpf_ktime_get_ns();
-	memory_park(p, MEMORY_BEST_EFFORT, now, now + BUMP_NS, 0);
+	memory_park(p, PARK_MEMORY, now, now + BUMP_NS, 0);
 	return 0;
 }
 

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * memory/relief.bpf.h - when is memory there again, so that the parks by PARK_MEMORY end early?
+ * memory/relief.bpf.h - when is memory there again, so that the parks for it end early?
  *
  * Why. A park of 100 ms is right while the reclaimer waits for a slow disk. With compressed swap it
  * needs a millisecond, and then the tasks that wait for memory may go on.
  *
  * One timer looks while such tasks may be parked, and not otherwise. When free memory has reached
- * the high watermark, where the reclaimer stops, it releases all of them.
+ * the low watermark, it releases the interactive tasks (PARK_RESERVE), for which the kernel has
+ * pages without the reserve then. At the high watermark, where the reclaimer stops, it releases all
+ * others (PARK_MEMORY).
  */
 #ifndef APLOMB_MEMORY_RELIEF_BPF_H
 #define APLOMB_MEMORY_RELIEF_BPF_H
 
 #include "kernel/symbols.bpf.h"
+#include "policy/park.h"
 #include "state/timer.bpf.h"
 
 /* Time between two looks, ns. Trade: a fast swap device idles for half of it at each relief. */
@@ -24,8 +27,13 @@ struct {
 	__type(value, struct timer_slot);
 } relief_timer SEC(".maps");
 
-u64 relief_free;  /* pages of the machine that are free at the high watermark */
-u64 relief_until; /* no task is parked by PARK_MEMORY after this */
+/* When the parks of one reason end */
+struct relief {
+	u64 free;  /* when so many pages of the machine are free */
+	u64 until; /* no task is parked for the reason after this */
+};
+
+struct relief relief_memory, relief_reserve;
 u32 relief_armed; /* relief_timer is started */
 
 static __always_inline void relief_timer_start(void)
@@ -39,14 +47,16 @@ static __always_inline void relief_timer_start(void)
 }
 
 /*
- * A task is parked by PARK_MEMORY until @until. The park ends early when @missing more pages are
- * free than now; 0: when as many are free as was said last.
+ * A task is parked by @reason, PARK_MEMORY or PARK_RESERVE, until @until. The park ends early when
+ * @missing more pages are free than now; 0: when as many are free as was said last.
  */
-static __always_inline void relief_watch(u64 until, u64 missing)
+static __always_inline void relief_watch(u32 reason, u64 until, u64 missing)
 {
+	struct relief *r = reason == PARK_RESERVE ? &relief_reserve : &relief_memory;
+
 	if (missing)
-		relief_free = free_pages() + missing;
-	relief_until = until;
+		r->free = free_pages() + missing;
+	r->until = until;
 	if (relief_armed)
 		return;
 	relief_armed = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * memory/relief_tick.bpf.h - the timer of memory/relief.bpf.h: looks at free memory, and releases
- * the tasks that are parked by PARK_MEMORY.
+ * the tasks that are parked for memory.
  */
 #ifndef APLOMB_MEMORY_RELIEF_TICK_BPF_H
 #define APLOMB_MEMORY_RELIEF_TICK_BPF_H
@@ -9,20 +9,36 @@
 #include "memory/relief.bpf.h"
 #include "park/holding.bpf.h"
 
-static int relief_tick(void *map, u32 *key, struct timer_slot *timer)
+/*
+ * Releases the tasks that are parked by @reason if memory is there. Returns whether some may be
+ * left.
+ */
+static __noinline bool relief_look(struct relief *r, u32 reason, u64 free, u64 now)
 {
-	u64 now = bpf_ktime_get_ns();
-	bool there = free_pages() >= relief_free;
 	u32 i;
 
-	if (!there && time_before(now, relief_until + park_bound_ns)) {
-		bpf_timer_start(&timer->timer, RELIEF_LOOK_NS, 0);
-		return 0;
-	}
-	relief_armed = 0; /* first: a task that is parked from now on starts the timer again */
+	if (!time_before(now, r->until + park_bound_ns))
+		return false;
+	if (free < r->free)
+		return true;
 	bpf_for(i, 0, nr_cpus) {
-		if (there && __sync_fetch_and_add(&held_cpu(i)->nr, 0))
-			held_end_reason(i, PARK_MEMORY, now);
+		if (__sync_fetch_and_add(&held_cpu(i)->nr, 0))
+			held_end_reason(i, reason, now);
+	}
+	return false;
+}
+
+static int relief_tick(void *map, u32 *key, struct timer_slot *timer)
+{
+	u64 now = bpf_ktime_get_ns(), free = free_pages();
+	bool left;
+
+	relief_armed = 0; /* first: a task that is parked from now on starts the timer again */
+	left = relief_look(&relief_reserve, PARK_RESERVE, free, now);
+	left |= relief_look(&relief_memory, PARK_MEMORY, free, now);
+	if (left && !relief_armed) {
+		relief_armed = 1;
+		bpf_timer_start(&timer->timer, RELIEF_LOOK_NS, 0);
 	}
 	return 0;
 }

@@ -16,7 +16,7 @@ struct park_account {
 	u64 cut;                      /* requests for longer than park_bound_ns */
 	u64 told_ns[NR_PARK_REASONS]; /* of these, what events have reported */
 	u64 told_times[NR_PARK_REASONS];
-	u64 told_second; /* of the last event */
+	u64 told_second[NR_PARK_REASONS]; /* of the last event */
 };
 
 struct park_account park_accounts[DOMAIN_SLOTS] SEC(".bss.parks") __hidden;
@@ -28,8 +28,8 @@ static __always_inline struct park_account *park_account(u32 domain)
 
 /*
  * @p, of context @t, was parked for @ns by @reason. This is counted, and reported by an event at
- * most once a second for each domain. Parks by cpu.max are only counted: every throttled container
- * has some in each period, and an event for each would wake the daemon.
+ * most once a second for each domain and reason. Parks by cpu.max are only counted: every throttled
+ * container has some in each period, and an event for each would wake the daemon.
  */
 static __always_inline void park_charge(struct task_struct *p, struct task_ctx *t, u32 reason,
 					u64 ns, u64 now)
@@ -41,9 +41,9 @@ static __always_inline void park_charge(struct task_struct *p, struct task_ctx *
 		return;
 	__sync_fetch_and_add(&a->ns[reason], ns);
 	__sync_fetch_and_add(&a->times[reason], 1);
-	if (reason == PARK_CPU_MAX || a->told_second == second)
+	if (reason == PARK_CPU_MAX || a->told_second[reason] == second)
 		return;
-	a->told_second = second;
+	a->told_second[reason] = second;
 	emit_task(EV_PARKED, p, 0, reason, a->ns[reason] - a->told_ns[reason],
 		  a->times[reason] - a->told_times[reason]);
 	a->told_ns[reason] = a->ns[reason];

@@ -27,6 +27,10 @@
  *
  *    So free memory settles where the tasks take as much as the reclaimer frees, however fast the
  *    swap device is, and however many tasks there are. A shell that needs a few pages runs on.
+ *
+ * 4. Interactive programs first. There, between `min` and `low`, an interactive program that has
+ *    used up its budget of the reserve would wait for good. So while one waits, the allowance is
+ *    one page, and what the reclaimer frees is for that program.
  */
 #ifndef APLOMB_POLICY_BUMP_H
 #define APLOMB_POLICY_BUMP_H
@@ -40,6 +44,9 @@
  */
 #define BUMP_PAGES 32
 
+/* The allowance while an interactive program waits for memory, pages. */
+#define BUMP_FOR_OTHERS 1
+
 /* Pages that a task may take before it is parked. All in pages. */
 static inline u64 bump_allowance(u64 free, u64 min, u64 low)
 {
@@ -52,14 +59,14 @@ static inline u64 bump_allowance(u64 free, u64 min, u64 low)
 }
 
 /*
- * A task takes @pages. *@taken: what it took since its last park. Returns whether it is to be
- * parked now.
+ * A task takes @pages. *@taken: what it took since its last park. @allowance: bump_allowance(), or
+ * BUMP_FOR_OTHERS. Returns whether it is to be parked now.
  */
-static inline bool bump_take(u32 *taken, u32 pages, u64 free, u64 min, u64 low)
+static inline bool bump_take(u32 *taken, u32 pages, u64 allowance)
 {
 	u64 sum = (u64)*taken + pages;
 
-	if (sum < bump_allowance(free, min, low)) {
+	if (sum < allowance) {
 		*taken = sum;
 		return false;
 	}

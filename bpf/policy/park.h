@@ -26,7 +26,8 @@ enum park_reason {
 	PARK_CPU_MAX = 0, /* its domain, or one above, has used up cpu.max */
 	PARK_REQUEST = 1, /* root asked for it (aplomb park) */
 	PARK_MEMORY = 2,  /* it takes memory while that is short (memory/low.bpf.h) */
-	NR_PARK_REASONS = 3
+	PARK_RESERVE = 3, /* it is interactive, and took the reserve too fast (policy/reserve.h) */
+	NR_PARK_REASONS = 4
 };
 
 #define PARK_BIT(reason) (1U << (reason))

@@ -14,7 +14,8 @@
  *    free another one.
  *
  * 3. Control. When the budget is used up at time t, and t_f + b c < t, then the program has taken
- *    its pages no faster than they can be freed: it gets the next budget. Otherwise it waits.
+ *    its pages no faster than they can be freed: it gets the next budget. Otherwise it waits,
+ *    until then, or until free memory is above the reserve.
  *
  *        t_f                      t                t_f + b c
  *         |---- b pages taken ----|-- waits --------->|   next budget

@@ -189,6 +189,7 @@ fn parked(reason: u64, ns: u64, times: u64) -> String {
     let why = match reason {
         0 => "cpu.max",
         1 => "a request",
+        3 => "the memory reserve, which they took too fast,",
         _ => "memory that is short",
     };
     format!(

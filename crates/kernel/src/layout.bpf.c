@@ -28,3 +28,4 @@ enum domain_change layout_domain_change;
 enum exit_flags layout_exit_flags;
 enum memory_class layout_memory_class;
 enum memory_count layout_memory_count;
+enum park_reason layout_park_reason;

@@ -318,6 +318,14 @@ pub struct Event {
 }
 
 impl Event {
+    /// Time for which interactive tasks were parked since the last such event, because they took
+    /// the memory reserve too fast, ns. None: the event says nothing of that.
+    #[must_use]
+    pub fn waited_for_reserve(&self) -> Option<u64> {
+        let reason = u64::from(raw::park_reason::PARK_RESERVE.0);
+        (self.kind == EventKind::Parked && self.a == reason).then_some(self.b)
+    }
+
     /// Decodes a record of the ring buffer. Returns None if it is no event that this program knows.
     /// One such record is sent by ops.exit to wake this program up.
     pub(crate) fn from_record(record: &[u8]) -> Option<Self> {

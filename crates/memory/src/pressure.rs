@@ -1,12 +1,14 @@
 //! Pressure stall information: whether tasks wait for memory.
 //!
 //! Source: Documentation/accounting/psi.rst. A task stalls while it reclaims memory, waits for a
-//! page that was given up a moment ago, or waits for a swapped page.
+//! page that was given up a moment ago, or waits for a swapped page. The kernel does not count a
+//! task that aplomb parks for memory, so [`Parks`] does.
 
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::{file, MemoryError};
 
@@ -17,6 +19,36 @@ const TRIGGER: &str = "some 100000 2000000";
 /// Tasks of a cgroup wait for memory if some of them stalled for more than this part of the last 10
 /// s, in hundredths of a percent: 5 %, half a second.
 const WAITS: u32 = 500;
+
+/// The time over which [`WAITS`] is measured.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// For how long interactive tasks were parked for memory in the last [`WINDOW`].
+#[derive(Debug, Default)]
+pub struct Parks {
+    since: Option<Instant>,
+    sum: Duration,
+}
+
+impl Parks {
+    /// They were parked for `time` more. True if they wait for memory by that: it is more than the
+    /// part of a window that [`waits`] asks for. Then the count begins anew.
+    pub fn add(&mut self, time: Duration, now: Instant) -> bool {
+        let since = *self.since.get_or_insert(now);
+        if now.duration_since(since) > WINDOW {
+            *self = Self {
+                since: Some(now),
+                sum: Duration::ZERO,
+            };
+        }
+        self.sum = self.sum.saturating_add(time);
+        let waits = self.sum > WINDOW * WAITS / 10_000;
+        if waits {
+            *self = Self::default();
+        }
+        waits
+    }
+}
 
 /// Becomes ready for poll (EPOLLPRI) when tasks of the machine stall. It costs nothing before.
 #[derive(Debug)]
@@ -74,6 +106,22 @@ pub fn parse_some_avg10(text: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parks_count_if_they_take_a_twentieth_of_ten_seconds() {
+        let (mut parks, start) = (Parks::default(), Instant::now());
+        let (short, second) = (Duration::from_millis(100), Duration::from_secs(1));
+        // 100 ms in each 3 s: seldom
+        for n in 0..20 {
+            assert!(!parks.add(short, start + second * 3 * n));
+        }
+        let start = start + second * 100;
+        let waits: Vec<bool> = (0..12)
+            .map(|n| parks.add(short, start + second * n))
+            .collect();
+        let sixths: Vec<usize> = (0..12).filter(|n| waits[*n]).collect();
+        assert_eq!(sixths, [5, 11]);
+    }
 
     #[test]
     fn the_average_is_read() {

@@ -13,9 +13,9 @@ u64 policy_bump_allowance(u64 free, u64 min, u64 low)
 	return bump_allowance(free, min, low);
 }
 
-bool policy_bump_take(u32 *taken, u32 pages, u64 free, u64 min, u64 low)
+bool policy_bump_take(u32 *taken, u32 pages, u64 allowance)
 {
-	return bump_take(taken, pages, free, min, low);
+	return bump_take(taken, pages, allowance);
 }
 
 /* reserve.h */

@@ -57,7 +57,7 @@ pub struct DomainLine {
 /// The parks of a domain's own tasks for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParkLine {
-    /// "cpu.max" or "request".
+    /// "cpu.max", "request", "memory" or "reserve".
     pub reason: String,
     pub times: u64,
     pub ns: u64,

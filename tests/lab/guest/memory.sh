@@ -94,7 +94,6 @@ kill -KILL $editor
 check it-comes-back "$(protection $top/0/hog-$hog)" until_true 20 is_protected $top/0/hog-$hog max
 check and-is-reactivated "" is_admitted $hog
 kill -KILL $hog
-start_bombs
 
 say "a user's programs have that user's cap"
 chmod 755 $bin/sleeper
@@ -134,7 +133,8 @@ echo $child > $top/0/sleeper-$parent/cgroup.procs
 wait $parent
 check no-protection-without-the-program "$(protection $top/0/sleeper-$parent)" until_true 5 is_protected $top/0/sleeper-$parent 0
 
-say "SIGKILL, and the next daemon"
+say "SIGKILL while memory is short, and the next daemon"
+start_bombs
 kill -KILL $daemon
 wait $daemon 2> /dev/null
 check knobs-outlive-sigkill "$(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]

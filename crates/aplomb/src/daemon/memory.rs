@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use aplomb_domain::Tree;
 use aplomb_kernel::{Event, Kernel};
-use aplomb_memory::pressure::Trigger;
+use aplomb_memory::pressure::{Parks, Trigger};
 use aplomb_memory::{Bytes, Journal, Mode, Places, Protector};
 use tracing::{info, warn};
 
@@ -67,6 +67,7 @@ pub struct Memory {
     room_changed: bool,
     /// Fires when tasks wait for memory. None: no program is demoted.
     pressure: Option<Trigger>,
+    parks: Parks,
     total: Bytes,
     /// It was said that [`MAX_PROGRAMS`] are protected.
     said_full: bool,
@@ -101,6 +102,7 @@ impl Memory {
             pace: Pace::default(),
             room_changed: false,
             pressure: None,
+            parks: Parks::default(),
             total: Bytes(0),
             said_full: false,
         };

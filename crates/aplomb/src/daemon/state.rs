@@ -1,6 +1,6 @@
 //! The daemon's state without its sockets: checks the rights of each request and answers it.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use aplomb_kernel::{
     comm_text, flags, Event, EventKind, Kernel, KernelError, Part, ServerPolicy, ServerState,
@@ -117,8 +117,12 @@ impl State {
     }
 
     /// Protect the memory of a program that becomes interactive, and no longer that of one that
-    /// ceases to be.
+    /// ceases to be. Demote some if interactive programs wait for memory.
     pub fn follow_memory(&mut self, event: &Event) {
+        if let Some(ns) = event.waited_for_reserve() {
+            let (waited, now) = (Duration::from_nanos(ns), Instant::now());
+            return self.memory.waited(waited, now, &mut *self.kernel);
+        }
         let own = match event.kind {
             EventKind::Matched => true,
             EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated => false,

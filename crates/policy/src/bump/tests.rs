@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{allowance, take, PAGES};
+use super::{allowance, take, FOR_OTHERS, PAGES};
 
 const MIN: u64 = 1000;
 const LOW: u64 = 3048;
@@ -21,7 +21,7 @@ fn the_allowance_falls_from_low_to_min() {
 fn a_task_is_parked_after_its_allowance_and_begins_anew() {
     let mut taken = 0;
     let parks: Vec<u64> = (1..=3 * PAGES)
-        .filter(|_| take(&mut taken, 1, LOW, MIN, LOW))
+        .filter(|_| take(&mut taken, 1, allowance(LOW, MIN, LOW)))
         .collect();
     assert_eq!(parks, [PAGES, 2 * PAGES, 3 * PAGES]);
 }
@@ -38,7 +38,7 @@ proptest! {
     /// Theorem: at `min`, however many pages a task takes at once, it is parked each time.
     #[test]
     fn at_min_each_page_costs_a_park(mut taken in 0..64u32, pages in 1..10_000u32) {
-        prop_assert!(take(&mut taken, pages, MIN, MIN, LOW));
+        prop_assert!(take(&mut taken, pages, allowance(MIN, MIN, LOW)));
         prop_assert_eq!(taken, 0);
     }
 
@@ -56,5 +56,26 @@ proptest! {
             free = (free + freed).min(2 * LOW);
         }
         prop_assert!(free >= MIN.saturating_sub(tasks), "{free}");
+    }
+
+    /// Theorem: while an interactive program waits, tasks that want memory without end take no more
+    /// than a page each in a park. So free memory rises to `low` by what the reclaimer frees beyond
+    /// that, and the program goes on, however little was free.
+    #[test]
+    fn an_interactive_program_that_waits_gets_its_turn(
+        tasks in 1..200u64,
+        frees in 1..1000u64,
+        begin in 0..LOW,
+    ) {
+        let (mut taken, mut free) = (vec![0; tasks as usize], begin);
+        let turns = (LOW - begin).div_ceil(frees);
+        for _ in 0..turns {
+            for taken in &mut taken {
+                let pages = (1..).find(|_| take(taken, 1, FOR_OTHERS)).unwrap_or(0);
+                free = free.saturating_sub(pages);
+            }
+            free += frees + tasks;
+        }
+        prop_assert!(free >= LOW, "{free}");
     }
 }

@@ -2,10 +2,12 @@
 //! come back. Theory: `aplomb_memory::demotion`.
 //!
 //! The kernel wakes the daemon when tasks wait for memory (`aplomb_memory::pressure`), at most once
-//! in two seconds. The daemon tests whether there is room again when a program ends, and at each
-//! look, so nothing wakes it for that.
+//! in two seconds. The kernel side does so when interactive tasks were parked for memory, at most
+//! once a second for each domain. The daemon tests whether there is room again when a program ends,
+//! and at each look, so nothing wakes it for that.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use aplomb_domain::DomainPath;
 use aplomb_kernel::{Kernel, KernelError, Shortage};
@@ -26,11 +28,29 @@ impl Memory {
         let programs = demands(protector, self.programs.by_pid());
         let demotions = demotion::demote(&programs, self.caps());
         let wait = |p: &Program| protector.waits(&p.domain).unwrap_or_else(complain);
-        if demotions.is_empty() || !programs.iter().any(wait) {
-            return;
+        if !demotions.is_empty() && programs.iter().any(wait) {
+            self.demote_all(&demotions, kernel);
         }
+    }
+
+    /// Interactive tasks were parked for memory for `time` more. If they wait by that, and need
+    /// more than their cap, demote some.
+    pub fn waited(&mut self, time: Duration, now: Instant, kernel: &mut dyn Kernel) {
+        let Some(protector) = self
+            .protector
+            .as_ref()
+            .filter(|_| self.parks.add(time, now))
+        else {
+            return;
+        };
+        let programs = demands(protector, self.programs.by_pid());
+        let demotions = demotion::demote(&programs, self.caps());
+        self.demote_all(&demotions, kernel);
+    }
+
+    fn demote_all(&mut self, demotions: &[Demotion], kernel: &mut dyn Kernel) {
         for demotion in demotions {
-            self.demote(&demotion, kernel);
+            self.demote(demotion, kernel);
         }
     }
 
@@ -121,7 +141,6 @@ mod tests {
     use crate::daemon::testing::Fake;
     use aplomb_memory::{Bytes, Journal, Places};
     use std::path::Path;
-    use std::time::{Duration, Instant};
 
     const MB: u64 = 1 << 20;
 
@@ -189,6 +208,19 @@ mod tests {
         memory.tick(Instant::now(), &mut kernel);
         assert_eq!(kernel.seen.borrow().demoted[1..], [(8, None)]);
         assert!(memory.demoted.is_empty());
+    }
+
+    #[test]
+    fn programs_that_are_parked_wait_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut memory, mut kernel) = (memory(dir.path()), Fake::new());
+        add(&mut memory, dir.path(), 7, 0, 300, "0.00");
+        add(&mut memory, dir.path(), 8, 0, 600, "0.00");
+        let (now, park) = (Instant::now(), Duration::from_millis(100));
+        (0..5).for_each(|_| memory.waited(park, now, &mut kernel));
+        assert!(kernel.seen.borrow().demoted.is_empty(), "half a second");
+        memory.waited(park, now, &mut kernel);
+        assert_eq!(kernel.seen.borrow().demoted[0].0, 8);
     }
 
     #[test]
