@@ -21,11 +21,11 @@ run: setup-run
 	@$(MAKE) build
 	@scripts/run $(ARGS)
 
-## test: the tests: linters, units, properties, fuzz targets (short), the lab, the demonstration
+## test: the tests: linters, units, properties, the lab, the demonstration
 test: setup
 	@scripts/test $(ARGS)
 
-## test-full: all tests, also those that take long
+## test-full: all tests, also fuzz targets and all that takes long
 test-full: setup
 	@scripts/test --full $(ARGS)
 
