@@ -177,7 +177,7 @@ static int held_tick(void *map, u32 *cpu, struct timer_slot *timer)
  */
 static __noinline void held_end_reason(u32 cpu, u32 reason, u64 now)
 {
-	TAKES_STACK(64);
+	TAKES_STACK(80);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p;
 	u32 i;

@@ -52,6 +52,9 @@ check the-user-has-a-cap "$(protection $top/0)" [ "$(protection $top/0)" != max 
 check the-reserve-is-set "$scale_before, then $(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]
 
 check pages-that-others-are-charged-for-are-held "$(held) bytes" until_true 5 eval '[ "$(held)" -gt 0 ]'
+# Else the kernel's khugepaged would put new pages there, which are not locked.
+flags=$(sed -n "\\|$bin/sleeper|,/VmFlags/s/VmFlags: *//p" /proc/$daemon/smaps)
+check they-are-locked-and-stay-as-they-are "$flags" grep -q '\<lo\>.*\<nh\>' <(echo "$flags")
 
 say "bombs"
 start_bombs

@@ -1,6 +1,7 @@
 //! When the file pages of a program that are charged to others are held (`aplomb_memory::shared`):
 //! a moment after it became interactive, when it has mapped what it starts with, and a few times
-//! later, ever more seldom. Nothing is looked at while nothing changes.
+//! later, ever more seldom. What is held is locked again when the daemon is at work anyway, for the
+//! kernel may have put other pages there. Nothing is looked at while nothing changes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,12 +22,18 @@ const LAST: Duration = Duration::from_secs(250);
 /// clients and events in between (memory/pace.rs).
 const MOST_AT_ONCE: usize = 8;
 
+/// From one time that all is locked again to the next, at least. It costs little: the pages that
+/// are locked already are only counted.
+const AGAIN: Duration = Duration::from_secs(10);
+
 /// What is held, and when to look for more.
 #[derive(Debug, Default)]
 pub struct Holding {
     shared: Shared,
     /// By process id: when, and the time after which that is.
     due: BTreeMap<i32, (Instant, Duration)>,
+    /// Not before this is all locked again.
+    again: Option<Instant>,
 }
 
 impl Holding {
@@ -64,9 +71,15 @@ impl Holding {
     }
 
     fn hold(&mut self, now: Instant, programs: &Programs, most: Most) {
+        let mut complaints = Vec::new();
+        if self.again.is_none_or(|at| at <= now) {
+            complaints = self.shared.lock_again();
+            self.again = Some(now + AGAIN);
+        }
         let due = self.take_due(now).into_iter();
         let due = due.filter_map(|pid| Some((pid, programs.get(pid)?.uid)));
-        for complaint in self.shared.hold(&due.collect::<Vec<_>>(), most) {
+        complaints.extend(self.shared.hold(&due.collect::<Vec<_>>(), most));
+        for complaint in complaints {
             warn!("not all file pages of a program are kept: {complaint}");
         }
     }
