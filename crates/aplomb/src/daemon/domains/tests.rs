@@ -328,3 +328,25 @@ fn more_than_can_be_watched_is_looked_through() {
     assert_eq!(changes(&fake), [DomainChange::Fraction(250_000)]);
     assert!(domains.deadline().is_some());
 }
+
+#[test]
+fn a_flood_of_changes_is_seen_in_parts() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &["a"], InFiles::default());
+    let mut watch = Watch::new(9).unwrap();
+    watch.directory(&tree.open(&path("a")).unwrap()).unwrap();
+    for n in 0..1000 {
+        fs::create_dir(dir.path().join(format!("a/b{n}"))).unwrap();
+    }
+    let mut seen = Vec::new();
+    for _ in 0..1000 {
+        let part = watch.read();
+        assert!(part.len() <= 256);
+        if part.is_empty() {
+            break;
+        }
+        seen.extend(part);
+    }
+    let created = seen.iter().filter(|s| matches!(s, Seen::Created(_)));
+    assert_eq!(created.count(), 1000, "none is lost");
+}

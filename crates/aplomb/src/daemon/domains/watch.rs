@@ -15,6 +15,9 @@ use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 /// The most directories and files that are watched: twice the domains of the kernel side's table.
 pub const MAX_WATCHED: usize = 8192;
 
+/// Bytes of an inotify event without a name (struct inotify_event).
+const SMALLEST_EVENT: usize = 16;
+
 /// A change of a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
@@ -114,23 +117,24 @@ impl Watch {
         }
     }
 
-    /// The changes since the last call, each once.
+    /// The next changes since the last call, at most 256: each may cost the creation or removal of
+    /// a directory. While there are more, the descriptor stays readable.
     pub fn read(&mut self) -> Vec<Seen> {
         let mut all: Vec<Seen> = Vec::new();
-        let mut buffer = [0; 4096];
-        // Without events, read_events() fails with WouldBlock.
-        while let Ok(events) = self.inotify.read_events(&mut buffer) {
-            for event in events {
-                if event.mask.contains(EventMask::Q_OVERFLOW) {
-                    return vec![Seen::All];
-                }
-                let name = event.name.and_then(|n| n.to_str());
-                let seen = self
-                    .roles
-                    .get(&event.wd)
-                    .and_then(|role| role.seen(event.mask, name));
-                all.extend(seen.filter(|s| all.last() != Some(s)));
+        let mut buffer = [0; 256 * SMALLEST_EVENT];
+        let Ok(events) = self.inotify.read_events(&mut buffer) else {
+            return all; // none: it fails with WouldBlock
+        };
+        for event in events {
+            if event.mask.contains(EventMask::Q_OVERFLOW) {
+                return vec![Seen::All];
             }
+            let name = event.name.and_then(|n| n.to_str());
+            let seen = self
+                .roles
+                .get(&event.wd)
+                .and_then(|role| role.seen(event.mask, name));
+            all.extend(seen.filter(|s| all.last() != Some(s)));
         }
         all
     }
