@@ -48,7 +48,7 @@ use signals::{drain, Signals};
 use state::State;
 
 /// Events taken from the kernel before other sources are served: a flood must not lock clients out.
-/// The start or exit of a protected program costs several milliseconds, and a client waits for 30 s.
+/// The start or exit of a protected program costs milliseconds, and a client waits for 30 s.
 const EVENTS_PER_WAKEUP: usize = 64;
 /// Time from a change of a file until the daemon reads the files, so that it reads them once for a
 /// burst of changes.
