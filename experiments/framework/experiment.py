@@ -79,7 +79,8 @@ class Experiment:
     memory_mb: int = 2048  # of each guest; as much as the lab gives unasked
     disks: tuple[str, ...] = ()  # of each guest, as the lab's --disk: "64M,iops=400,rate=40M"
     swaps: tuple[str, ...] = ()  # likewise, as --swap
-    inputs: tuple[Path, ...] = ()  # data that the guests find in /job, beside the workloads
+    # What the guests find in /job beside the workloads; with a name: under that one.
+    inputs: tuple[Path | tuple[Path, str], ...] = ()
     subject: str = "aplomb"  # the scheduler that is judged: without it there are no marks
     name: str = ""  # PAPER/NAME, from the file
 

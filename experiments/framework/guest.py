@@ -176,6 +176,7 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
             GUEST / "harness.sh",
             GUEST / "domains.sh",
             GUEST / "memory.sh",
+            GUEST / "beside.sh",
             GUEST / "enter",
             folder / "plan",
         ]

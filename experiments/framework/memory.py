@@ -1,5 +1,5 @@
-"""Experiments in a guest whose memory is short: the guest, the bombs, the variants, the kernel's
-counters.
+"""Experiments in a guest whose memory is short: the guest, the bombs, the variants, the profiles,
+and what each step leaves of the kernel's and aplomb's counters.
 
 Redline section 8.2 has four tasks of 300 MB each on a machine of 1 GB. Here each has 30 % of the
 guest's memory, so that together they need 1.2 times what there is. The swap device serves 400
@@ -12,13 +12,15 @@ aplomb. Each is a step of its scheduler.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from .errors import ExperimentError
-from .experiment import Samples, Step
+from .experiment import Experiment, Profile, Samples, Step
+from .marks import Mark, at_most
 from .schedulers import Scheduler
 
 GUEST_MB = 768
@@ -45,6 +47,10 @@ COUNTERS = (
 )
 FAULTS = "program_majflt"
 PROTECT = ("[memory]", "protect = true")  # lines of aplomb.toml: it is off by default
+# The classes of tasks in `aplomb status`, and what it counts of each since the daemon started.
+CLASSES = ("interactive", "best-effort")
+TASK_COUNTERS = ("asked", "parked", "reclaimed", "reclaimed_limit")
+PAGE = 4096
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,35 @@ class Variant:
         )
 
 
+def by_hand(protected: str, what: str = "program at nice -20") -> tuple[Variant, ...]:
+    """What stock Linux can do for a program: nice -20; with it, memory.min on the program's cgroup,
+    set by an administrator who knows how much it needs (Kato's memory reserves); and the kernel's
+    own protection of working sets, the best single knob that there is."""
+    return (
+        Variant("plain", "eevdf", f"EEVDF, {what}"),
+        Variant("min", "eevdf", f"EEVDF, memory.min {protected}", f"memory.min={protected}"),
+        Variant("ttl", "eevdf", f"EEVDF, min_ttl_ms {MIN_TTL_MS}", f"min_ttl_ms={MIN_TTL_MS}"),
+    )
+
+
+def protecting(*lines: str, **settings: str) -> Profile:
+    """The profile of an aplomb that protects memory, which it does not by default. lines: specs;
+    settings: of the table [memory]."""
+    more = (f'{name} = "{value}"' for name, value in settings.items())
+    return Profile(lines, config=(*PROTECT, *more))
+
+
+def in_short_memory(experiment: Experiment) -> Experiment:
+    """The experiment, in a guest whose memory is short, under stock Linux and aplomb."""
+    return replace(
+        experiment,
+        schedulers=("eevdf", "aplomb"),
+        memory_mb=GUEST_MB,
+        swaps=(SWAP,),
+        settings={**SETTINGS, **experiment.settings},
+    )
+
+
 def of_scheduler(variants: Sequence[Variant], scheduler: Scheduler) -> list[Variant]:
     return [variant for variant in variants if variant.scheduler == scheduler.name]
 
@@ -80,9 +115,10 @@ def measured(
             yield variant, sample
 
 
-def program(*words: object) -> list[object]:
-    """Words that run a program in the cgroup whose protection the variants set."""
-    return ["/job/enter", "program", *words]
+def program(*words: object, place: str = "program") -> list[object]:
+    """Words that run a program in the cgroup whose protection the variants set. place: another
+    cgroup; "": the root."""
+    return ["/job/enter", f"program={place}", *words]
 
 
 def bombs(seconds: int) -> list[object]:
@@ -113,6 +149,80 @@ def counted(folder: Path, begin: str, end: str) -> dict[str, int | None]:
     grown: dict[str, int | None] = {name: last[name] - first[name] for name in COUNTERS}
     grown[FAULTS] = last[FAULTS] - first[FAULTS] if FAULTS in first and FAULTS in last else None
     return grown
+
+
+def tasks_counted(folder: Path) -> dict[str, dict[str, int]] | None:
+    """What aplomb counted by class of tasks during a step; None under another scheduler."""
+    paths = [folder / name for name in ("aplomb-before.json", "aplomb.json")]
+    if not all(path.exists() for path in paths):
+        return None
+    first, last = (
+        {each["class"]: each for each in json.loads(path.read_text())["memory"]["counts"]}
+        for path in paths
+    )
+    return {
+        kind: {name: last[kind][name] - first[kind][name] for name in TASK_COUNTERS}
+        for kind in CLASSES
+    }
+
+
+def reserve_mb(folder: Path) -> float:
+    """How much free memory lies between the kernel's watermarks min and low, over all zones: what
+    the reserve is."""
+    marks = {"min": 0, "low": 0}
+    for line in (folder / "zoneinfo").read_text().splitlines():
+        words = line.split()
+        if len(words) == 2 and words[0] in marks:
+            marks[words[0]] += int(words[1])
+    return round((marks["low"] - marks["min"]) * PAGE / (1 << 20), 2)
+
+
+def shortage(folder: Path, load: Mapping[str, Any] | None, settle: int) -> dict[str, Any]:
+    """What each experiment records of a step: the counters while the load runs, its throughput
+    (pages_a_second), what happened to tasks, the reserve."""
+    return {
+        "under_bombs": counted(folder, "load", "after"),
+        "bomb_pages_per_s": pages_a_second(load, settle),
+        "tasks": tasks_counted(folder),
+        "reserve_mb": reserve_mb(folder),
+    }
+
+
+COLUMNS = (
+    "interactive reclaims",
+    "pswpin",
+    "pswpout",
+    "allocstall",
+    "pgscan_direct",
+    "bombs' pages/s",
+    "OOM kills",
+)
+
+
+def cells(sample: Mapping[str, Any]) -> list[object]:
+    """A sample's cells of COLUMNS."""
+    memory, tasks = sample["under_bombs"], sample["tasks"]
+    return [
+        tasks["interactive"]["reclaimed"] if tasks else None,
+        memory["pswpin"],
+        memory["pswpout"],
+        memory["allocstall"],
+        memory["pgscan_direct"],
+        sample["bomb_pages_per_s"],
+        memory["oom_kill"],
+    ]
+
+
+def no_reclaim(sample: Mapping[str, Any], where: str = "") -> Mark:
+    """The mark of all experiments whose bombs are best-effort: while a page of theirs can be taken,
+    no interactive task reclaims memory itself."""
+    tasks = sample["tasks"]
+    return at_most(
+        f"direct reclaim by interactive tasks{where}",
+        tasks["interactive"]["reclaimed"] if tasks else None,
+        0,
+        "times",
+    )
 
 
 def pages_a_second(load: Mapping[str, Any] | None, settle: int) -> float | None:

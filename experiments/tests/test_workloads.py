@@ -149,6 +149,8 @@ class Workloads(WithWorkloads):
         self.assertGreater(m["pages"], 2 * 1024)  # each bomb's pages at least once
         self.assertLessEqual(sum(m["pages_each_second"]), m["pages"])
         self.assertGreaterEqual(m["gone_after_s"], 2)
+        # Both bombs have 4 MB, and the pages that their code needs.
+        self.assertTrue(all(8 <= mb < 16 for mb in m["resident_mb"]), m)
 
     def test_membomb_ends_at_a_signal_and_still_says_what_it_did(self) -> None:
         words = [str(self.path("membomb")), "2", "4", "1000"]
@@ -160,11 +162,14 @@ class Workloads(WithWorkloads):
             printed, _ = process.communicate(timeout=60)
         self.assertLess(json.loads(printed)["gone_after_s"], 100)
 
-    def test_editor_tells_each_return(self) -> None:
-        file = self.path("document")
-        file.write_bytes(bytes(1 << 20))
+    def test_editor_tells_each_return_and_its_parts(self) -> None:
+        document, library = self.path("document"), self.path("library")
+        document.write_bytes(bytes(1 << 20))
+        library.write_bytes(bytes(1 << 20))
+        library.chmod(0o755)
+        words = ["4", "0", "3", f"document={document}", f"library={library}"]
         done = subprocess.run(
-            [self.path("editor"), "4", file, "0", "3"],
+            [self.path("editor"), *words],
             capture_output=True,
             text=True,
             timeout=60,
@@ -172,7 +177,10 @@ class Workloads(WithWorkloads):
         )
         returns = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual(len(returns), 3)
-        self.assertTrue(all(each["ms"] > 0 and each["major_faults"] >= 0 for each in returns))
+        for each in returns:
+            self.assertEqual(list(each["parts_ms"]), ["program", "memory", "document", "library"])
+            self.assertGreaterEqual(each["ms"], sum(each["parts_ms"].values()) - 0.01)
+            self.assertLessEqual(sum(each["faults_of"].values()), each["major_faults"])
 
     def test_loads_end_with_their_parent_and_may_have_sessions(self) -> None:
         for words in (["hog", "3"], ["onoff", "1000", "1000", "3"]):
@@ -218,7 +226,8 @@ class Workloads(WithWorkloads):
             ["busyloops", "5", "1"],
             ["membomb", "1", "1"],
             ["membomb", "1", "0", "1"],
-            ["editor", "1", "/dev/null", "1"],
+            ["editor", "1", "0"],
+            ["editor", "1", "0", "1", "/dev/null"],
         ):
             done = subprocess.run(
                 [self.path(words[0]), *words[1:]],

@@ -11,6 +11,8 @@
  *                        (lat_ctx); the time of the same in one process is subtracted, so that
  *                        the cost of the switch remains, caches included
  *   udp N                a byte to another process and back by UDP on the loopback (lat_udp)
+ *   fault N FILE         a page fault on a page of FILE that is in the page cache (lat_pagefault)
+ *   touch N MB           the first write to a page of anonymous memory, MB of it at a time
  *   files N FOLDER       create N empty files in FOLDER, then delete them (lat_fs)
  *
  * Each test first does a tenth of N unmeasured. Prints one line of JSON: {"ns": mean of one
@@ -19,13 +21,17 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "lib.h"
 
 #define MOST_PROCESSES 128
+#define PAGE 4096
+#define AROUND (64 << 10) /* the kernel's fault_around_bytes */
 
 static void say(double ns)
 {
@@ -139,6 +145,55 @@ static double ring(int64_t n, int processes, int64_t bytes)
 	return (double)took / (rounds * processes);
 }
 
+/*
+ * n page faults, or a few more. One page of each AROUND bytes is touched, since the kernel also
+ * maps the pages around the one of a fault; from the last one to the first, as lat_pagefault does.
+ */
+static double page_faults(int64_t n, const char *path)
+{
+	int file = open(path, O_RDONLY);
+	int64_t done = 0, took = 0, from;
+	struct stat about;
+
+	if (file < 0 || fstat(file, &about) || about.st_size < AROUND)
+		fail(path);
+	int64_t bytes = about.st_size / AROUND * AROUND;
+
+	while (done < n) {
+		volatile char *memory = mmap(NULL, bytes, PROT_READ, MAP_SHARED, file, 0);
+
+		if (memory == MAP_FAILED)
+			fail("mmap");
+		from = now_ns();
+		for (int64_t i = bytes - AROUND; i >= 0; i -= AROUND)
+			(void)memory[i];
+		took += now_ns() - from;
+		done += bytes / AROUND;
+		munmap((void *)memory, bytes);
+	}
+	close(file);
+	return (double)took / done;
+}
+
+/* Pages of new memory: allocated, cleared, charged and given back. */
+static double new_pages(int64_t n, int64_t bytes)
+{
+	int64_t done = 0, from = now_ns();
+
+	while (done < n) {
+		volatile char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+					     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (memory == MAP_FAILED)
+			fail("mmap");
+		for (int64_t i = 0; i < bytes; i += PAGE)
+			memory[i] = 1;
+		done += bytes / PAGE;
+		munmap((void *)memory, bytes);
+	}
+	return (double)(now_ns() - from) / done;
+}
+
 static int udp_socket(struct sockaddr_in *address)
 {
 	socklen_t length = sizeof(*address);
@@ -225,14 +280,21 @@ int main(int count, char **words)
 	} else if (!strcmp(test, "udp") && count == 3) {
 		udp(n / 10);
 		say(udp(n));
+	} else if (!strcmp(test, "fault") && count == 4) {
+		page_faults(n / 10, words[3]);
+		say(page_faults(n, words[3]));
+	} else if (!strcmp(test, "touch") && count == 4) {
+		int64_t bytes = number("MB", words[3], 1, 1 << 20) << 20;
+
+		new_pages(n / 10, bytes);
+		say(new_pages(n, bytes));
 	} else if (!strcmp(test, "files") && count == 4) {
 		files(n / 10, words[3], &create, &delete);
 		files(n, words[3], &create, &delete);
 		printf("{\"create_ns\": %.1f, \"delete_ns\": %.1f}\n", create, delete);
 	} else {
 		fprintf(stderr, "usage: micro syscall|fork|udp N | exec N PROGRAM | context N P KB "
-				"| files N "
-				"FOLDER\n");
+				"| fault N FILE | touch N MB | files N FOLDER\n");
 		return 2;
 	}
 	return 0;
