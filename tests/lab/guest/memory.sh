@@ -26,11 +26,11 @@ is_protected() { [ "$(protection "$1")" = "$2" ]; }
 knobs_are_back() { [ "$(cat $scale)" = "$scale_before" ] && ! [ -s /run/aplomb/knobs ]; }
 counted() { json --arg class "$1" --arg what "$2" '.memory.counts[] | select(.class == $class) | .[$what]'; }
 held() { json '.memory.protected.held'; } # bytes of shared file pages
-start_bombs() { # [NUMBER MB]
+start_bombs() { # four that want 240 MB each
 	local i
 	bombs=
-	for ((i = 0; i < ${1:-4}; i++)); do
-		bg_to /dev/null $programs/leave "${2:-240}" 0 1000000
+	for i in 1 2 3 4; do
+		bg_to /dev/null $programs/leave 240 0 1000000
 		bombs="$bombs $!"
 	done
 }
@@ -137,7 +137,7 @@ wait $parent
 check no-protection-without-the-program "$(protection $top/0/sleeper-$parent)" until_true 5 is_protected $top/0/sleeper-$parent 0
 
 say "SIGKILL while memory is short, and the next daemon"
-start_bombs 1 800 # with four the next daemon's start takes a minute of the guest
+start_bombs
 kill -KILL $daemon
 wait $daemon 2> /dev/null
 check knobs-outlive-sigkill "$(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]
