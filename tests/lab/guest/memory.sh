@@ -49,6 +49,7 @@ check a-domain-of-its-own "$(cat /proc/$sleeper/cgroup)" grep -q "/aplomb/0/slee
 check protected-as-a-whole "$(protection $own)" is_protected $own max
 check no-domain-of-shares "$(a domain ls --json | grep -c '"path"') domains" eval '! a domain ls --json | grep -q "\"/\?aplomb"'
 check the-user-has-a-cap "$(protection $top/0)" [ "$(protection $top/0)" != max ]
+limit=$(($(protection $top) >> 20)) # MiB, of all programs; the machine has a quarter more
 check the-reserve-is-set "$scale_before, then $(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]
 
 check pages-that-others-are-charged-for-are-held "$(held) bytes" until_true 5 eval '[ "$(held)" -gt 0 ]'
@@ -81,7 +82,6 @@ check its-return-is-an-event "" eval 'a log --json --pid $short | grep -q "\"ret
 say "what does not fit is demoted, the largest first"
 # Beside the bombs a program grows no faster than the swap device writes, 1.6 MB a second.
 kill -KILL $bombs
-limit=$(($(protection $top) >> 20)) # MiB; the machine has a quarter more
 bg_to /dev/null $bin/editor $((limit * 65 / 100)) 100 1000000
 editor=$!
 bg_to /dev/null $bin/hog $((limit * 80 / 100)) 100 1000000
