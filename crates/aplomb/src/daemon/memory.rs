@@ -251,10 +251,10 @@ impl Memory {
     /// Look at the working sets that are due, and whether a demoted program fits again.
     pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
         if self.deadline().is_some_and(|at| at <= now) {
-            let begun = Instant::now();
+            let begun = pace::ran();
             self.look(now);
-            let ended = Instant::now();
-            self.pace.ended(ended, ended.duration_since(begun));
+            self.pace
+                .ended(Instant::now(), pace::ran().saturating_sub(begun));
         }
         self.promote_if_room(kernel);
     }

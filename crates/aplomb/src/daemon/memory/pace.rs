@@ -3,9 +3,18 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::{clock_gettime, ClockId};
+
 /// After work that took a time, the next waits for so many times that: looks take at most a tenth
 /// of one CPU. A look that comes late protects old pages for a little longer, so little is lost.
 const REST: u32 = 9;
+
+/// The CPU time of this thread. The time that it waited does not count: while memory is short it
+/// waits most, and looks are needed most.
+pub fn ran() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).unwrap_or_default()
+}
 
 /// When the next work may begin.
 #[derive(Debug, Default)]
@@ -14,7 +23,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Work ended at `now`, and took `took`.
+    /// Work ended at `now`, and took `took` of CPU time.
     pub fn ended(&mut self, now: Instant, took: Duration) {
         self.not_before = now.checked_add(took.saturating_mul(REST));
     }
