@@ -15,7 +15,7 @@
  *    be.
  *
  * 3. Interactive tasks take what is left between `low` and `min`: the reserve (policy/reserve.h).
- *    A program that takes it too fast is parked by PARK_RESERVE. Until then, best-effort tasks take
+ *    A program that takes it too fast is parked by PARK_RESERVE. Meanwhile best-effort tasks take
  *    next to nothing, so free memory rises. Its park ends at `low`, theirs at `high`.
  *
  * 4. The daemon is never parked: it is what protects memory.

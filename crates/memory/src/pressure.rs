@@ -22,29 +22,32 @@ const WAITS: u32 = 500;
 
 /// The time over which [`WAITS`] is measured.
 const WINDOW: Duration = Duration::from_secs(10);
+/// From one report of parks to the next, as by [`TRIGGER`]: each makes the daemon read the memory
+/// of all programs, and any number of tasks can be parked.
+const QUIET: Duration = Duration::from_secs(2);
 
 /// For how long interactive tasks were parked for memory in the last [`WINDOW`].
 #[derive(Debug, Default)]
 pub struct Parks {
     since: Option<Instant>,
     sum: Duration,
+    reported: Option<Instant>,
 }
 
 impl Parks {
     /// They were parked for `time` more. True if they wait for memory by that: it is more than the
-    /// part of a window that [`waits`] asks for. Then the count begins anew.
+    /// part of a window that [`waits`] asks for. Then the count begins anew. At most once in
+    /// [`QUIET`].
     pub fn add(&mut self, time: Duration, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         if now.duration_since(since) > WINDOW {
-            *self = Self {
-                since: Some(now),
-                sum: Duration::ZERO,
-            };
+            (self.since, self.sum) = (Some(now), Duration::ZERO);
         }
         self.sum = self.sum.saturating_add(time);
-        let waits = self.sum > WINDOW * WAITS / 10_000;
+        let quiet = self.reported.is_some_and(|at| now < at + QUIET);
+        let waits = !quiet && self.sum > WINDOW * WAITS / 10_000;
         if waits {
-            *self = Self::default();
+            (self.since, self.sum, self.reported) = (None, Duration::ZERO, Some(now));
         }
         waits
     }
@@ -121,6 +124,10 @@ mod tests {
             .collect();
         let sixths: Vec<usize> = (0..12).filter(|n| waits[*n]).collect();
         assert_eq!(sixths, [5, 11]);
+        // thousands of tasks are parked all the time
+        let start = start + second * 100;
+        let reports = (0..1000).filter(|n| parks.add(second, start + short * *n / 10));
+        assert_eq!(reports.count(), 5, "10 s, one in two");
     }
 
     #[test]
