@@ -39,6 +39,7 @@ mod model;
 mod raw;
 mod resolve;
 mod script;
+mod size;
 pub mod tab;
 pub mod toml_format;
 mod toml_print;
@@ -55,6 +56,7 @@ pub use model::{flags, Class, Launch, Matcher, ServerPolicy, Spec, IO_AUTO};
 pub use resolve::{
     resolve, Absent, Grant, Resolution, ResolveError, Resolved, Resolver, Row, RowOfSet, Via,
 };
+pub use size::{format_size, parse_size};
 
 /// Limits of a specification, or of a set of specifications.
 pub mod limits {
@@ -72,6 +74,10 @@ pub mod limits {
     pub const USUAL_R_MAX_PPM: u64 = 900_000;
     /// Longest memory protection period: 7 days, in s.
     pub const MAX_PROTECT_S: u32 = 7 * 24 * 3600;
+    /// Least private reserve of a program: 64 KB, one page of the largest page size.
+    pub const MIN_MEMORY: u64 = 64 << 10;
+    /// Greatest private reserve, and greatest reservation of a domain: 64 TB.
+    pub const MAX_MEMORY: u64 = 64 << 40;
     /// Largest I/O priority number (0 is the most urgent).
     pub const MAX_IO: u8 = 7;
     /// Most bytes of a spec file; a longer file is refused.

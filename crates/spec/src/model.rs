@@ -154,6 +154,9 @@ pub struct Spec {
     pub launch: Launch,
     /// Memory protection period pi: 1 s to 7 days, in s. None: aplomb chooses.
     pub protect_s: Option<u32>,
+    /// Private reserve of memory, bytes: as much of the program's memory stays resident, whatever its
+    /// age. None: no reserve, only protection by age.
+    pub memory: Option<u64>,
     /// I/O priority, 0 (most urgent) to 7. None: aplomb chooses.
     pub io: Option<u8>,
     /// The domain (a cgroup's path) into which a process of the program is moved when it starts.
@@ -223,6 +226,7 @@ impl Spec {
                 s.flags(),
                 s.server,
                 s.protect_s,
+                s.memory,
                 s.io,
                 s.domain.clone(),
             )

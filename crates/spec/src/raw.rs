@@ -39,6 +39,7 @@ pub struct Raw {
     pub server: Option<Field<Option<ServerPolicy>>>,
     pub launch: Option<Field<Launch>>,
     pub protect: Option<Field<Option<u32>>>,
+    pub memory: Option<Field<Option<u64>>>,
     pub io: Option<Field<Option<u8>>>,
     pub domain: Option<Field<String>>,
     pub path: Option<Field<Vec<String>>>,
@@ -65,6 +66,7 @@ impl Raw {
         put(&mut self.server, over.server);
         put(&mut self.launch, over.launch);
         put(&mut self.protect, over.protect);
+        put(&mut self.memory, over.memory);
         put(&mut self.io, over.io);
         put(&mut self.domain, over.domain);
         put(&mut self.path, over.path);
@@ -152,6 +154,7 @@ impl Raw {
             server: self.server.and_then(|f| f.value),
             launch: self.launch.map_or(Launch::Any, |f| f.value),
             protect_s: self.protect.and_then(|f| f.value),
+            memory: self.memory.and_then(|f| f.value),
             io: self.io.and_then(|f| f.value),
             domain: self.domain.map(|f| f.value),
             matchers,
@@ -160,8 +163,8 @@ impl Raw {
         Ok((spec, warnings))
     }
 
-    /// Checks what must not be combined with a guarantee (`guaranteed`), a domain, or precedence
-    /// without limit (`cbs-soft`).
+    /// Checks what must not be combined with a guarantee (`guaranteed`), a reserve of memory, a
+    /// domain, or precedence without limit (`cbs-soft`).
     fn strength(&self, class: Class, matchers: &[Matcher]) -> Vec<Diagnostic> {
         let mut bad = Vec::new();
         let named = matchers.iter().find(|m| m.is_by_name());
@@ -171,6 +174,20 @@ impl Raw {
                     format!("any program can take a name, so {matcher} cannot have this server");
                 let d = Diagnostic::error(&server.place, what).field("server");
                 bad.push(d.suggest(Some(ServerPolicy::Fcbs.name())));
+            }
+        }
+        if let Some(memory) = self.memory.as_ref().filter(|f| f.value.is_some()) {
+            let mut refuse = |what: &str| {
+                bad.push(Diagnostic::error(&memory.place, what).field("memory"));
+            };
+            if class == Class::BestEffort {
+                refuse("only interactive programs have a reserve; a domain has one by: aplomb domain set");
+            }
+            if matchers
+                .iter()
+                .any(|m| matches!(m, Matcher::KernelThread(_)))
+            {
+                refuse("kernel threads have no memory of their own");
             }
         }
         if let Some(domain) = &self.domain {

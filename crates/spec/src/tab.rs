@@ -20,6 +20,7 @@ use crate::fields;
 use crate::limits::*;
 use crate::model::{Class, Launch, Matcher, Spec};
 use crate::raw::{Field, Raw};
+use crate::size::format_size;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
@@ -69,8 +70,9 @@ pub fn parse(file: &Path, text: &[u8]) -> Parsed {
 ///
 /// # Errors
 ///
-/// The spec has a matcher by argument, app or command, a server policy, or a domain. The format has
-/// no field for these.
+/// The spec has a matcher by argument, app or command, a server policy, a private reserve of memory,
+/// or a domain. Redline's lines have no field for these; a field more would shift "pi" and "io" for
+/// other readers of the format.
 pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     let (class, cpu) = match spec.class {
         Class::Interactive => (
@@ -85,6 +87,11 @@ pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     };
     if let Some(server) = spec.server {
         let what = format!("spec.tab has no place for server \"{server}\"");
+        return Err(NotExpressible(what));
+    }
+    if let Some(bytes) = spec.memory {
+        let size = format_size(bytes);
+        let what = format!("spec.tab has no place for memory \"{size}\"");
         return Err(NotExpressible(what));
     }
     if let Some(domain) = &spec.domain {

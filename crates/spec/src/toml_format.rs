@@ -13,6 +13,7 @@
 //! server = "fcbs"                 # or "redline", "cbs-hard", "cbs-soft"; default "auto"
 //! launch = "any"                  # default; "interactive" is flag P
 //! protect = "30min"               # pi; default "auto"
+//! memory = "32M"                  # private reserve; default "none"
 //! io = 0                          # 0..7; default "auto"
 //! domain = "media"                # moved into this cgroup at exec; only with path, default none
 //! ```
@@ -30,7 +31,7 @@ use crate::limits::*;
 use crate::model::{Class, Launch};
 use crate::raw::{Field, Raw, RawArgument};
 use crate::tab::{capped, decode, Parsed};
-use crate::toml_values::{cpu, known_as, said, server, type_of};
+use crate::toml_values::{cpu, known_as, memory, said, server, type_of};
 use std::collections::HashMap;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
@@ -38,7 +39,7 @@ use toml::Spanned;
 
 pub use crate::toml_print::print;
 
-pub(crate) const KEYS: [&str; 17] = [
+pub(crate) const KEYS: [&str; 18] = [
     "name",
     "description",
     "path",
@@ -54,6 +55,7 @@ pub(crate) const KEYS: [&str; 17] = [
     "server",
     "launch",
     "protect",
+    "memory",
     "io",
     "domain",
 ];
@@ -248,6 +250,7 @@ impl Reader<'_> {
                 "server" => raw.server = self.parsed(value, k, server),
                 "launch" => raw.launch = self.launch(value),
                 "protect" => raw.protect = self.protect(value),
+                "memory" => raw.memory = self.parsed(value, k, memory),
                 "io" => raw.io = self.io(value),
                 "domain" => raw.domain = self.text(value, k, fields::check_domain),
                 other => {

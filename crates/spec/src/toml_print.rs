@@ -2,6 +2,7 @@
 
 use crate::duration::format_duration;
 use crate::model::{Class, Launch, Matcher, Spec};
+use crate::size::format_size;
 
 /// Writes a spec as one `[[spec]]` table. [`crate::toml_format::parse`] reads it back as the same
 /// spec.
@@ -94,6 +95,9 @@ pub fn print(spec: &Spec) -> String {
             "protect",
             quote(&format_duration(u64::from(s) * 1_000_000_000)),
         );
+    }
+    if let Some(bytes) = spec.memory {
+        put("memory", quote(&format_size(bytes)));
     }
     if let Some(io) = spec.io {
         put("io", io.to_string());

@@ -3,7 +3,9 @@
 use crate::diag::{nearest, shorten};
 use crate::duration::parse_duration;
 use crate::fields::{self, Problem};
+use crate::limits::{MAX_MEMORY, MIN_MEMORY};
 use crate::model::ServerPolicy;
+use crate::size::{format_size, parse_size};
 use crate::toml_format::KEYS;
 use toml::de::DeValue;
 
@@ -57,6 +59,23 @@ pub fn server(text: &str) -> Result<Option<ServerPolicy>, Problem> {
     }
 }
 
+/// Parses a private reserve. None for "none".
+///
+/// # Errors
+///
+/// The text is no size, or the size is out of range.
+pub fn memory(text: &str) -> Result<Option<u64>, Problem> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let bytes = parse_size(text).map_err(|m| said(m, None))?;
+    if (MIN_MEMORY..=MAX_MEMORY).contains(&bytes) {
+        return Ok(Some(bytes));
+    }
+    let (min, max) = (format_size(MIN_MEMORY), format_size(MAX_MEMORY));
+    Err(said(format!("{text} is not between {min} and {max}"), None))
+}
+
 /// The key that an unknown key was probably meant to be.
 pub fn known_as(key: &str) -> Option<&'static str> {
     match key {
@@ -68,6 +87,7 @@ pub fn known_as(key: &str) -> Option<&'static str> {
         "type" => Some("class"),
         "runtime" | "period" | "reservation" => Some("cpu"),
         "pi" => Some("protect"),
+        "reserve" | "mem" | "memory-reserve" => Some("memory"),
         "cgroup" | "slice" => Some("domain"),
         "guarantee" | "promised" => Some("guaranteed"),
         "policy" | "server-policy" => Some("server"),

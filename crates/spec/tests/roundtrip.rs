@@ -54,6 +54,7 @@ fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = 
     let server = proptest::option::of(proptest::sample::select(&ServerPolicy::ALL[..]));
     let extra = (
         proptest::option::of(1u32..=604_800),
+        proptest::option::of(limits::MIN_MEMORY..=limits::MAX_MEMORY),
         proptest::option::of(0u8..=7),
         proptest::option::of("[a-z][a-z .@-]{0,9}(/[a-z]{1,9}){0,3}"),
     );
@@ -65,7 +66,7 @@ fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = 
         |(
             (c, t),
             ([be, inherit, revocable, parent, guaranteed], server),
-            (protect_s, io, domain),
+            (protect_s, memory, io, domain),
             (name, description),
             mut matchers,
         )| {
@@ -100,6 +101,7 @@ fn spec(matchers: impl Strategy<Value = Vec<Matcher>>) -> impl Strategy<Value = 
                     Launch::Any
                 },
                 protect_s,
+                memory: memory.filter(|_| !be && !kernel),
                 io,
                 domain,
                 matchers,
@@ -125,7 +127,7 @@ proptest! {
 
     #[test]
     fn tab_reads_back_and_means_the_same(s in spec(proptest::collection::vec(tab_matcher(), 1..2))) {
-        let s = Spec { server: None, domain: None, ..s }; // the form has no place for these
+        let s = Spec { server: None, memory: None, domain: None, ..s }; // the form has no place for these
         let line = tab::print(&s).unwrap();
         let from_tab = only(tab::parse(Path::new("x"), line.as_bytes()));
         prop_assert_eq!(tab::print(&from_tab).unwrap(), line.clone());
@@ -139,7 +141,7 @@ proptest! {
 
     #[test]
     fn lists_of_lines_keep_every_path(s in spec(proptest::collection::vec(tab_matcher(), 1..6))) {
-        let s = Spec { server: None, domain: None, ..s };
+        let s = Spec { server: None, memory: None, domain: None, ..s };
         let (specs, diags) = tab::parse(Path::new("x"), tab::print(&s).unwrap().as_bytes());
         prop_assert_eq!(diags, vec![]);
         let all: Vec<_> = specs.iter().flat_map(|s| s.matchers.clone()).collect();

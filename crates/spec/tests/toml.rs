@@ -112,6 +112,44 @@ fn domains_are_for_programs_found_by_their_file() {
 }
 
 #[test]
+fn a_reserve_of_memory_is_a_size_of_an_interactive_program() {
+    let body = |who: &str, memory: &str| {
+        format!("name = 'x'\n{who}\ncpu = '5ms/41ms'\nrevocable = true\nmemory = {memory}")
+    };
+    for (text, bytes) in [
+        ("'32M'", Some(32 << 20)),
+        ("'64K'", Some(64 << 10)),
+        ("'none'", None),
+    ] {
+        let s = one(&body("command = 'x'", text)).unwrap();
+        assert_eq!(s.memory, bytes, "a name is enough: it counts for its user");
+        assert!(!s.is_privileged());
+    }
+    for (who, memory, words) in [
+        ("path = '/x'", "'32'", "not between 64K and 64T"),
+        ("path = '/x'", "'65T'", "not between 64K and 64T"),
+        ("path = '/x'", "'32 pages'", "is no size, such as 32M"),
+        ("path = '/x'", "32", "a string is needed"),
+        (
+            "kernel-thread = 'k'",
+            "'32M'",
+            "kernel threads have no memory",
+        ),
+        (
+            "path = '/x'\nclass = 'best-effort'",
+            "'32M'",
+            "aplomb domain set",
+        ),
+    ] {
+        let said = one(&body(who, memory)).unwrap_err();
+        assert!(
+            said.contains("field \"memory\": ") && said.contains(words),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn arguments_belong_to_every_path() {
     let s = one(
         "name = 'x'\npath = ['/a', '/b']\nargument = ['p', 'q']\ncpu = '1ms/9ms'\nrevocable = true",

@@ -176,6 +176,7 @@ pub fn remove(socket: &Path, name: &str) -> Result<Exit> {
         server: None,
         launch: Launch::Any,
         protect_s: None,
+        memory: None,
         io: None,
         domain: None,
         ..spec.clone()
