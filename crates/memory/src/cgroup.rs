@@ -11,6 +11,13 @@ use crate::{file, MemoryError};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Bytes(pub u64);
 
+/// For people: "31.2 MiB".
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.1} MiB", self.0 as f64 / f64::from(1 << 20)))
+    }
+}
+
 /// A number of pages of [`page_size`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Pages(pub u64);
@@ -43,6 +50,14 @@ impl Limit {
         match text.trim() {
             "max" => Some(Self::Max),
             number => number.parse().ok().map(|n| Self::Bytes(Bytes(n))),
+        }
+    }
+
+    /// The sum of two limits; "max" if one of them is.
+    pub fn plus(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Bytes(a), Self::Bytes(b)) => Self::Bytes(Bytes(a.0.saturating_add(b.0))),
+            _ => Self::Max,
         }
     }
 }
@@ -248,9 +263,12 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_ordered_and_parsed() {
+    fn limits_are_ordered_added_and_parsed() {
         let bytes = |n| Limit::Bytes(Bytes(n));
         assert!(Limit::Max > bytes(u64::MAX) && bytes(2) > Limit::ZERO);
+        assert_eq!(bytes(1).plus(bytes(2)), bytes(3));
+        assert_eq!(bytes(u64::MAX).plus(bytes(2)), bytes(u64::MAX));
+        assert_eq!(bytes(1).plus(Limit::Max), Limit::Max);
         for text in ["max", "4096", "0"] {
             assert_eq!(Limit::parse(text).unwrap().to_string(), text);
         }

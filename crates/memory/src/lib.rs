@@ -6,6 +6,8 @@
 //! - [`ages`]: how long ago pages were used, from the generations of the multi-generational LRU;
 //! - [`cgroup`]: usage and counters of a memory cgroup;
 //! - [`journal`]: the knobs that we turned, with their old values, so that none outlives us;
+//! - [`psap`]: the policy of reserves by amount: how a cap is divided among programs;
+//! - [`reservations`]: which reservations of domains are in force;
 //! - [`working_set`]: the policy: how much of a domain to protect, and when to look again;
 //! - [`demotion`]: which program goes when the working sets of all do not fit;
 //! - [`pressure`]: whether tasks wait for memory;
@@ -26,6 +28,8 @@ pub mod journal;
 mod places;
 pub mod pressure;
 pub mod protector;
+pub mod psap;
+pub mod reservations;
 pub mod shared;
 mod sums;
 #[cfg(test)]
@@ -39,4 +43,5 @@ pub use fuzzing::fuzz_memory;
 pub use journal::{Journal, Report};
 pub use places::{Mode, Places};
 pub use protector::{Line, Protector};
+pub use reservations::Reservations;
 pub use working_set::{Decision, Observation, Protection, WorkingSet};

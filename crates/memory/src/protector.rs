@@ -9,6 +9,7 @@
 //!   with memory_recursiveprot (systemd does so), an ancestor's protection that no child claims is
 //!   shared by all its children. So an ancestor that also holds best-effort programs should not be
 //!   named. An ancestor that is not named and protects less is reported (`Line::limited_by`).
+//! - **Reserves by amount**: reserves.rs. Where there are some, they are divided first.
 //! - **An administrator's memory.min stays.** Our value is written only where it is higher.
 //! - **Without ages** (the multi-generational LRU is off, or there is no debugfs), all memory of a
 //!   domain that ran within pi counts as young ([`Mode::Uses`]).
@@ -28,6 +29,9 @@ use crate::sums::Sums;
 use crate::working_set::{Observation, Protection, WorkingSet};
 use crate::{pressure, MemoryError};
 
+mod reserves;
+pub use reserves::Reserves;
+
 const KNOB: &str = "memory.min";
 
 /// A row of [`Protector::table`].
@@ -37,6 +41,8 @@ pub struct Line {
     pub pi_ms: u64,
     /// Bytes in use at the last look.
     pub usage: Bytes,
+    /// Its private reserve, bytes.
+    pub private: Bytes,
     /// Bytes that were used within pi, by the last look; None before the first one.
     pub working_set: Option<Bytes>,
     pub protection: Protection,
@@ -69,6 +75,7 @@ pub struct Protector {
     sums: Sums,
     /// The most that a domain and all below it may have, bytes.
     caps: BTreeMap<DomainPath, Bytes>,
+    reserves: Reserves,
 }
 
 impl Protector {
@@ -80,6 +87,7 @@ impl Protector {
             domains: BTreeMap::new(),
             sums: Sums::default(),
             caps: BTreeMap::new(),
+            reserves: Reserves::default(),
         }
     }
 
@@ -133,6 +141,7 @@ impl Protector {
             looked: now,
         };
         self.domains.insert(path.clone(), domain);
+        self.reserves.measure_soon(now);
         self.turn(path)
     }
 
@@ -148,6 +157,7 @@ impl Protector {
         let Some(back) = domain.set.used(now) else {
             return Ok(());
         };
+        self.reserves.measure_soon(now);
         let applied = self.turn(path);
         let by_age = back.age && self.mode() == Mode::Ages;
         let aged = if by_age { self.age(path) } else { Ok(()) };
@@ -201,7 +211,7 @@ impl Protector {
     /// When the next look is due. None: nothing is due until a domain is used.
     pub fn deadline(&self) -> Option<Instant> {
         let looks = self.domains.values().filter_map(|d| d.set.next_look());
-        looks.min()
+        looks.chain(self.reserves.deadline()).min()
     }
 
     /// Do all looks that are due. A domain whose cgroup was removed is forgotten. Returns what went
@@ -210,10 +220,10 @@ impl Protector {
         let due = |d: &Domain| d.set.next_look().is_some_and(|at| at <= now);
         let due = self.domains.iter().filter(|(_, d)| due(d));
         let due: Vec<DomainPath> = due.map(|(path, _)| path.clone()).collect();
+        let mut complaints: Vec<MemoryError> = self.measure_if_due(now).err().into_iter().collect();
         if due.is_empty() {
-            return Vec::new();
+            return complaints;
         }
-        let mut complaints = Vec::new();
         let mut looks = Vec::new();
         for path in due {
             let begun = self.begin_look(&path, now);
@@ -238,6 +248,7 @@ impl Protector {
     pub fn end(&mut self) -> Report {
         self.domains.clear();
         self.sums = Sums::default();
+        self.reserves = Reserves::default();
         self.journal.restore_all()
     }
 
@@ -247,8 +258,9 @@ impl Protector {
             path: path.clone(),
             pi_ms: domain.set.pi().as_millis() as u64,
             usage: domain.usage,
+            private: self.reserves.private(path),
             working_set: domain.set.size(),
-            protection: domain.set.protection(),
+            protection: self.protection(path, domain),
             looked_ms_ago: now.saturating_duration_since(domain.looked).as_millis() as u64,
             limited_by: self.limited_by(path, domain),
         });
@@ -379,10 +391,13 @@ impl Protector {
         if let Some(domain) = self.domains.remove(path) {
             self.sums.remove(&domain.ancestors, domain.added);
         }
+        self.reserves.forget(path);
     }
 
-    /// Write the memory.min that the domains in `knobs` should have. All are tried.
+    /// Write the memory.min that the domains in `knobs` should have, and those whose amount follows
+    /// from theirs. All are tried.
     fn apply(&mut self, knobs: &BTreeSet<DomainPath>) -> Result<(), MemoryError> {
+        let knobs = &self.divide() | knobs;
         let applied: Vec<_> = knobs.iter().map(|path| self.apply_one(path)).collect();
         applied.into_iter().collect()
     }
@@ -407,6 +422,12 @@ impl Protector {
 
     /// The protection that a domain needs for itself and for the domains that name it as theirs.
     fn target(&self, path: &DomainPath) -> Limit {
+        let by_age = || self.target_by_age(path);
+        let wanted = self.reserves.divided(path).unwrap_or_else(by_age);
+        wanted.max(self.reserves.needed(path))
+    }
+
+    fn target_by_age(&self, path: &DomainPath) -> Limit {
         let own = self.domains.get(path).map(|d| d.set.protection().limit());
         let wanted = self.sums.of(path).max(own.unwrap_or(Limit::ZERO));
         match self.caps.get(path) {
@@ -415,10 +436,20 @@ impl Protector {
         }
     }
 
+    /// What a domain is protected for.
+    fn protection(&self, path: &DomainPath, domain: &Domain) -> Protection {
+        match self.reserves.divided(path) {
+            None => domain.set.protection(),
+            Some(Limit::Max) => Protection::Whole,
+            Some(Limit::ZERO) => Protection::None,
+            Some(Limit::Bytes(bytes)) => Protection::Bytes(bytes),
+        }
+    }
+
     /// The uppermost ancestor that is protected for less than what the domain's protection covers
     /// of its usage.
     fn limited_by(&self, path: &DomainPath, domain: &Domain) -> Option<DomainPath> {
-        let needed = domain.set.protection().limit();
+        let needed = self.protection(path, domain).limit();
         let needed = needed.min(Limit::Bytes(domain.usage));
         let above = std::iter::successors(path.parent(), DomainPath::parent);
         let limits = above.filter(|a| !a.is_root()).filter(|a| {

@@ -154,8 +154,8 @@ pub struct Spec {
     pub launch: Launch,
     /// Memory protection period pi: 1 s to 7 days, in s. None: aplomb chooses.
     pub protect_s: Option<u32>,
-    /// Private reserve of memory, bytes: as much of the program's memory stays resident, whatever its
-    /// age. None: no reserve, only protection by age.
+    /// Private reserve of memory, bytes: as much of the program's memory stays resident, whatever
+    /// its age. None: no reserve, only protection by age.
     pub memory: Option<u64>,
     /// I/O priority, 0 (most urgent) to 7. None: aplomb chooses.
     pub io: Option<u8>,

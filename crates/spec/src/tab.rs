@@ -70,9 +70,9 @@ pub fn parse(file: &Path, text: &[u8]) -> Parsed {
 ///
 /// # Errors
 ///
-/// The spec has a matcher by argument, app or command, a server policy, a private reserve of memory,
-/// or a domain. Redline's lines have no field for these; a field more would shift "pi" and "io" for
-/// other readers of the format.
+/// The spec has a matcher by argument, app or command, a server policy, a private reserve of
+/// memory, or a domain. Redline's lines have no field for these, and other readers of the format
+/// would not know a new one.
 pub fn print(spec: &Spec) -> Result<String, NotExpressible> {
     let (class, cpu) = match spec.class {
         Class::Interactive => (

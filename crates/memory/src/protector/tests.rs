@@ -3,22 +3,22 @@
 use super::*;
 use std::fs;
 
-const MB: u64 = 1 << 20;
-const PI: Duration = Duration::from_millis(1600);
-const STEP: Duration = Duration::from_millis(900);
+pub const MB: u64 = 1 << 20;
+pub const PI: Duration = Duration::from_millis(1600);
+pub const STEP: Duration = Duration::from_millis(900);
 
-fn path(text: &str) -> DomainPath {
+pub fn path(text: &str) -> DomainPath {
     text.parse().unwrap()
 }
 
-struct Fake {
+pub struct Fake {
     dir: tempfile::TempDir,
-    start: Instant,
+    pub start: Instant,
 }
 
 impl Fake {
     /// A machine with ages and the cgroups `domains`, each of which uses 100 MB.
-    fn new(domains: &[&str]) -> (Self, Protector) {
+    pub fn new(domains: &[&str]) -> (Self, Protector) {
         let dir = tempfile::tempdir().unwrap();
         let fake = Self {
             dir,
@@ -28,20 +28,23 @@ impl Fake {
             fs::create_dir(fake.at(part)).unwrap();
         }
         fake.put("lru_gen/enabled", "0x0007\n");
-        for domain in domains {
-            for path in std::iter::successors(Some(path(domain)), DomainPath::parent) {
-                let dir = format!("cgroup/{}", path.parts().collect::<Vec<_>>().join("/"));
-                if !path.is_root() && !fake.at(&dir).join(KNOB).exists() {
-                    fs::create_dir_all(fake.at(&dir)).unwrap();
-                    fake.put(&format!("{dir}/memory.min"), "0\n");
-                    fake.put(&format!("{dir}/memory.current"), &(100 * MB).to_string());
-                    fake.put(&format!("{dir}/cpu.stat"), "usage_usec 1\n");
-                }
-            }
-        }
+        domains.iter().for_each(|domain| fake.make(domain));
         fake.ages(domains, 0);
         let protector = fake.protector();
         (fake, protector)
+    }
+
+    /// Create the cgroup of a domain, which uses 100 MB, and those above it.
+    pub fn make(&self, domain: &str) {
+        for path in std::iter::successors(Some(path(domain)), DomainPath::parent) {
+            let dir = format!("cgroup/{}", path.parts().collect::<Vec<_>>().join("/"));
+            if !path.is_root() && !self.at(&dir).join(KNOB).exists() {
+                fs::create_dir_all(self.at(&dir)).unwrap();
+                self.put(&format!("{dir}/memory.min"), "0\n");
+                self.put(&format!("{dir}/memory.current"), &(100 * MB).to_string());
+                self.put(&format!("{dir}/cpu.stat"), "usage_usec 1\n");
+            }
+        }
     }
 
     fn protector(&self) -> Protector {
@@ -59,7 +62,7 @@ impl Fake {
         self.dir.path().join(name)
     }
 
-    fn put(&self, name: &str, text: &str) {
+    pub fn put(&self, name: &str, text: &str) {
         fs::write(self.at(name), text).unwrap();
     }
 
@@ -67,18 +70,18 @@ impl Fake {
         fs::read_to_string(self.at(name)).unwrap().trim().to_owned()
     }
 
-    fn protection(&self, domain: &str) -> String {
+    pub fn protection(&self, domain: &str) -> String {
         self.get(&format!("cgroup/{domain}/memory.min"))
     }
 
-    fn runs(&self, domain: &str, usage_us: u64) {
+    pub fn runs(&self, domain: &str, usage_us: u64) {
         let text = format!("usage_usec {usage_us}\n");
         self.put(&format!("cgroup/{domain}/cpu.stat"), &text);
     }
 
     /// Each domain has this much expired memory. The last cgroup takes the aging commands, which
     /// are appended to the file.
-    fn ages(&self, domains: &[&str], expired_mb: u64) {
+    pub fn ages(&self, domains: &[&str], expired_mb: u64) {
         let pages = expired_mb * MB / page_size().0;
         let mut text = String::new();
         for (domain, id) in domains.iter().zip(5..) {
@@ -121,6 +124,7 @@ fn a_domain_is_protected_by_age_and_put_back() {
         path: path("media"),
         pi_ms: 1600,
         usage: Bytes(100 * MB),
+        private: Bytes(0),
         working_set: Some(Bytes(60 * MB)),
         protection: Protection::Bytes(Bytes(wanted)),
         looked_ms_ago: 5,
