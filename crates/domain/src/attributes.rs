@@ -4,13 +4,14 @@
 //! | attribute | value | may be set by |
 //! |---|---|---|
 //! | `trusted.aplomb.cpu` | `25%` or `10ms/100ms` | root |
+//! | `trusted.aplomb.memory` | `200M` | root |
 //! | `trusted.aplomb.policy` | `sfq`, `mtr`, … | root |
 //! | `user.aplomb.policy` | as above | the directory's owner |
 //! | `trusted.aplomb.ephemeral` | `1` | root |
 //!
-//! Only root (CAP_SYS_ADMIN) may set the reservation: the owner of a delegated cgroup must not be
-//! able to raise its share. The owner may set the policy, because a policy only orders what is
-//! inside the domain. If both policies are set, the trusted one counts.
+//! Only root (CAP_SYS_ADMIN) may set the reservations, of CPU time and of memory: the owner of a
+//! delegated cgroup must not be able to raise its share. The owner may set the policy, because a
+//! policy only orders what is inside the domain. If both policies are set, the trusted one counts.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -18,10 +19,12 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{fgetxattr, fremovexattr, fsetxattr, XattrFlags};
 use rustix::io::Errno;
 
-use crate::{parse_reservation, parse_switch, DomainPolicy, Reservation};
+use crate::{parse_memory, parse_reservation, parse_switch, DomainPolicy, Reservation};
 
 /// The reservation.
 pub const CPU: &str = "trusted.aplomb.cpu";
+/// The reservation of memory.
+pub const MEMORY: &str = "trusted.aplomb.memory";
 /// The policy, as root set it.
 pub const POLICY: &str = "trusted.aplomb.policy";
 /// The policy, as the directory's owner set it.
@@ -82,6 +85,8 @@ impl Attributes for Xattrs {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Marks {
     pub reservation: Option<Reservation>,
+    /// The reservation of memory, bytes.
+    pub memory: Option<u64>,
     pub policy: DomainPolicy,
     pub ephemeral: bool,
 }
@@ -108,25 +113,25 @@ impl Marks {
                 }
             }
         };
-        let texts = [CPU, POLICY, OWNERS_POLICY, EPHEMERAL].map(&mut value);
-        let (marks, more) = Self::parse([
-            texts[0].as_deref(),
-            texts[1].as_deref(),
-            texts[2].as_deref(),
-            texts[3].as_deref(),
-        ]);
+        let texts = [CPU, MEMORY, POLICY, OWNERS_POLICY, EPHEMERAL].map(&mut value);
+        let (marks, more) = Self::parse(texts.each_ref().map(Option::as_deref));
         wrong.extend(more);
         (marks, wrong)
     }
 
-    /// Parse the values of [`CPU`], [`POLICY`], [`OWNERS_POLICY`] and [`EPHEMERAL`].
-    pub fn parse([cpu, policy, owners, ephemeral]: [Option<&str>; 4]) -> (Self, Vec<WrongMark>) {
+    /// Parse the values of [`CPU`], [`MEMORY`], [`POLICY`], [`OWNERS_POLICY`] and [`EPHEMERAL`].
+    pub fn parse(values: [Option<&str>; 5]) -> (Self, Vec<WrongMark>) {
+        let [cpu, memory, policy, owners, ephemeral] = values;
         let mut wrong = Vec::new();
         let mut marks = Self::default();
         let mut fail = |attribute, message| wrong.push(WrongMark { attribute, message });
         match cpu.map_or(Ok(None), parse_reservation) {
             Ok(reservation) => marks.reservation = reservation,
             Err(message) => fail(CPU, message),
+        }
+        match memory.map_or(Ok(None), parse_memory) {
+            Ok(bytes) => marks.memory = bytes,
+            Err(message) => fail(MEMORY, message),
         }
         // The owner's policy counts only if root's is not set or is invalid.
         for (attribute, value) in [(OWNERS_POLICY, owners), (POLICY, policy)] {
@@ -151,7 +156,7 @@ mod tests {
 
     #[test]
     fn root_goes_before_the_owner() {
-        let policy = |root, owner| Marks::parse([None, root, owner, None]).0.policy;
+        let policy = |root, owner| Marks::parse([None, None, root, owner, None]).0.policy;
         assert_eq!(policy(None, Some("mtr")), DomainPolicy::Mtr);
         assert_eq!(policy(Some("sfq"), Some("mtr")), DomainPolicy::Sfq);
         assert_eq!(policy(Some("nonsense"), Some("mtr")), DomainPolicy::Mtr);
@@ -160,11 +165,13 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_and_the_rest_counts() {
-        let (marks, wrong) = Marks::parse([Some("200%"), Some("mtr\n"), None, Some("yes")]);
+        let values = [Some("200%"), Some("1"), Some("mtr\n"), None, Some("yes")];
+        let (marks, wrong) = Marks::parse(values);
         assert_eq!(marks.policy, DomainPolicy::Mtr);
         assert_eq!((marks.reservation, marks.ephemeral), (None, false));
+        assert_eq!(marks.memory, None);
         let names: Vec<_> = wrong.iter().map(|w| w.attribute).collect();
-        assert_eq!(names, [CPU, EPHEMERAL]);
+        assert_eq!(names, [CPU, MEMORY, EPHEMERAL]);
         assert!(wrong[0].message.contains("200%"), "{wrong:?}");
     }
 

@@ -3,10 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use aplomb_spec::format_size;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    parse_limit, parse_reservation, parse_switch, parse_weight, DomainPolicy, Limit, Reservation,
+    parse_limit, parse_memory, parse_reservation, parse_switch, parse_weight, DomainPolicy, Limit,
+    Reservation,
 };
 
 /// One change.
@@ -14,6 +16,8 @@ use crate::{
 pub enum Change {
     /// `cpu=25%`, `cpu=10ms/100ms`, `cpu=none`: the reservation.
     Cpu(Option<Reservation>),
+    /// `memory=200M`, `memory=none`: the reservation of memory, bytes.
+    Memory(Option<u64>),
     /// `weight=200`: cpu.weight.
     Weight(u32),
     /// `max=50%`, `max=20ms/100ms`, `max=none`: cpu.max.
@@ -25,7 +29,7 @@ pub enum Change {
 }
 
 /// The keys (the part before the "="), for messages and completions.
-pub const CHANGES: [&str; 5] = ["cpu", "weight", "max", "policy", "idle"];
+pub const CHANGES: [&str; 6] = ["cpu", "memory", "weight", "max", "policy", "idle"];
 
 impl FromStr for Change {
     type Err = String;
@@ -36,6 +40,7 @@ impl FromStr for Change {
             .ok_or("a change is written KEY=VALUE, such as weight=200")?;
         let change = match key.trim() {
             "cpu" => parse_reservation(value).map(Self::Cpu),
+            "memory" => parse_memory(value).map(Self::Memory),
             "weight" => parse_weight(value).map(Self::Weight),
             "max" => parse_limit(value).map(Self::Max),
             "policy" => value.parse().map(Self::Policy),
@@ -54,6 +59,7 @@ impl fmt::Display for Change {
         let or_none = |value: Option<String>| value.unwrap_or_else(|| "none".into());
         match self {
             Self::Cpu(r) => write!(f, "cpu={}", or_none(r.map(|r| r.to_string()))),
+            Self::Memory(m) => write!(f, "memory={}", or_none(m.map(format_size))),
             Self::Weight(w) => write!(f, "weight={w}"),
             Self::Max(m) => write!(f, "max={}", or_none(m.map(|m| m.to_string()))),
             Self::Policy(p) => write!(f, "policy={p}"),
@@ -99,7 +105,7 @@ pub fn fuzz_domain(data: &[u8]) {
             assert_eq!(again, Ok(max));
         }
         let value = Some(line);
-        let _ = crate::Marks::parse([value, value, value, value]);
+        let _ = crate::Marks::parse([value; 5]);
     }
     let _ = crate::find_mount(&text);
     let _ = crate::parse_proc_cgroup(&text);
@@ -119,6 +125,9 @@ mod tests {
             "cpu=25%",
             "cpu=10ms/100ms",
             "cpu=none",
+            "memory=200M",
+            "memory=65537",
+            "memory=none",
             "weight=200",
             "max=50%",
             "max=20ms/100ms",
@@ -131,7 +140,8 @@ mod tests {
         for (text, part) in [
             ("weight", "KEY=VALUE"),
             ("weight=0", "weight: \"0\""),
-            ("cpu.weight=100", "none of cpu, weight"),
+            ("cpu.weight=100", "none of cpu, memory, weight"),
+            ("memory=lots", "memory: \"lots\""),
             ("policy=edf", "policy: \"edf\""),
             ("idle=2", "idle: "),
         ] {
@@ -147,7 +157,7 @@ mod tests {
         }
 
         #[test]
-        fn likely_lines_do_not_either(text in "((cpu|max|weight|policy|idle)=[0-9a-z%./ ]{0,12}\n){0,4}|0::/[a./]{0,9}") {
+        fn likely_lines_do_not_either(text in "((cpu|memory|max|weight|policy|idle)=[0-9a-zKMGT%./ ]{0,12}\n){0,4}|0::/[a./]{0,9}") {
             fuzz_domain(text.as_bytes());
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::{
     print_cpu_max, Change, Directory, DomainError, DomainPath, DomainPolicy, Marks, Tree, CPU,
-    EPHEMERAL, OWNERS_POLICY, POLICY,
+    EPHEMERAL, MEMORY, OWNERS_POLICY, POLICY,
 };
 
 /// Creates and changes domains. Settings without a file of the kernel go into attributes in both
@@ -49,6 +49,21 @@ pub trait Manager {
     /// # Errors
     /// See [`DomainError`].
     fn enter(&self, path: &DomainPath, ephemeral: bool) -> Result<DomainPath, DomainError>;
+
+    /// Give a domain the memory controller, so that it has the file memory.min.
+    ///
+    /// # Errors
+    /// See [`DomainError`]. The tree has no memory controller.
+    fn give_memory(&self, path: &DomainPath) -> Result<(), DomainError>;
+
+    /// memory.min of a domain was written: where there are units, the unit gets that value too, so
+    /// that the manager does not write its own.
+    ///
+    /// # Errors
+    /// See [`DomainError`].
+    fn note_memory(&self, _path: &DomainPath) -> Result<(), DomainError> {
+        Ok(())
+    }
 
     /// Where there are units, give the calling process a unit of its own, beside the unit that it
     /// is in.
@@ -98,7 +113,9 @@ impl Manager for Cgroupfs<'_> {
                     let max = limit.map(|l| l.on(self.cpus));
                     dir.write("cpu.max", &print_cpu_max(max))?;
                 }
-                Change::Cpu(_) | Change::Policy(_) => set_mark(self.tree, &dir, change)?,
+                Change::Cpu(_) | Change::Memory(_) | Change::Policy(_) => {
+                    set_mark(self.tree, &dir, change)?
+                }
             }
         }
         Ok(())
@@ -117,9 +134,19 @@ impl Manager for Cgroupfs<'_> {
         }
         moved.map(|()| path.clone())
     }
+
+    fn give_memory(&self, path: &DomainPath) -> Result<(), DomainError> {
+        if self.tree.give_memory(path)? {
+            return Ok(());
+        }
+        Err(DomainError::State {
+            path: self.tree.root().into(),
+            why: "it has no memory controller",
+        })
+    }
 }
 
-/// Set the reservation or the policy, which are kept in attributes. Other changes do nothing here.
+/// Set a reservation or the policy, which are kept in attributes. Other changes do nothing here.
 ///
 /// # Errors
 /// Failed system calls; a reservation as another user than root.
@@ -128,6 +155,10 @@ pub fn set_mark(tree: &Tree, dir: &Directory, change: &Change) -> Result<(), Dom
         Change::Cpu(reservation) => {
             let text = reservation.map(|r| r.to_string());
             tree.set_mark(dir, CPU, text.as_deref())
+        }
+        Change::Memory(bytes) => {
+            let text = bytes.map(aplomb_spec::format_size);
+            tree.set_mark(dir, MEMORY, text.as_deref())
         }
         Change::Policy(policy) => {
             let text = (*policy != DomainPolicy::Default).then(|| policy.name());

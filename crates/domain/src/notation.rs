@@ -4,6 +4,7 @@
 //! | setting | examples | unit |
 //! |---|---|---|
 //! | reservation (`cpu`) | `25%`, `10ms/100ms`, `none` | of the machine; of one CPU |
+//! | reservation of memory (`memory`) | `200M`, `none` | bytes; K, M, G, T |
 //! | limit (`max`) | `50%`, `20ms/100ms`, `none` | of the machine; over all CPUs in each period |
 //! | policy | `sfq`, `mtr`, `wrr`, `fair`, `fifo`, `default` | |
 //! | weight | `1` to `10000` | relative to the domain's siblings |
@@ -11,7 +12,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use aplomb_spec::{format_duration, limits as spec_limits, parse_duration, shorten};
+use aplomb_spec::{
+    format_duration, format_size, limits as spec_limits, parse_duration, parse_size, shorten,
+};
 use serde::{Deserialize, Serialize};
 
 /// The whole machine, ppm.
@@ -250,6 +253,24 @@ pub fn print_cpu_max(max: Option<Max>) -> String {
         None => "max".into(),
         Some(m) => format!("{} {}", m.quota_ns / 1000, m.period_ns / 1000),
     }
+}
+
+/// Parses a reservation of memory, in bytes. "none" gives None.
+///
+/// # Errors
+/// No size, or one that is out of range.
+pub fn parse_memory(text: &str) -> Result<Option<u64>, String> {
+    let text = word(text)?;
+    if text == "none" {
+        return Ok(None);
+    }
+    let bytes = parse_size(text)?;
+    let (min, max) = (spec_limits::MIN_MEMORY, spec_limits::MAX_MEMORY);
+    if (min..=max).contains(&bytes) {
+        return Ok(Some(bytes));
+    }
+    let (min, max) = (format_size(min), format_size(max));
+    Err(format!("{} is not between {min} and {max}", shorten(text)))
 }
 
 /// Parses a weight.

@@ -252,6 +252,30 @@ impl Manager for Systemd<'_> {
         entered
     }
 
+    fn give_memory(&self, path: &DomainPath) -> Result<(), DomainError> {
+        let dir = self.tree.open(path)?;
+        check_systemd_manages(path)?;
+        if dir.memory_min()?.is_some() {
+            return Ok(());
+        }
+        let accounting = vec![("MemoryAccounting", Value::from(true))];
+        let set = self
+            .manager
+            .set_unit_properties(path.name(), true, accounting);
+        set.map_err(refused)?;
+        self.wait(path, || dir.memory_min().is_ok_and(|min| min.is_some()))
+    }
+
+    fn note_memory(&self, path: &DomainPath) -> Result<(), DomainError> {
+        let Some(min) = self.tree.open(path)?.memory_min()? else {
+            return Ok(());
+        };
+        check_systemd_manages(path)?;
+        let min = vec![("MemoryMin", Value::from(min))];
+        let set = self.manager.set_unit_properties(path.name(), true, min);
+        set.map_err(refused)
+    }
+
     fn scope(&self) -> Result<(), DomainError> {
         let text = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let now = parse_proc_cgroup(&text).map_err(|message| DomainError::Wrong {
@@ -290,7 +314,7 @@ fn properties(changes: &[Change], cpus: u32) -> Properties<'static> {
                 all.insert("CPUQuotaPerSecUSec", a_second as u64);
                 all.insert("CPUQuotaPeriodUSec", max.period_ns / 1000);
             }
-            Change::Cpu(_) | Change::Policy(_) => {}
+            Change::Cpu(_) | Change::Memory(_) | Change::Policy(_) => {}
         }
     }
     let mut all: Vec<_> = all.into_iter().collect();
@@ -351,7 +375,7 @@ fn check_systemd_manages(place: &DomainPath) -> Result<(), DomainError> {
         ),
     };
     let others =
-        "nothing was changed; cpu= and policy= can be set there, without weight=, max= or idle=";
+        "nothing was changed; cpu= and policy= can be set there, without weight=, max=, idle= or memory=";
     Err(DomainError::Manager(format!("{message} ({others})")))
 }
 

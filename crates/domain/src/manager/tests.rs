@@ -17,15 +17,23 @@ fn changes_go_where_they_belong() {
         cpus: 4,
     };
     let a: DomainPath = "a".parse().unwrap();
-    let all = changes(&["weight=200", "max=50%", "idle=1", "cpu=25%", "policy=mtr"]);
+    let all = changes(&[
+        "weight=200",
+        "max=50%",
+        "idle=1",
+        "cpu=25%",
+        "memory=9M",
+        "policy=mtr",
+    ]);
     manager.set(&a, &all).unwrap();
     let file = |name: &str| fs::read_to_string(dir.path().join("a").join(name)).unwrap();
     assert_eq!(file("cpu.weight"), "200");
     assert_eq!(file("cpu.max"), "200000 100000", "of four CPUs");
     assert_eq!(file("cpu.idle"), "1");
     assert_eq!(file(".attribute.trusted.aplomb.cpu"), "25%");
+    assert_eq!(file(".attribute.trusted.aplomb.memory"), "9M");
     assert_eq!(file(".attribute.trusted.aplomb.policy"), "mtr");
-    let none = changes(&["cpu=none", "policy=default", "max=none"]);
+    let none = changes(&["cpu=none", "memory=none", "policy=default", "max=none"]);
     manager.set(&a, &none).unwrap();
     let marks = tree.marks(&tree.open(&a).unwrap());
     assert_eq!(marks, (Marks::default(), vec![]));
@@ -54,8 +62,13 @@ fn an_owner_sets_the_policy_and_no_reservation() {
     let a = tree.open(&"a".parse().unwrap()).unwrap();
     set_mark(&tree, &a, &"policy=wrr".parse().unwrap()).unwrap();
     assert_eq!(tree.marks(&a).0.policy, DomainPolicy::Wrr);
-    let e = set_mark(&tree, &a, &"cpu=25%".parse().unwrap()).unwrap_err();
-    assert!(e.is_permission() && e.to_string().contains(CPU), "{e}");
+    for (change, attribute) in [("cpu=25%", CPU), ("memory=1M", MEMORY)] {
+        let e = set_mark(&tree, &a, &change.parse().unwrap()).unwrap_err();
+        assert!(
+            e.is_permission() && e.to_string().contains(attribute),
+            "{e}"
+        );
+    }
     // If root has set a policy, the owner's does not count, and the owner gets an error.
     let roots = dir.path().join("a/.attribute.trusted.aplomb.policy");
     fs::write(roots, "sfq").unwrap();

@@ -300,3 +300,24 @@ fn services_and_a_users_manager_itself_are_units() {
     });
     assert_eq!(asked, ["set user@1000.service true CPUWeight=uint64 200"]);
 }
+
+#[test]
+fn a_unit_is_told_of_its_memory_min() {
+    let asked = with_peer(&["media.slice", APP], |manager, root| {
+        std::fs::write(root.join(APP).join("memory.min"), "0\n").unwrap();
+        let media = path("media.slice");
+        manager.note_memory(&media).unwrap(); // it has none
+        std::fs::write(root.join("media.slice/memory.min"), "4096\n").unwrap();
+        manager.give_memory(&media).unwrap(); // it has it already
+        manager.note_memory(&media).unwrap();
+        std::fs::write(root.join("media.slice/memory.min"), "max\n").unwrap();
+        manager.note_memory(&media).unwrap();
+        std::fs::write(root.join("media.slice/memory.min"), "much\n").unwrap();
+        let e = manager.note_memory(&media).unwrap_err().to_string();
+        assert!(e.contains("\"much\" is no number of bytes"), "{e}");
+        let e = manager.give_memory(&path(APP)).unwrap_err().to_string();
+        assert!(e.contains("user 1000, not to the system's"), "{e}");
+    });
+    let set = |min: &str| format!("set media.slice true MemoryMin=uint64 {min}");
+    assert_eq!(asked, [set("4096"), set("18446744073709551615")]);
+}

@@ -71,6 +71,24 @@ impl Tree {
 }
 
 impl Directory {
+    /// memory.min, bytes; u64::MAX for "max". None without the memory controller.
+    ///
+    /// # Errors
+    /// Failed system calls; unknown content.
+    pub fn memory_min(&self) -> Result<Option<u64>, DomainError> {
+        let Some(text) = self.read_if_there("memory.min")? else {
+            return Ok(None);
+        };
+        let min = match text.trim() {
+            "max" => Ok(u64::MAX),
+            number => number.parse().map_err(|_| {
+                let shown = aplomb_spec::shorten(number);
+                format!("\"{shown}\" is no number of bytes")
+            }),
+        };
+        wrap(&self.at.join("memory.min"), min).map(Some)
+    }
+
     fn give_memory_to_children(&self) -> Result<(), DomainError> {
         const CONTROL: &str = "cgroup.subtree_control";
         if has_memory(&self.read(CONTROL)?) {
