@@ -1,19 +1,20 @@
 //! The command line: commands, options, help.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use aplomb_kernel::ServerPolicy;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use self::domain::{DomainCommand, DomainRun};
+pub use self::run::{Cpu, Flags, How, Reserve, RunArgs, SetArgs};
 use crate::exit::{code_of, Exit, HELP};
 use crate::{commands, daemon};
 use tracing::error;
 
 mod domain;
+mod run;
+
+use run::parse_age;
 
 /// Keeps interactive applications responsive, whatever else the machine is doing.
 ///
@@ -39,12 +40,12 @@ pub enum Command {
     Daemon(DaemonArgs),
     /// Start a command with a reservation
     #[command(
-        after_help = "Examples:\n  aplomb run --cpu 5ms/30ms -- mpv film.mkv    5 ms of CPU in every 30 ms\n  aplomb run -- mpv film.mkv                   by mpv's own spec; an error if it has none\n  sudo aplomb run --cpu 25ms/41ms --flags G -- mpv film.mkv    a promise, on several CPUs if need be\n\nUsers may reserve within their limit (10 % of a CPU unless the administrator changed it), from a period\nof 10 ms on. The reservation ends with the command."
+        after_help = "Examples:\n  aplomb run --cpu 5ms/30ms -- mpv film.mkv    5 ms of CPU in every 30 ms\n  aplomb run -- mpv film.mkv                   by mpv's own spec; an error if it has none\n  aplomb run --memory 32M -- mpv film.mkv      likewise, and at least 32 MB of its memory stay\n  sudo aplomb run --cpu 25ms/41ms --flags G -- mpv film.mkv    a promise, on several CPUs if need be\n\nUsers may reserve within their limit (10 % of a CPU unless the administrator changed it), from a period\nof 10 ms on. The reservation ends with the command."
     )]
     Run(RunArgs),
-    /// Give a running process a reservation, or take it away
+    /// Give a running process a reservation of CPU time or of memory, or take it away
     #[command(
-        after_help = "Examples:\n  aplomb set 812 --cpu 5ms/30ms\n  sudo aplomb set 812 --cpu 5ms/30ms --server cbs-hard    5 ms in every 30 ms and never more\n  aplomb set 812 --clear"
+        after_help = "Examples:\n  aplomb set 812 --cpu 5ms/30ms\n  sudo aplomb set 812 --cpu 5ms/30ms --server cbs-hard    5 ms in every 30 ms and never more\n  aplomb set 812 --clear\n  aplomb set 812 --memory 64M    at least 64 MB of its memory stay; --memory none: no such reserve"
     )]
     Set(SetArgs),
     /// Show the scheduler's state, the load of each CPU and the interactive tasks
@@ -117,56 +118,6 @@ pub struct DaemonArgs {
     /// not checked
     #[arg(long, value_name = "DIR")]
     pub specs: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub struct RunArgs {
-    /// CPU time and period, such as 5ms/30ms [default: the command's own spec]
-    #[arg(long, value_name = "C/T", value_parser = parse_cpu)]
-    pub cpu: Option<Cpu>,
-    #[command(flatten)]
-    pub how: How,
-    /// The command and its arguments
-    #[arg(
-        required = true,
-        trailing_var_arg = true,
-        allow_hyphen_values = true,
-        value_name = "COMMAND"
-    )]
-    pub command: Vec<OsString>,
-}
-
-/// Options of a reservation.
-#[derive(Debug, Args)]
-pub struct How {
-    /// R: may be revoked in overload; G (root): guaranteed, that is admitted only if there is room
-    /// for all that is promised, split over several CPUs if it fits on none, never revoked; I
-    /// (root): children keep it too
-    #[arg(long, value_name = "IRG", default_value = "R", requires = "cpu", value_parser = parse_flags)]
-    pub flags: Flags,
-    /// What becomes of it when its budget is used up [default: the machine's]
-    ///
-    /// fcbs: it uses what others left of their budgets; redline: it goes on as best-effort work;
-    /// cbs-hard: it stops until its next period; cbs-soft (root): it gets its next budget at once,
-    /// for a later deadline
-    #[arg(long, value_name = "NAME", requires = "cpu", value_parser = server_parser())]
-    pub server: Option<ServerPolicy>,
-}
-
-#[derive(Debug, Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).args(["cpu", "clear"]))]
-pub struct SetArgs {
-    /// Process id
-    #[arg(value_parser = clap::value_parser!(i32).range(1..))]
-    pub pid: i32,
-    /// CPU time and period, such as 5ms/30ms
-    #[arg(long, value_name = "C/T", value_parser = parse_cpu)]
-    pub cpu: Option<Cpu>,
-    #[command(flatten)]
-    pub how: How,
-    /// Take the reservation away
-    #[arg(long, conflicts_with_all = ["flags", "server"])]
-    pub clear: bool,
 }
 
 #[derive(Debug, Args)]
@@ -245,65 +196,6 @@ pub enum Shell {
     Fish,
 }
 
-/// C every T, ns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Cpu {
-    pub runtime_ns: u64,
-    pub period_ns: u64,
-}
-
-/// Letters of `--flags`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flags {
-    pub inherit: bool,
-    pub revocable: bool,
-    pub guaranteed: bool,
-}
-
-fn parse_cpu(text: &str) -> Result<Cpu, String> {
-    let (c, t) = text
-        .split_once('/')
-        .ok_or("write runtime/period, such as 5ms/30ms")?;
-    let cpu = Cpu {
-        runtime_ns: parse_age(c)?,
-        period_ns: parse_age(t)?,
-    };
-    if cpu.runtime_ns == 0 || cpu.runtime_ns > cpu.period_ns {
-        return Err("the runtime is longer than 0 and at most the period".into());
-    }
-    Ok(cpu)
-}
-
-fn parse_age(text: &str) -> Result<u64, String> {
-    aplomb_spec::parse_duration(text.trim())
-}
-
-fn parse_flags(text: &str) -> Result<Flags, String> {
-    let mut flags = Flags {
-        inherit: false,
-        revocable: false,
-        guaranteed: false,
-    };
-    for letter in text.chars() {
-        match letter {
-            'I' => flags.inherit = true,
-            'R' => flags.revocable = true,
-            'G' => flags.guaranteed = true,
-            _ => return Err(format!("'{letter}' is not a flag; I, R and G are")),
-        }
-    }
-    if flags.revocable && flags.guaranteed {
-        return Err("what is guaranteed (G) is never revoked (R)".into());
-    }
-    Ok(flags)
-}
-
-/// The names of the servers, for completions too.
-fn server_parser() -> impl TypedValueParser<Value = ServerPolicy> {
-    PossibleValuesParser::new(ServerPolicy::ALL.map(ServerPolicy::name))
-        .try_map(|name| ServerPolicy::named(&name).ok_or("no such server"))
-}
-
 /// The whole program: parse the command line, run the command, and report a failure.
 pub fn main() -> ExitCode {
     crate::log::init();
@@ -339,52 +231,6 @@ mod tests {
     }
 
     #[test]
-    fn run_takes_the_rest_as_it_is() {
-        let cli = Cli::try_parse_from([
-            "aplomb", "run", "--cpu", "5ms/30ms", "--", "mpv", "--fs", "-x",
-        ])
-        .unwrap();
-        let Command::Run(run) = cli.command else {
-            panic!()
-        };
-        assert_eq!(
-            run.cpu,
-            Some(Cpu {
-                runtime_ns: 5_000_000,
-                period_ns: 30_000_000
-            })
-        );
-        assert_eq!(run.command, ["mpv", "--fs", "-x"]);
-        assert_eq!(
-            run.how.flags,
-            Flags {
-                inherit: false,
-                revocable: true,
-                guaranteed: false
-            }
-        );
-        assert_eq!(run.how.server, None);
-    }
-
-    #[test]
-    fn promises_and_servers_are_asked_for() {
-        for server in ServerPolicy::ALL {
-            let cpu = ["aplomb", "set", "812", "--cpu", "25ms/41ms"];
-            let how = ["--flags", "IG", "--server", server.name()];
-            let cli = Cli::try_parse_from(cpu.iter().chain(&how)).unwrap();
-            let Command::Set(set) = cli.command else {
-                panic!()
-            };
-            let flags = Flags {
-                inherit: true,
-                revocable: false,
-                guaranteed: true,
-            };
-            assert_eq!((set.how.flags, set.how.server), (flags, Some(server)));
-        }
-    }
-
-    #[test]
     fn wrong_use_is_refused() {
         for args in [
             &["run"] as &[&str],
@@ -399,6 +245,9 @@ mod tests {
             &["set", "812", "--clear", "--server", "fcbs"],
             &["set", "812", "--clear", "--flags", "G"],
             &["set", "812"],
+            &["set", "812", "--memory", "32"],
+            &["set", "812", "--memory", "lots"],
+            &["run", "--memory", "32M"],
             &["set", "0", "--clear"],
             &["set", "812", "--clear", "--cpu", "5ms/30ms"],
             &["log", "--since", "yesterday"],

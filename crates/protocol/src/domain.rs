@@ -32,6 +32,9 @@ pub struct DomainLine {
     pub policy: DomainPolicy,
     /// The reservation in force.
     pub reservation: Option<Reservation>,
+    /// Its reservation of memory, and what there is beside it. None without a daemon.
+    #[serde(default)]
+    pub memory: Option<MemoryAccount>,
     /// The settings in its attributes that are not in force, and why.
     pub refused: Option<String>,
     /// cpu.max.
@@ -52,6 +55,18 @@ pub struct DomainLine {
     pub ephemeral: bool,
     /// The cgroup was removed while tasks of it still exist.
     pub gone: bool,
+}
+
+/// A domain's reservation of memory, as Eclipse's control files have it (section 6, table 1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryAccount {
+    /// The reservation in force, bytes (rdmem).
+    pub reserved: Option<u64>,
+    /// What the domain and those beside it have reserved together, also for domains below them
+    /// (rdmemsum).
+    pub sum: u64,
+    /// What they may reserve together (rdmemlim).
+    pub limit: u64,
 }
 
 /// The parks of a domain's own tasks for one reason.

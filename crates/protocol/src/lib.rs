@@ -12,7 +12,7 @@ mod names;
 
 pub use aplomb_domain::{DomainPath, DomainPolicy, Max, Reservation};
 pub use aplomb_spec::ServerPolicy;
-pub use domain::{DomainLine, DomainTable, ParkLine};
+pub use domain::{DomainLine, DomainTable, MemoryAccount, ParkLine};
 pub use names::{Cpu, EventKind, Part, ServerState};
 
 /// Version of the protocol. A request of another version is refused.
@@ -56,6 +56,15 @@ pub enum Ask {
     Reserve(Wanted),
     /// Remove a process's reservation (own processes; root: any).
     Release { pid: i32 },
+    /// Give a process a private reserve of memory, or take it away (own processes within the limit;
+    /// root: any). A process that is not interactive yet has it as soon as it is.
+    Memory {
+        /// None means the process that sends the request.
+        #[serde(default)]
+        pid: Option<i32>,
+        /// Bytes. None: no reserve.
+        bytes: Option<u64>,
+    },
     /// The domains, with the CPU time that each has used so far (all users).
     Domains {},
     /// Read the attributes of a domain now and answer whether they are in force (root). No request
@@ -170,6 +179,9 @@ pub struct MemoryLine {
     pub pi_ms: u64,
     /// Bytes in use at the last look.
     pub usage: u64,
+    /// The private reserve, bytes; 0 if there is none.
+    #[serde(default)]
+    pub private: u64,
     /// Bytes that were used within the period, by the last look.
     pub working_set: Option<u64>,
     /// Bytes that are protected. None: all that is used.
@@ -386,6 +398,10 @@ mod tests {
                 server: Some(ServerPolicy::CbsHard),
             }),
             Ask::Release { pid: 1 },
+            Ask::Memory {
+                pid: Some(812),
+                bytes: Some(32 << 20),
+            },
             Ask::Domains {},
             Ask::Look {
                 domain: "user.slice/media".parse().unwrap(),

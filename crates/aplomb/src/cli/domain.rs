@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 #[command(
     after_help = "A domain is a cgroup, named by its path below the cgroup root. Changes:
   cpu=25%          reserve a quarter of the machine; cpu=10ms/100ms: of one CPU; cpu=none
+  memory=200M      as much of its memory stays while others want it; memory=none
   weight=200       share, relative to the domains beside it (1 to 10000; 100 unless set)
   max=50%          at most half of the machine; max=20ms/100ms: CPU time in each period; max=none
   policy=mtr       how its members are ordered: default, sfq, mtr, wrr, fair, fifo
@@ -21,7 +22,7 @@ Example:
   aplomb domain ls"
 )]
 pub enum DomainCommand {
-    /// Show the tree: weight, policy, reservation, limit, share asked and share received
+    /// Show the tree: weight, policy, reservations, limit, share asked and share received
     #[command(
         after_help = "Example:\n  aplomb domain ls --over 10s     received: over the next ten seconds"
     )]
@@ -62,7 +63,7 @@ pub enum DomainCommand {
     Remove { domain: DomainPath },
     /// Change a domain
     #[command(
-        after_help = "Examples:\n  sudo aplomb domain set media weight=200 cpu=25%\n  sudo aplomb domain set media cpu=none"
+        after_help = "Examples:\n  sudo aplomb domain set media weight=200 cpu=25%\n  sudo aplomb domain set media cpu=none\n  sudo aplomb domain set media memory=200M"
     )]
     Set {
         domain: DomainPath,
@@ -134,7 +135,7 @@ mod tests {
             (&["set", "media"] as &[&str], "KEY=VALUE"),
             (&["set", "../x", "weight=1"], "\"..\""),
             (&["set", "media", "weight=0"], "no weight"),
-            (&["set", "media", "mem=1"], "none of cpu, weight"),
+            (&["set", "media", "mem=1"], "none of cpu, memory, weight"),
             (&["move", "media", "0"], "0"),
             (&["run", "media"], "COMMAND"),
             (&["ls", "--over", "1h"], "0.1s to 1min"),

@@ -17,7 +17,7 @@ use crate::cli::{DomainCommand, DomainRun};
 use crate::client::Client;
 use crate::domains::with_manager;
 use crate::exit::{code_of, Exit, Failure};
-use crate::protocol::{Answer, Ask, DomainLine, DomainTable};
+use crate::protocol::{Answer, Ask, DomainLine, DomainTable, MemoryAccount};
 use tracing::warn;
 
 mod show;
@@ -100,7 +100,7 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
     let path = with_manager(tree, |m| m.place(domain)).map_err(failure)?;
     let before = tree.marks(&tree.open(&path).map_err(failure)?).0;
     with_manager(tree, |m| m.set(domain, changes)).map_err(failure)?;
-    let marked = |c: &&Change| matches!(c, Change::Cpu(_) | Change::Policy(_));
+    let marked = |c: &&Change| matches!(c, Change::Cpu(_) | Change::Memory(_) | Change::Policy(_));
     if !changes.iter().any(|c| marked(&c)) {
         return Ok(());
     }
@@ -111,6 +111,7 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
     for change in changes.iter().filter(marked) {
         let old = match change {
             Change::Cpu(_) => Change::Cpu(before.reservation),
+            Change::Memory(_) => Change::Memory(before.memory),
             _ => Change::Policy(before.policy),
         };
         set_mark(tree, &dir, &old).map_err(failure)?;
@@ -197,6 +198,10 @@ fn from_tree(tree: &Tree) -> Result<DomainTable> {
             idle: files.idle.unwrap_or(false),
             policy: found.marks.policy,
             reservation: found.marks.reservation,
+            memory: Some(MemoryAccount {
+                reserved: found.marks.memory,
+                ..MemoryAccount::default()
+            }),
             max: files.max.flatten(),
             ephemeral: found.marks.ephemeral,
             ..DomainLine::default()

@@ -11,7 +11,7 @@ use aplomb_domain::{is_booted, Tree};
 use aplomb_kernel::ServerState;
 
 use super::{cpus, line, unexpected};
-use crate::cli::{Cpu, How, RunArgs, SetArgs};
+use crate::cli::{Cpu, How, Reserve, RunArgs, SetArgs};
 use crate::client::Client;
 use crate::config::percent;
 use crate::domains::with_manager;
@@ -22,12 +22,15 @@ use tracing::warn;
 pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
     let (program, rest) = args.command.split_first().ok_or_else(unexpected)?;
     let mut client = Client::connect(socket)?;
-    match args.cpu {
-        Some(cpu) => {
-            let reserved = reserve(&mut client, None, cpu, &args.how)?;
-            warn_unless_admitted(&reserved);
-        }
-        None => require_spec(&mut client, program)?,
+    if args.cpu.is_none() {
+        require_spec(&mut client, program)?;
+    }
+    if let Some(Reserve(bytes)) = args.memory {
+        reserve_memory(&mut client, None, bytes)?;
+    }
+    if let Some(cpu) = args.cpu {
+        let reserved = reserve(&mut client, None, cpu, &args.how)?;
+        warn_unless_admitted(&reserved);
     }
     drop(client);
     own_scope();
@@ -54,7 +57,13 @@ fn own_scope() {
 
 pub fn set(socket: &Path, args: &SetArgs) -> Result<Exit> {
     let mut client = Client::connect(socket)?;
+    if let Some(Reserve(bytes)) = args.memory {
+        line(reserve_memory(&mut client, Some(args.pid), bytes)?)?;
+    }
     let Some(cpu) = args.cpu else {
+        if !args.clear {
+            return Ok(Exit::Ok);
+        }
         let Answer::Done(text) = client.call(Ask::Release { pid: args.pid })? else {
             return Err(unexpected());
         };
@@ -85,6 +94,14 @@ fn reserve(client: &mut Client, pid: Option<i32>, cpu: Cpu, how: &How) -> Result
     });
     match client.call(ask)? {
         Answer::Reserved(reserved) => Ok(reserved),
+        _ => Err(unexpected()),
+    }
+}
+
+/// Ask for a private reserve of memory. Returns what the daemon says.
+fn reserve_memory(client: &mut Client, pid: Option<i32>, bytes: Option<u64>) -> Result<String> {
+    match client.call(Ask::Memory { pid, bytes })? {
+        Answer::Done(text) => Ok(text),
         _ => Err(unexpected()),
     }
 }

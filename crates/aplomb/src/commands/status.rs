@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::Result;
+use aplomb_memory::Bytes;
 use aplomb_spec::format_duration;
 
 use super::table::{self, table};
@@ -152,6 +153,7 @@ fn memory(m: &MemoryStatus) -> String {
         ">pi",
         ">used",
         ">working set",
+        ">private",
         ">protected",
     ]);
     let mut any = false;
@@ -160,16 +162,17 @@ fn memory(m: &MemoryStatus) -> String {
         lines.add_row(vec![
             d.path.clone(),
             format_duration(d.pi_ms * 1_000_000),
-            mib(d.usage),
-            d.working_set.map_or("-".into(), mib),
-            d.protected.map_or("all".into(), mib),
+            Bytes(d.usage).to_string(),
+            or_none(d.working_set),
+            or_none(Some(d.private).filter(|b| *b > 0)),
+            d.protected.map_or("all".into(), |b| Bytes(b).to_string()),
         ]);
     }
     if any {
         out += &format!("\n{}", table::text(&lines));
     }
     if let Some(t) = m.protected.as_ref().filter(|t| t.held > 0) {
-        let held = mib(t.held);
+        let held = Bytes(t.held);
         out += &format!(
             "\nheld beside that: {held} of file pages that other cgroups are charged for\n"
         );
@@ -186,9 +189,9 @@ fn memory(m: &MemoryStatus) -> String {
     out
 }
 
-/// Bytes as text.
-fn mib(bytes: u64) -> String {
-    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+/// An amount as text.
+fn or_none(bytes: Option<u64>) -> String {
+    bytes.map_or("-".into(), |b| Bytes(b).to_string())
 }
 
 /// A time in seconds as readable text.

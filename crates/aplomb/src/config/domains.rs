@@ -5,13 +5,14 @@
 //! path = "media"
 //! weight = 300
 //! cpu = "25%"
+//! memory = "200M"
 //! policy = "mtr"
 //! max = "50%"
 //! ```
 
 use std::ops::Range;
 
-use aplomb_domain::{parse_limit, parse_reservation, Change, DomainPath, MAX_WEIGHT};
+use aplomb_domain::{parse_limit, parse_memory, parse_reservation, Change, DomainPath, MAX_WEIGHT};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -36,6 +37,7 @@ pub(super) struct File {
     path: Spanned<String>,
     weight: Option<Spanned<i64>>,
     cpu: Option<Spanned<String>>,
+    memory: Option<Spanned<String>>,
     policy: Option<Spanned<String>>,
     max: Option<Spanned<String>>,
     idle: Option<Spanned<bool>>,
@@ -102,6 +104,12 @@ pub(super) fn read(
                 parsed.map_err(|m| wrong("cpu", cpu.span(), m))?,
             ));
         }
+        if let Some(memory) = &f.memory {
+            let parsed = parse_memory(memory.get_ref());
+            changes.push(Change::Memory(
+                parsed.map_err(|m| wrong("memory", memory.span(), m))?,
+            ));
+        }
         tables.push(WantedDomain {
             line,
             path,
@@ -124,7 +132,7 @@ mod tests {
     fn a_tree_is_read_in_its_order() {
         let config = parse(
             "r-max = \"90%\"\n\n[[domain]]\npath = \"media\"\nweight = 300\ncpu = \"25%\"\npolicy = \"mtr\"\n\
-             max = \"50%\"\n[[domain]]\npath = \"build\"\nidle = true\n",
+             max = \"50%\"\nmemory = \"200M\"\n[[domain]]\npath = \"build\"\nidle = true\n",
         )
         .unwrap();
         let shown: Vec<_> = config
@@ -135,12 +143,12 @@ mod tests {
                 (d.line, d.path.to_string(), changes.join(" "))
             })
             .collect();
-        let media = "weight=300 max=50% policy=mtr cpu=25%".to_owned();
+        let media = "weight=300 max=50% policy=mtr cpu=25% memory=200M".to_owned();
         assert_eq!(
             shown,
             [
                 (3, "media".into(), media),
-                (9, "build".into(), "idle=1".into())
+                (10, "build".into(), "idle=1".into())
             ]
         );
     }
@@ -165,7 +173,12 @@ mod tests {
             ("path = \"a\"\ncpu = \"200%\"", 3, "\"cpu\": \"200%\""),
             ("path = \"a\"\npolicy = \"edf\"", 3, "\"policy\": \"edf\""),
             ("path = \"a\"\nmax = \"soon\"", 3, "\"max\": \"soon\""),
-            ("path = \"a\"\nmemory = \"1G\"", 3, "unknown field `memory`"),
+            (
+                "path = \"a\"\nmemory = \"1\"",
+                3,
+                "\"memory\": 1 is not between",
+            ),
+            ("path = \"a\"\nmem = \"1G\"", 3, "unknown field `mem`"),
             (
                 "path = \"a\"\n[[domain]]\npath = \"/a\"",
                 4,

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use aplomb_spec::parse_size;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -18,6 +19,8 @@ pub struct MemoryConfig {
     pub user_limit_ppm: u64,
     /// Free memory that is kept for interactive programs, bytes.
     pub reserve: u64,
+    /// The free part of the shared reserve, bytes.
+    pub shared_reserve: u64,
 }
 
 impl Default for MemoryConfig {
@@ -27,11 +30,12 @@ impl Default for MemoryConfig {
             limit_ppm: 800_000,
             user_limit_ppm: 500_000,
             reserve: 8 << 20,
+            shared_reserve: 32 << 20,
         }
     }
 }
 
-/// The largest reserve, bytes.
+/// The largest reserve, and the largest free part of the shared reserve, bytes.
 const MAX_RESERVE: u64 = 1 << 30;
 
 /// The table before it is checked.
@@ -42,6 +46,7 @@ pub struct File {
     limit: Option<Spanned<String>>,
     user_limit: Option<Spanned<String>>,
     reserve: Option<Spanned<String>>,
+    shared_reserve: Option<Spanned<String>>,
 }
 
 /// Check the table. `at` makes an error of a field, its place in the text and a message.
@@ -66,56 +71,32 @@ pub fn read<E>(
             *place = parse_percent(v.get_ref()).map_err(|m| at(field, v.span(), m))?;
         }
     }
-    if let Some(v) = &file.reserve {
-        config.reserve = parse_size(v.get_ref()).map_err(|m| at("memory.reserve", v.span(), m))?;
+    for (field, value, place) in [
+        ("memory.reserve", &file.reserve, &mut config.reserve),
+        (
+            "memory.shared-reserve",
+            &file.shared_reserve,
+            &mut config.shared_reserve,
+        ),
+    ] {
+        if let Some(v) = value {
+            *place = reserve(v.get_ref()).map_err(|m| at(field, v.span(), m))?;
+        }
     }
     Ok(config)
 }
 
-/// "8M", "512K", "1G" in bytes.
-fn parse_size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("\"{text}\" is no size from 0 to 1G, such as \"8M\"");
-    let text_only = text.trim();
-    let (number, unit) = match text_only.char_indices().last() {
-        Some((at, 'K')) => (&text_only[..at], 1 << 10),
-        Some((at, 'M')) => (&text_only[..at], 1 << 20),
-        Some((at, 'G')) => (&text_only[..at], 1 << 30),
-        _ => (text_only, 1),
-    };
-    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(wrong());
+fn reserve(text: &str) -> Result<u64, String> {
+    let bytes = parse_size(text)?;
+    if bytes <= MAX_RESERVE {
+        return Ok(bytes);
     }
-    let bytes = number.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
-    bytes.filter(|n| *n <= MAX_RESERVE).ok_or_else(wrong)
+    Err(format!("{text} is more than 1G"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read() {
-        for (text, bytes) in [
-            ("8M", 8 << 20),
-            ("0", 0),
-            ("1G", 1 << 30),
-            ("512K", 512 << 10),
-        ] {
-            assert_eq!(parse_size(text), Ok(bytes));
-        }
-        for text in [
-            "",
-            "M",
-            "-1",
-            "1.5M",
-            "2G",
-            "99999999999999999999G",
-            "8 MB",
-            "8é",
-        ] {
-            assert!(parse_size(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn what_is_left_out_has_its_default_and_what_is_wrong_is_named() {
@@ -130,9 +111,19 @@ mod tests {
         assert!(parse("limit = \"101%\"")
             .unwrap_err()
             .starts_with("memory.limit: "));
-        assert!(parse("reserve = \"2G\"")
-            .unwrap_err()
-            .starts_with("memory.reserve: "));
+        for (key, value, words) in [
+            ("reserve", "2G", "2G is more than 1G"),
+            ("reserve", "1.5M", "no size, such as 32M"),
+            ("shared-reserve", "1025M", "1025M is more than 1G"),
+        ] {
+            let e = parse(&format!("{key} = \"{value}\"")).unwrap_err();
+            assert!(
+                e.starts_with(&format!("memory.{key}: ")) && e.contains(words),
+                "{e}"
+            );
+        }
+        let all = parse("reserve = \"1G\"\nshared-reserve = \"0\"").unwrap();
+        assert_eq!((all.reserve, all.shared_reserve), (1 << 30, 0));
         assert!(parse("protected = true").is_err());
     }
 }

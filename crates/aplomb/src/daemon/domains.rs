@@ -11,21 +11,24 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use aplomb_domain::{DomainError, DomainPath, Marks, Tree};
-use aplomb_kernel::{Domain, Event, Kernel, KernelError};
+use aplomb_kernel::{Event, Kernel, KernelError};
 
+use super::memory::domains::Asked;
 use super::state::{code_of, monotonic_ns};
 use crate::config::WantedDomain;
 use crate::domains::with_manager;
-use crate::protocol::{Code, DomainLine, DomainTable, ParkLine, Refusal};
+use crate::protocol::{Code, DomainLine, DomainTable, Refusal};
 use inotify::WatchDescriptor;
 use tracing::{error, warn};
 
 mod created;
+mod line;
 pub mod place;
 mod push;
 mod watch;
 
 use created::Created;
+use line::line;
 use place::place;
 use push::{push_settings, removal_of};
 use watch::{Seen, Watch, MAX_WATCHED};
@@ -45,6 +48,8 @@ pub struct Domains {
     tree: Option<Tree>,
     watch: Option<Watch>,
     known: BTreeMap<DomainPath, Known>,
+    /// A reservation of memory may have changed since it was last taken.
+    memory_changed: bool,
     /// When to look again at unknown domains, and how many looks were made before.
     next_look: Option<(Instant, u32)>,
     /// When to try the refused settings again, because there may be room for them.
@@ -95,6 +100,7 @@ impl Domains {
             },
             tree,
             known: BTreeMap::new(),
+            memory_changed: false,
             next_look: None,
             retry_refused_at: None,
             walk_at: None,
@@ -251,6 +257,22 @@ impl Domains {
         }
     }
 
+    /// The reservations of memory in the attributes, if any may have changed since the last call.
+    pub fn take_memory(&mut self) -> Option<BTreeMap<DomainPath, Asked>> {
+        if !std::mem::take(&mut self.memory_changed) {
+            return None;
+        }
+        let asked = |known: &Known| {
+            let cgid = known.cgid;
+            known.marks.memory.map(|bytes| Asked { cgid, bytes })
+        };
+        let all = self.known.iter();
+        Some(
+            all.filter_map(|(p, k)| Some((p.clone(), asked(k)?)))
+                .collect(),
+        )
+    }
+
     /// All domains of the kernel side, each after its parent.
     ///
     /// # Errors
@@ -310,6 +332,7 @@ impl Domains {
 
     /// Record a domain's settings, and watch it.
     fn note(&mut self, path: &DomainPath, cgid: u64, marks: Marks) {
+        let before = self.known.get(path).and_then(|k| k.marks.memory);
         let known = self.known.entry(path.clone()).or_insert(Known {
             cgid,
             marks,
@@ -318,6 +341,7 @@ impl Domains {
             watched: None,
             events: None,
         });
+        self.memory_changed |= before != marks.memory;
         known.marks = marks;
         let (Some(tree), Some(watch)) = (&self.tree, &mut self.watch) else {
             return;
@@ -382,6 +406,7 @@ impl Domains {
             let Some(known) = self.known.remove(path) else {
                 continue;
             };
+            self.memory_changed |= known.marks.memory.is_some();
             if let Some(reserved) = known.pushed.reservation {
                 // This fails if the kernel side knows of the removal already.
                 let _ = kernel.set_domain(known.cgid, removal_of(reserved));
@@ -456,39 +481,6 @@ impl Domains {
             Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
             Err(e) => warn!("{e}"),
         }
-    }
-}
-
-fn line(d: &Domain, found: Option<(&DomainPath, &Known)>) -> DomainLine {
-    let refused = found.and_then(|(_, k)| k.refused.clone());
-    DomainLine {
-        path: found.map_or(String::new(), |(p, _)| p.to_string()),
-        cgid: d.cgid,
-        depth: d.depth,
-        weight: d.weight,
-        idle: d.idle,
-        policy: d.policy,
-        reservation: d.reservation,
-        refused: refused.map(|why| match why {
-            NotInForce::Unknown(message) | NotInForce::Refused { message, .. } => message,
-        }),
-        max: d.max,
-        share_ppm: d.share_ppm,
-        ran_ns: d.ran_ns,
-        throttled: d.throttled,
-        throttled_ns: d.throttled_ns,
-        parked: d
-            .parks
-            .iter()
-            .map(|(reason, times, ns)| ParkLine {
-                reason: reason.clone(),
-                times: *times,
-                ns: *ns,
-            })
-            .collect(),
-        waiting: d.waiting,
-        ephemeral: found.is_some_and(|(_, k)| k.marks.ephemeral),
-        gone: d.gone,
     }
 }
 

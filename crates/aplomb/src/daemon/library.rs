@@ -204,6 +204,14 @@ impl Library {
         longest.map_or(DEFAULT_PI, |s| Duration::from_secs(s.into()))
     }
 
+    /// The private reserve of the spec with this number, bytes: the greatest if several specs have
+    /// its name.
+    pub fn memory_of(&self, id: u32) -> Option<u64> {
+        let name = self.name(id);
+        let named = self.specs.iter().filter(|s| s.name == name);
+        named.filter_map(|s| s.memory).max()
+    }
+
     /// Warn of guaranteed specs that need more than `r_max_ppm`, the most that a CPU may promise.
     /// They are never admitted.
     pub fn warn_of_unreachable_guarantees(&self, r_max_ppm: u64) {

@@ -16,13 +16,17 @@
 //!
 //! 5. **File pages** that are charged to other cgroups stay: memory/shared.rs.
 //!
-//! 6. **Nothing outlives us.** All knobs are in a journal. At the end they get their old values and
+//! 6. **Reserves by amount.** Of programs: memory/private.rs. Of domains: memory/domains.rs.
+//!
+//! 7. **Nothing outlives us.** All knobs are in a journal. At the end they get their old values and
 //!    all processes in our domains go back to the root, where they came from. After SIGKILL the
 //!    next daemon puts the knobs back, and finds the programs in their domains.
 
 mod domain;
+pub mod domains;
 mod machine;
 mod pace;
+mod private;
 mod programs;
 mod shared;
 mod shortage;
@@ -35,14 +39,16 @@ use anyhow::{Context, Result};
 use aplomb_domain::Tree;
 use aplomb_kernel::{Event, Kernel};
 use aplomb_memory::pressure::{Parks, Trigger};
-use aplomb_memory::{Bytes, Journal, Mode, Places, Protector};
+use aplomb_memory::{psap, Bytes, Journal, Mode, Places, Protector};
 use tracing::{info, warn};
 
 use crate::config::MemoryConfig;
 use crate::protocol::{MemoryLine, MemoryTable};
 use domain::{empty, top, Home};
-use machine::{field, scale_factor, usable_memory, MEMINFO, SCALE_FACTOR};
+use domains::DomainReservations;
+use machine::{field, is_recursive, scale_factor, usable_memory, MEMINFO, MOUNTS, SCALE_FACTOR};
 use pace::Pace;
+use private::PrivateReserves;
 use programs::{Kept, Programs};
 use shared::Holding;
 
@@ -68,7 +74,12 @@ pub struct Memory {
     /// Fires when tasks wait for memory. None: no program is demoted.
     pressure: Option<Trigger>,
     parks: Parks,
+    private: PrivateReserves,
+    of_domains: DomainReservations,
+    /// What programs can have of the machine's memory.
     total: Bytes,
+    /// What best-effort work keeps of it, whatever is reserved.
+    floor: Bytes,
     /// It was said that [`MAX_PROGRAMS`] are protected.
     said_full: bool,
 }
@@ -80,6 +91,8 @@ pub struct Wanted<'a> {
     pub named: Option<&'a str>,
     /// Its protection period.
     pub pi: Duration,
+    /// The private reserve of its spec, bytes.
+    pub private: Option<u64>,
     /// Its spec recognises it by its file alone: no other program can pass for it.
     pub exact: bool,
     /// It was matched by itself, so it gets a domain of its own. Otherwise it stays in the domain
@@ -103,12 +116,22 @@ impl Memory {
             room_changed: false,
             pressure: None,
             parks: Parks::default(),
+            private: PrivateReserves::default(),
+            of_domains: DomainReservations::default(),
             total: Bytes(0),
+            floor: Bytes(0),
             said_full: false,
         };
-        let Some(tree) = tree.filter(|t| config.protect && t.is_system()) else {
+        let Some(tree) = tree.filter(|t| t.is_system()) else {
             return memory;
         };
+        if let Err(e) = memory.measure_machine() {
+            warn!("{e:#}");
+        }
+        if !config.protect {
+            put_back_knobs();
+            return memory;
+        }
         match memory.open(tree) {
             Ok(protector) => memory.protector = Some(protector),
             Err(e) => {
@@ -129,19 +152,44 @@ impl Memory {
         for complaint in left.complaints {
             warn!("{complaint}");
         }
-        let info =
-            std::fs::read_to_string(MEMINFO).with_context(|| format!("reading {MEMINFO}"))?;
-        let field = |name| field(&info, name).with_context(|| format!("{MEMINFO}: no {name}"));
-        self.total = usable_memory(&info).with_context(|| format!("{MEMINFO}: no MemAvailable"))?;
-        if let Some(factor) = scale_factor(self.config.reserve, field("MemTotal:")?)? {
+        let total = self.measure_machine()?;
+        let wanted = self.config.protect.then_some(self.config.reserve);
+        let factor = wanted.map(|reserve| scale_factor(reserve, total));
+        if let Some(factor) = factor.transpose()?.flatten() {
             journal.set(Path::new(SCALE_FACTOR), &factor.to_string())?;
         }
         let mut protector = Protector::new(Places::system(tree.root()), journal);
-        protector.cap(&top(), self.share(self.config.limit_ppm));
+        protector.cap(&top(), self.most_of(0));
+        let mounts = std::fs::read_to_string(MOUNTS).unwrap_or_default();
+        protector.share(Bytes(self.config.shared_reserve), is_recursive(&mounts));
         if let Mode::Uses { why } = protector.mode() {
             info!("memory: the ages of pages are unknown, so whole programs are protected: {why}");
         }
         Ok(protector)
+    }
+
+    /// Measure the machine's memory. Returns all that it has, bytes.
+    fn measure_machine(&mut self) -> Result<u64> {
+        let info =
+            std::fs::read_to_string(MEMINFO).with_context(|| format!("reading {MEMINFO}"))?;
+        let all = field(&info, "MemTotal:").with_context(|| format!("{MEMINFO}: no MemTotal"))?;
+        self.total = usable_memory(&info).with_context(|| format!("{MEMINFO}: no MemAvailable"))?;
+        self.floor = psap::floor(Bytes(all));
+        Ok(all)
+    }
+
+    /// What can be reserved of the machine's memory.
+    fn room(&self) -> Bytes {
+        Bytes(self.total.0.saturating_sub(self.floor.0))
+    }
+
+    /// What the programs of user `uid` may have together; of root: what all may have.
+    fn most_of(&self, uid: u32) -> Bytes {
+        let ppm = match uid {
+            0 => self.config.limit_ppm,
+            _ => self.config.user_limit_ppm,
+        };
+        self.share(ppm).min(self.room())
     }
 
     fn share(&self, ppm: u64) -> Bytes {
@@ -151,7 +199,7 @@ impl Memory {
     /// The program of `event` becomes interactive: protect its memory.
     pub fn protect(&mut self, tree: &Tree, event: &Event, wanted: &Wanted) {
         let known = self.programs.get(event.pid).is_some();
-        if self.protector.is_none() || (known && !wanted.own) {
+        if !self.config.protect || self.protector.is_none() || (known && !wanted.own) {
             return;
         }
         if self.programs.len() >= MAX_PROGRAMS && !known {
@@ -176,16 +224,15 @@ impl Memory {
         if left.is_some_and(|left| left.domain != home.domain) {
             self.release(event.pid);
         }
+        if wanted.own {
+            self.private_of_spec(event.pid, home.uid, wanted.private);
+        }
         self.put(event.pid, home, wanted)
     }
 
     fn put(&mut self, pid: i32, home: Home, wanted: &Wanted) -> Result<()> {
         let Home { domain, ours, uid } = home;
-        let most = match uid {
-            0 => self.config.limit_ppm,
-            _ => self.config.user_limit_ppm,
-        };
-        let most = self.share(most);
+        let most = self.most_of(uid);
         let kept = Kept {
             domain: domain.clone(),
             uid,
@@ -201,7 +248,9 @@ impl Memory {
         // Of a domain that is not below ours, the cap is its own.
         let of_user = ours.iter().find(|o| o.parent() == Some(top()));
         protector.cap(of_user.unwrap_or(&domain), most);
-        Ok(protector.protect(&domain, &ours, wanted.pi, Instant::now())?)
+        protector.protect(&domain, &ours, wanted.pi, Instant::now())?;
+        self.reserve_privately(&domain);
+        Ok(())
     }
 
     /// Process `pid` runs again after more than its period.
@@ -215,7 +264,7 @@ impl Memory {
         }
     }
 
-    /// Process `pid` is interactive no longer, or has exited.
+    /// Process `pid` is interactive no longer.
     pub fn release(&mut self, pid: i32) {
         self.demoted.remove(&pid);
         self.withdraw(pid);
@@ -227,6 +276,7 @@ impl Memory {
         self.room_changed = true;
         self.holding.release(pid);
         if !last {
+            self.reserve_privately(&gone.domain);
             return Some(gone); // another program of the same domain
         }
         let released = self.protector.as_mut().map(|p| p.release(&gone.domain));
@@ -272,9 +322,14 @@ impl Memory {
 
     /// The daemon ends: all knobs and processes go back.
     pub fn end(&mut self, tree: Option<&Tree>) {
+        let reserved = self.domains_that_need();
         let ended = self.protector.take().map(|mut p| p.end());
         for complaint in ended.into_iter().flat_map(|report| report.complaints) {
             warn!("{complaint}");
+        }
+        self.of_domains = DomainReservations::default();
+        if let Some(tree) = tree {
+            domains::note(tree, &reserved);
         }
         self.programs = Programs::default();
         self.demoted.clear();
@@ -291,7 +346,7 @@ impl Memory {
 
     /// The protected domains, for people.
     pub fn table(&self) -> Option<MemoryTable> {
-        let protector = self.protector.as_ref()?;
+        let protector = self.protector.as_ref().filter(|_| self.config.protect)?;
         let lines = protector.table(Instant::now()).into_iter();
         Some(MemoryTable {
             by_age: protector.mode() == Mode::Ages,
@@ -301,6 +356,7 @@ impl Memory {
                     path: l.path.to_string(),
                     pi_ms: l.pi_ms,
                     usage: l.usage.0,
+                    private: l.private.0,
                     working_set: l.working_set.map(|b| b.0),
                     protected: match l.protection {
                         aplomb_memory::Protection::None => Some(0),
@@ -311,5 +367,21 @@ impl Memory {
                 })
                 .collect(),
         })
+    }
+}
+
+/// Put back the knobs that an earlier daemon left, if it left any.
+fn put_back_knobs() {
+    let path = Path::new(aplomb_memory::journal::DEFAULT);
+    if !path.exists() {
+        return;
+    }
+    match Journal::open(path) {
+        Ok(mut journal) => {
+            for complaint in journal.recover().complaints {
+                warn!("{complaint}");
+            }
+        }
+        Err(e) => warn!("{e}"),
     }
 }

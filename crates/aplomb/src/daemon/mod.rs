@@ -217,6 +217,7 @@ impl Daemon {
 
     fn serve_until_stopped(&mut self) -> Result<()> {
         loop {
+            self.state.reserve_memory();
             let settle = self.settle.map(|(at, _)| at);
             let (domains, memory) = (self.state.domains.deadline(), self.state.memory.deadline());
             let deadline = [

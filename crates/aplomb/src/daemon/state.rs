@@ -96,12 +96,20 @@ impl State {
             }
             Ask::Reserve(wanted) => self.reserve(peer, &wanted),
             Ask::Release { pid } => self.release(peer, pid),
+            Ask::Memory { pid, bytes } => self.reserve_privately(peer, pid, bytes),
             Ask::Domains {} => {
                 let table = self.domains.table(&*self.kernel).map_err(failed);
-                table.map(|t| Outcome::Answer(Answer::Domains(t)))
+                table.map(|mut table| {
+                    self.memory.fill(&mut table);
+                    Outcome::Answer(Answer::Domains(table))
+                })
             }
             Ask::Look { domain } => root(peer, "check domains through").and_then(|()| {
                 self.domains.look(&domain, &mut *self.kernel)?;
+                self.reserve_memory();
+                if let Some(why) = self.memory.of_domains().refused(&domain) {
+                    return Err(Refusal::new(Code::Limit, format!("{domain}: {why}")));
+                }
                 Ok(Outcome::Answer(Answer::Done(String::new())))
             }),
             Ask::Park { tid, for_ns } => root(peer, "park threads through").and_then(|()| {
@@ -127,9 +135,10 @@ impl State {
             EventKind::Matched => true,
             EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated => false,
             EventKind::Returned => return self.memory.returned(event.pid),
-            EventKind::Rejected | EventKind::Revoked | EventKind::Limit | EventKind::Exited => {
+            EventKind::Rejected | EventKind::Revoked | EventKind::Limit => {
                 return self.memory.release(event.pid)
             }
+            EventKind::Exited => return self.memory.exited(event.pid),
             _ => return,
         };
         let Some(tree) = self.domains.tree() else {
@@ -138,6 +147,7 @@ impl State {
         let wanted = WantedMemory {
             named: self.library.domain_of(event.spec_id),
             pi: self.library.protect_of(event.spec_id),
+            private: self.library.memory_of(event.spec_id),
             exact: self.library.is_exact(event.spec_id),
             own,
             revocable: self.library.is_revocable(event.spec_id),
@@ -296,6 +306,28 @@ impl State {
         Ok(Outcome::Reserved(Answer::Reserved(line), target.pid))
     }
 
+    /// Put the reservations of memory of domains into force, if they changed.
+    pub fn reserve_memory(&mut self) {
+        let asked = self.domains.take_memory();
+        if let (Some(asked), Some(tree)) = (asked, self.domains.tree()) {
+            self.memory.reserve_domains(tree, &asked);
+        }
+    }
+
+    fn reserve_privately(
+        &mut self,
+        peer: Peer,
+        pid: Option<i32>,
+        bytes: Option<u64>,
+    ) -> Result<Outcome, Refusal> {
+        let Target { pid, fd, owner } = self.own_process(peer, pid)?;
+        // The reserve counts for the process's user, as the protection does. Only root may ask for
+        // a process whose ids differ, and then it counts for root.
+        let uid = owner.unwrap_or(peer.uid);
+        let done = self.memory.request(pid, uid, bytes, fd)?;
+        Ok(Outcome::Answer(Answer::Done(done)))
+    }
+
     /// The CPUs on which process `pid` has guaranteed parts.
     fn parts_of(&self, pid: i32) -> Result<Vec<Part>, Refusal> {
         let servers = self.kernel.servers().map_err(failed)?;
@@ -333,6 +365,7 @@ impl State {
         Ok(Target {
             pid,
             fd: process.fd,
+            owner: process.owner,
         })
     }
 
@@ -393,6 +426,8 @@ impl State {
 struct Target {
     pid: i32,
     fd: std::os::fd::OwnedFd,
+    /// The user of all its ids; None if they differ.
+    owner: Option<u32>,
 }
 
 /// The part of a request that could take CPU time from all other users, so that only root may ask

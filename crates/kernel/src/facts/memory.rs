@@ -4,8 +4,13 @@ use super::{ok, warn, Fact, Machine};
 
 impl Machine {
     /// The findings about memory.
-    pub(super) fn memory_facts(&self) -> [Fact; 3] {
-        [self.memory_controller(), self.memory_ages(), self.swap()]
+    pub(super) fn memory_facts(&self) -> [Fact; 4] {
+        [
+            self.memory_controller(),
+            self.memory_ages(),
+            self.memory_shared(),
+            self.swap(),
+        ]
     }
 
     fn memory_controller(&self) -> Fact {
@@ -40,6 +45,23 @@ impl Machine {
                 "echo y > /sys/kernel/mm/lru_gen/enabled, on a kernel with CONFIG_LRU_GEN",
             ),
         }
+    }
+
+    fn memory_shared(&self) -> Fact {
+        let mounts = self.read("proc/self/mountinfo").unwrap_or_default();
+        let mut trees = mounts.lines().filter(|l| l.contains(" - cgroup2 "));
+        if trees.any(|l| l.contains("memory_recursiveprot")) {
+            return ok(
+                "memory-shared-reserve",
+                "the kernel shares what is unclaimed",
+            );
+        }
+        warn(
+            "memory-shared-reserve",
+            "the cgroup tree is mounted without memory_recursiveprot",
+            "what programs grow by is protected when the daemon measures next, not at once",
+            "mount -o remount,memory_recursiveprot /sys/fs/cgroup, before the daemon starts",
+        )
     }
 
     fn swap(&self) -> Fact {

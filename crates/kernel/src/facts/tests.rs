@@ -23,6 +23,10 @@ impl FakeMachine {
             "proc/swaps",
             "Filename Type Size Used Priority\n/dev/zram0 partition 1 0 5",
         );
+        fake.write(
+            "proc/self/mountinfo",
+            "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,memory_recursiveprot",
+        );
         fake.write("proc/1/comm", "systemd");
         fake
     }
@@ -177,6 +181,11 @@ fn what_memory_lacks_is_said() {
         ("sys/kernel/mm/lru_gen/enabled", "0x0000", "memory-ages"),
         ("sys/kernel/mm/lru_gen/enabled", "what", "memory-ages"),
         ("proc/swaps", "Filename Type Size Used Priority", "swap"),
+        (
+            "proc/self/mountinfo",
+            "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate",
+            "memory-shared-reserve",
+        ),
     ] {
         let fake = FakeMachine::new();
         fake.write(file, text);

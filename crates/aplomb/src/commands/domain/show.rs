@@ -1,6 +1,7 @@
 //! The output of `aplomb domain ls` and `show`.
 
 use aplomb_domain::{DomainPath, Reservation};
+use aplomb_memory::Bytes;
 use serde::Serialize;
 
 use crate::commands::table::{self, table};
@@ -61,6 +62,7 @@ pub fn list(rows: &[Row]) -> String {
         ">weight",
         "policy",
         ">reserved",
+        ">memory",
         ">max",
         ">share",
         ">received",
@@ -73,6 +75,7 @@ pub fn list(rows: &[Row]) -> String {
             weight(d),
             d.policy.to_string(),
             or_none(d.reservation.map(|r| r.to_string())),
+            or_none(reserved_memory(d).map(|m| m.to_string())),
             or_none(d.max.map(|m| m.to_string())),
             share(row),
             row.received_ppm.map_or("?".into(), percent),
@@ -86,10 +89,33 @@ pub fn list(rows: &[Row]) -> String {
             rough(row.over_ns)
         );
     }
-    text + &format!(
+    text += &format!(
         "reserved in all: {} of the machine\n",
         percent(reserved(rows))
-    )
+    );
+    let root = rows.iter().find(|r| r.line.path == "/");
+    let memory = root.and_then(|r| r.line.memory);
+    if let Some(all) = memory.filter(|_| rows.iter().any(|r| r.measured)) {
+        let (sum, limit) = (Bytes(all.sum), Bytes(all.limit));
+        text += &format!("memory reserved in all: {sum}, at most {limit}\n");
+    }
+    text
+}
+
+/// The reservation of memory, with what there is beside it.
+fn memory(row: &Row) -> String {
+    let own = or_none(reserved_memory(&row.line).map(|m| m.to_string()));
+    match row.line.memory.filter(|_| row.measured) {
+        None => own,
+        Some(m) => {
+            let (sum, limit) = (Bytes(m.sum), Bytes(m.limit));
+            format!("{own} (with those beside it {sum}, at most {limit})")
+        }
+    }
+}
+
+fn reserved_memory(d: &DomainLine) -> Option<Bytes> {
+    d.memory.and_then(|m| m.reserved).map(Bytes)
 }
 
 /// The reservations of all domains together, ppm of the machine. A reservation inside another one
@@ -135,6 +161,7 @@ pub fn one(row: &Row) -> String {
     put("idle", if d.idle { "yes" } else { "no" }.into());
     put("policy", d.policy.to_string());
     put("reserved", or_none(d.reservation.map(|r| r.to_string())));
+    put("memory", memory(row));
     if let Some(why) = &d.refused {
         put("not in force", why.clone());
     }
@@ -212,6 +239,7 @@ fn notes(d: &DomainLine) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::MemoryAccount;
     use aplomb_domain::{DomainPolicy, Max};
 
     fn example(time_ns: u64, ran: [u64; 3]) -> DomainTable {
@@ -224,16 +252,25 @@ mod tests {
             share_ppm: 1_000_000,
             ..DomainLine::default()
         };
+        let memory = |reserved: Option<u64>, sum: u64| {
+            Some(MemoryAccount {
+                reserved: reserved.map(|mb| mb << 20),
+                sum: sum << 20,
+                limit: 500 << 20,
+            })
+        };
         DomainTable {
             time_ns,
             cpus: 2,
             domains: vec![
                 DomainLine {
                     weight: 0,
+                    memory: memory(None, 200),
                     ..domain("/", 0, 1, ran[0])
                 },
                 DomainLine {
                     policy: DomainPolicy::Mtr,
+                    memory: memory(Some(200), 200),
                     reservation: Some(Reservation::Fraction(250_000)),
                     weight: 200,
                     share_ppm: 666_667,
@@ -260,12 +297,13 @@ mod tests {
         let now = example(2 * second, [2 * second, second, second / 2]);
         let text = list(&received(Some(before), now));
         let expected = "\
-domain        weight  policy   reserved         max   share  received
-/                  -  default         -           -   100 %     100 %
-  media          200  mtr           25%           -  66.7 %      50 %
-    a\\u{1b}b     100  default         -  50ms/100ms  33.3 %      25 %  ephemeral, not in force: no room
+domain        weight  policy   reserved     memory         max   share  received
+/                  -  default         -          -           -   100 %     100 %
+  media          200  mtr           25%  200.0 MiB           -  66.7 %      50 %
+    a\\u{1b}b     100  default         -          -  50ms/100ms  33.3 %      25 %  ephemeral, not in force: no room
 (share: of the machine, while all others use theirs; received: over the last 1.00 s)
 reserved in all: 25 % of the machine
+memory reserved in all: 200.0 MiB, at most 500.0 MiB
 ";
         assert_eq!(text, expected, "\n{text}");
     }
@@ -276,6 +314,7 @@ reserved in all: 25 % of the machine
         assert_eq!(rows[1].received_ppm, None);
         let text = list(&rows);
         assert!(text.contains("-      ?         ?"), "{text}");
+        assert!(!text.contains("memory reserved in all"), "{text}");
         assert!(!one(&rows[1]).contains("CPU time"));
         let json = serde_json::to_value(&rows[1]).unwrap();
         assert_eq!(json["path"], "media");
@@ -309,6 +348,9 @@ reserved in all: 25 % of the machine
     #[test]
     fn one_domain_is_told_whole() {
         let rows = received(Some(example(1, [0; 3])), example(1001, [0, 0, 500]));
+        let text = one(&rows[1]);
+        let words = "memory         200.0 MiB (with those beside it 200.0 MiB, at most 500.0 MiB)";
+        assert!(text.contains(words), "{text}");
         let text = one(&rows[2]);
         for words in [
             "not in force   no room",

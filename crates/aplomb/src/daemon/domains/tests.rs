@@ -4,8 +4,8 @@
 use super::*;
 use crate::daemon::testing::Fake;
 use aplomb_domain::testing::{create_cgroup_files, tree, InFiles};
-use aplomb_domain::{DomainPolicy, CPU, EPHEMERAL, POLICY};
-use aplomb_kernel::DomainChange;
+use aplomb_domain::{DomainPolicy, CPU, EPHEMERAL, MEMORY, POLICY};
+use aplomb_kernel::{Domain, DomainChange};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -91,6 +91,28 @@ fn attributes_reach_the_kernel_side_once() {
     // A kernel side that was loaded again gets all settings again.
     domains.kernel_reloaded(&mut fake);
     assert_eq!(changes(&fake), [DomainChange::Policy(DomainPolicy::Mtr)]);
+}
+
+#[test]
+fn reservations_of_memory_are_handed_on_when_they_change() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a", "b"], InFiles::default());
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    assert_eq!(domains.take_memory(), None);
+    mark(root, "a", MEMORY, "1M");
+    domains.changed(&mut fake);
+    let asked = domains.take_memory().unwrap();
+    let cgid = fs::metadata(root.join("a")).unwrap().ino();
+    let bytes = 1 << 20;
+    assert_eq!(asked, [(path("a"), Asked { cgid, bytes })].into());
+    mark(root, "a", POLICY, "mtr");
+    domains.changed(&mut fake);
+    assert_eq!(domains.take_memory(), None, "of memory nothing changed");
+    fs::remove_dir_all(root.join("a")).unwrap();
+    domains.changed(&mut fake);
+    assert_eq!(domains.take_memory(), Some(BTreeMap::new()));
 }
 
 #[test]

@@ -8,6 +8,8 @@ use aplomb_memory::Bytes;
 const SCALE: u64 = 10_000;
 /// Its largest value.
 const MAX_SCALE: u64 = 3000;
+/// The mounts of this machine.
+pub const MOUNTS: &str = "/proc/self/mountinfo";
 pub const MEMINFO: &str = "/proc/meminfo";
 pub const SCALE_FACTOR: &str = "/proc/sys/vm/watermark_scale_factor";
 
@@ -24,6 +26,18 @@ pub fn field(info: &str, name: &str) -> Option<u64> {
     let line = info.lines().find_map(|l| l.strip_prefix(name))?;
     let kb: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
     kb.checked_mul(1024)
+}
+
+/// True if the cgroup tree is mounted with memory_recursiveprot, by /proc/self/mountinfo: the
+/// kernel shares the protection of a cgroup that its children do not claim.
+pub fn is_recursive(mounts: &str) -> bool {
+    let of_tree = |line: &str| {
+        let (_, after) = line.split_once(" - ")?;
+        let mut fields = after.split(' ');
+        (fields.next() == Some("cgroup2")).then(|| fields.nth(1).unwrap_or("").to_owned())
+    };
+    let mut options = mounts.lines().filter_map(of_tree);
+    options.any(|all| all.split(',').any(|o| o == "memory_recursiveprot"))
 }
 
 /// The vm.watermark_scale_factor at which `reserve` bytes lie between two watermarks. None if the
@@ -58,5 +72,18 @@ mod tests {
         let text = "MemTotal: 9999 kB\nMemAvailable:  1024 kB\nActive(anon): 3 kB\n";
         assert_eq!(usable_memory(text), Some(Bytes(1027 << 10)));
         assert_eq!(usable_memory("MemFree: 1 kB\n"), None);
+    }
+
+    #[test]
+    fn the_option_of_the_tree_is_found() {
+        let mount = |options: &str| {
+            format!("22 1 0:5 / /proc rw - proc proc rw\n30 22 0:26 / /sys/fs/cgroup rw shared:9 - cgroup2 cgroup2 {options}\n")
+        };
+        assert!(is_recursive(&mount("rw,nsdelegate,memory_recursiveprot")));
+        assert!(!is_recursive(&mount("rw,nsdelegate")));
+        assert!(!is_recursive(
+            "30 22 0:26 / /x rw - ext4 /dev/a rw,memory_recursiveprot\n"
+        ));
+        assert!(!is_recursive("30 - cgroup2\n"));
     }
 }

@@ -21,6 +21,27 @@ fn domains_are_everybodys_to_see_and_roots_to_tell() {
 use aplomb_kernel::{Part, ServerPolicy};
 
 #[test]
+fn memory_is_for_own_processes_and_where_it_is_protected() {
+    let (root, fake) = (Root::new(), Fake::new());
+    let mut state = root.state(&fake);
+    let me = me();
+    let memory = |pid, bytes| Ask::Memory { pid, bytes };
+    let stranger = Peer {
+        uid: me.uid + 1,
+        pid: me.pid,
+    };
+    for pid in [me.pid, 1] {
+        let asked = ask(&mut state, stranger, memory(Some(pid), Some(1 << 20)));
+        assert_eq!(refusal(asked), Code::Permission);
+    }
+    let Answer::Refused(refused) = ask(&mut state, me, memory(None, Some(1 << 20))) else {
+        panic!()
+    };
+    assert_eq!(refused.code, Code::Failed);
+    assert!(refused.message.contains("protect = true"), "{refused}");
+}
+
+#[test]
 fn only_root_stops_and_reloads() {
     let (root, fake) = (Root::new(), Fake::new());
     let mut state = root.state(&fake);
