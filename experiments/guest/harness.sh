@@ -305,6 +305,7 @@ daemon_switches() { # context switches of all threads of the daemon so far; 0 if
 . /job/domains.sh
 . /job/memory.sh
 . /job/beside.sh
+. /job/reserves.sh
 ulimit -l unlimited
 ulimit -n 65536
 trap stop_scheduler EXIT

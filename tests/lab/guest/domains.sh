@@ -257,6 +257,19 @@ a domain run /short -- true > $out/run.txt 2>&1
 short_gone() { [ ! -d $cg/short ]; }
 check ephemeral-goes "$(cat $out/create.txt $out/run.txt)" until_true 10 short_gone
 
+say "a reservation of memory, with the protection of programs off"
+a domain create /kept/inside memory=50M > $out/create.txt 2>&1
+kept() { [ "$(cat $cg/kept/inside/memory.min) $(cat $cg/kept/memory.min)" = "$1 $1" ]; }
+check memory-is-reserved "$(cat $out/create.txt)" kept 52428800
+a domain set /kept/inside memory=none > $out/set.txt 2>&1
+check memory-is-not-any-more "$(cat $out/set.txt)" kept 0
+a domain set /kept/inside memory=50M > $out/set.txt 2>&1
+a domain remove /kept/inside > $out/remove.txt 2>&1
+kept_is_free() { [ "$(cat $cg/kept/memory.min)" = 0 ]; }
+check memory-goes-with-the-domain "$(cat $out/set.txt $out/remove.txt)" until_true 5 kept_is_free
+check no-knob-is-left "$(cat /run/aplomb/knobs)" eval '! [ -s /run/aplomb/knobs ]'
+gone kept
+
 check still-attached "$(state)" attached
 a domain ls --json > $out/ls.json
 stop_daemon
