@@ -51,10 +51,10 @@ impl MemoryError {
     }
 
     /// True if the file does not exist, or belongs to a cgroup that was removed while it was open
-    /// (ENODEV).
+    /// (ENODEV), or to a process that has exited (ESRCH).
     pub fn is_vanished(&self) -> bool {
         let errno = |e: &io::Error| e.raw_os_error().map(Errno::from_raw_os_error);
         matches!(self, Self::Io { source, .. }
-            if matches!(errno(source), Some(Errno::NOENT | Errno::NODEV)))
+            if matches!(errno(source), Some(Errno::NOENT | Errno::NODEV | Errno::SRCH)))
     }
 }

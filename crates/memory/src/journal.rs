@@ -1,7 +1,8 @@
 //! The knob journal: no knob that we turn outlives us.
 //!
 //! A *knob* is a file of the kernel that holds one setting: a cgroup's `memory.min`,
-//! `/proc/sys/vm/watermark_scale_factor`. The daemon can be killed at any time (SIGKILL), and the
+//! `/proc/sys/vm/watermark_scale_factor`. A setting of one process, and an attribute of a cgroup,
+//! are knobs too ([`crate::knob`]). The daemon can be killed at any time (SIGKILL), and the
 //! kernel keeps what was written. So before a knob is changed, its old value and the new one are
 //! written to the journal. The next life of the daemon reads them and puts the knobs back.
 //!
@@ -29,7 +30,7 @@
 
 use std::path::Path;
 
-use crate::{file, MemoryError};
+use crate::{knob as knobs, MemoryError};
 
 mod text;
 pub(crate) use text::parse_any;
@@ -100,6 +101,12 @@ impl Journal {
         self.knobs.is_empty()
     }
 
+    /// The knobs that are not as they were, each with its old value and ours.
+    pub fn changed(&self) -> impl Iterator<Item = (&Path, &str, &str)> {
+        let all = self.knobs.iter();
+        all.map(|(knob, e)| (knob.as_path(), e.old.as_str(), e.set.as_str()))
+    }
+
     /// The value that `knob` had before us. None if we did not change it.
     pub fn old_value(&self, knob: &Path) -> Option<&str> {
         self.knobs.get(knob).map(|e| e.old.as_str())
@@ -125,7 +132,7 @@ impl Journal {
         if !knob.is_absolute() {
             return Err(MemoryError::state(knob, "a knob's path begins with \"/\""));
         }
-        let now = read_knob(knob)?;
+        let now = knobs::read(knob)?;
         let known = self.knobs.get(knob);
         let done = known.map_or(now == value, |e| e.asked == value && now == e.set);
         if done {
@@ -139,13 +146,13 @@ impl Journal {
         if old == value {
             // The line says that the knob is as it was, so here the knob comes first.
             if now != value {
-                file::write(knob, value)?;
+                knobs::write(knob, value)?;
             }
             return self.drop_entry(knob);
         }
         self.append(knob, Entry::new(&old, &now, value))?;
-        file::write(knob, value)?;
-        let shown = read_knob(knob)?;
+        knobs::write(knob, value)?;
+        let shown = knobs::read(knob)?;
         if shown != value {
             let mut entry = Entry::new(&old, value, &shown);
             entry.asked = value.into();
@@ -239,13 +246,8 @@ impl Journal {
     }
 }
 
-/// The value of a knob, without the newline at its end.
-fn read_knob(knob: &Path) -> Result<String, MemoryError> {
-    file::read(knob).map(|text| text.trim_end().to_owned())
-}
-
 fn put_back(knob: &Path, entry: &Entry) -> Result<Outcome, MemoryError> {
-    let now = match read_knob(knob) {
+    let now = match knobs::read(knob) {
         Err(e) if e.is_vanished() => return Ok(Outcome::NothingToDo),
         now => now?,
     };
@@ -255,7 +257,7 @@ fn put_back(knob: &Path, entry: &Entry) -> Result<Outcome, MemoryError> {
     if !entry.is_ours(&now) {
         return Ok(Outcome::Changed(now));
     }
-    match file::write(knob, &entry.old) {
+    match knobs::write(knob, &entry.old) {
         Ok(()) => Ok(Outcome::Restored),
         Err(e) if e.is_vanished() => Ok(Outcome::NothingToDo),
         Err(e) => Err(e),

@@ -6,6 +6,7 @@
 //! - [`ages`]: how long ago pages were used, from the generations of the multi-generational LRU;
 //! - [`cgroup`]: usage and counters of a memory cgroup;
 //! - [`journal`]: the knobs that we turned, with their old values, so that none outlives us;
+//! - [`knob`]: what the path of a knob names: a file, a process's setting, an attribute;
 //! - [`psap`]: the policy of reserves by amount: how a cap is divided among programs;
 //! - [`reservations`]: which reservations of domains are in force;
 //! - [`working_set`]: the policy: how much of a domain to protect, and when to look again;
@@ -25,6 +26,7 @@ mod error;
 mod file;
 mod fuzzing;
 pub mod journal;
+pub mod knob;
 mod places;
 pub mod pressure;
 pub mod protector;
