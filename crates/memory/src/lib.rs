@@ -9,6 +9,7 @@
 //! - [`knob`]: what the path of a knob names: a file, a process's setting, an attribute;
 //! - [`psap`]: the policy of reserves by amount: how a cap is divided among programs;
 //! - [`reservations`]: which reservations of domains are in force;
+//! - [`oom`]: the policy of which process the kernel kills when memory has run out;
 //! - [`working_set`]: the policy: how much of a domain to protect, and when to look again;
 //! - [`demotion`]: which program goes when the working sets of all do not fit;
 //! - [`pressure`]: whether tasks wait for memory;
@@ -27,6 +28,7 @@ mod file;
 mod fuzzing;
 pub mod journal;
 pub mod knob;
+pub mod oom;
 mod places;
 pub mod pressure;
 pub mod protector;
