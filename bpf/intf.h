@@ -124,7 +124,14 @@ enum event_type {
 	 * need whose limit it is, c: that limit; bytes
 	 */
 	EV_DEMOTED = 17,
-	NR_EVENTS = 18
+	/*
+	 * memory has run out: the kernel killed a process: a: bytes that it had, b: enum
+	 * memory_class, c: its oom_score_adj (signed). With pid 0: systemd-oomd killed a cgroup:
+	 * a: why (0: memory and swap were used up, 1: tasks waited for memory, 2: other), .comm:
+	 * the end of the cgroup's name. The daemon makes these.
+	 */
+	EV_KILLED = 18,
+	NR_EVENTS = 19
 };
 
 /*

@@ -23,6 +23,7 @@
 #include "layers/move.bpf.h"
 #include "layers/second.bpf.h"
 #include "layers/turn.bpf.h"
+#include "memory/killed.bpf.h"
 #include "memory/low.bpf.h"
 #include "memory/relief_tick.bpf.h"
 #include "park/request.bpf.h"

@@ -68,9 +68,9 @@ static __always_inline bool memory_is_there(struct task_struct *p)
 	if (!mm || !zone_stat)
 		return true;
 	/* file, anonymous, shared; constant indices, since only those are relocated */
-	resident = mm->rss_stat[0].count;
-	resident += mm->rss_stat[1].count;
-	resident += mm->rss_stat[3].count;
+	resident = mm->rss_stat[MM_FILEPAGES].count;
+	resident += mm->rss_stat[MM_ANONPAGES].count;
+	resident += mm->rss_stat[MM_SHMEMPAGES].count;
 	return (s64)mm->total_vm - resident < (s64)free_pages();
 }
 

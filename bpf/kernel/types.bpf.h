@@ -80,11 +80,29 @@ struct percpu_counter {
 	s64 count;
 };
 
+typedef struct {
+	s64 counter;
+} atomic_long_t;
+
+/* Indices into rss_stat. Only constants are relocated, so the running kernel is not asked. */
+enum mm_counter {
+	MM_FILEPAGES = 0,
+	MM_ANONPAGES = 1,
+	MM_SWAPENTS = 2,
+	MM_SHMEMPAGES = 3,
+};
+
 struct mm_struct {
 	struct file *exe_file;
 	unsigned long arg_start, arg_end;
 	unsigned long total_vm;
-	struct percpu_counter rss_stat[4];
+	struct percpu_counter rss_stat[4]; /* enum mm_counter */
+	atomic_long_t pgtables_bytes;
+};
+
+/* What the threads of a process share. */
+struct signal_struct {
+	short oom_score_adj;
 };
 
 struct kernfs_node {
@@ -114,10 +132,6 @@ struct thread_info {
 };
 
 struct kernel_siginfo;
-
-typedef struct {
-	s64 counter;
-} atomic_long_t;
 
 /* Indices into struct zone. Only constants are relocated, so the running kernel is not asked. */
 enum zone_watermarks {
@@ -150,6 +164,7 @@ struct task_struct {
 	unsigned short migration_disabled;
 	const cpumask_t *cpus_ptr;
 	struct mm_struct *mm;
+	struct signal_struct *signal;
 	struct task_struct *real_parent, *group_leader;
 	struct css_set *cgroups;
 	struct sched_entity se;

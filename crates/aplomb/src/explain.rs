@@ -27,6 +27,7 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
         EventKind::Parked => ["reason", "parked_ns", "times"],
         EventKind::Returned => ["slept_ns", "unused", "unused"],
         EventKind::Demoted => ["needs_bytes", "all_need_bytes", "limit_bytes"],
+        EventKind::Killed => ["bytes", "class", "oom_score_adj"],
     }
 }
 
@@ -69,8 +70,10 @@ pub fn to_json(e: &LogEvent) -> Value {
         "time_ns": e.time_ns, "event": e.event, "cpu": e.cpu, "pid": e.pid, "comm": e.comm, "spec": e.spec,
     });
     for (name, number) in number_names(e.event).into_iter().zip(e.numbers) {
-        if name != "unused" {
-            object[name] = number.into();
+        match name {
+            "unused" => {}
+            "oom_score_adj" => object[name] = killed::signed(number).into(),
+            name => object[name] = number.into(),
         }
     }
     object
@@ -181,6 +184,7 @@ pub fn short(e: &LogEvent) -> String {
             mebibytes(b),
             mebibytes(c)
         ),
+        EventKind::Killed => killed::short(e),
     }
 }
 
@@ -344,6 +348,8 @@ impl Story {
                 mebibytes(c),
                 mebibytes(a)
             ),
+            EventKind::Killed if e.pid <= 0 => return format!("at {at} {}", killed::by_oomd(e)),
+            EventKind::Killed => killed::why(e),
             EventKind::Lost => return format!("at {at} events were lost: the buffer was full"),
         };
         if e.event == EventKind::Revoked {
@@ -413,6 +419,8 @@ pub fn rough(ns: u64) -> String {
     };
     format!("{value:.digits$} {unit}")
 }
+
+pub mod killed;
 
 #[cfg(test)]
 mod tests;

@@ -291,6 +291,7 @@ pub(crate) fn event_number(kind: EventKind) -> u32 {
         EventKind::Parked => e::EV_PARKED,
         EventKind::Returned => e::EV_RETURNED,
         EventKind::Demoted => e::EV_DEMOTED,
+        EventKind::Killed => e::EV_KILLED,
     }
     .0
 }

@@ -74,11 +74,13 @@ pub enum EventKind {
     Returned,
     /// A program lost its reservation because the memory of interactive programs does not fit.
     Demoted,
+    /// Memory has run out: the kernel killed a process, or systemd-oomd a cgroup.
+    Killed,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Matched,
         Self::Inherited,
         Self::Admitted,
@@ -96,6 +98,7 @@ impl EventKind {
         Self::Parked,
         Self::Returned,
         Self::Demoted,
+        Self::Killed,
     ];
 
     /// The name, as in JSON.
@@ -118,6 +121,7 @@ impl EventKind {
             Self::Parked => "parked",
             Self::Returned => "returned",
             Self::Demoted => "demoted",
+            Self::Killed => "killed",
         }
     }
 }

@@ -158,3 +158,37 @@ fn a_limit_says_whose_it_is() {
     );
     assert!(short(&cgroup(4096)).ends_with("all places are taken"));
 }
+
+#[test]
+fn what_was_killed_is_explained_by_what_the_kernel_compared() {
+    let kill =
+        |mb: u64, class, adj: i64| event(EventKind::Killed, 0, [mb << 20, class, adj as u64]);
+    let hog = kill(300, 1, 0);
+    assert_eq!(
+        short(&hog),
+        "killed, because memory had run out: best-effort work, 300.0 MiB, oom_score_adj 0"
+    );
+    let why = |e: &LogEvent| Story::default().sentence("12:00:00", e);
+    assert!(why(&hog).ends_with(
+        "had 300.0 MiB, which counted in full (oom_score_adj 0); that was the most of all"
+    ));
+    let player = kill(500, 0, -372);
+    assert!(why(&player)
+        .contains("it was interactive and had 500.0 MiB, of which 37.2 % of the machine's memory"));
+    assert!(why(&player).ends_with("no best-effort process had more that counted"));
+    assert!(why(&kill(1, 1, 200)).contains("counted as if it had 20.0 % of the"));
+    assert_eq!(to_json(&player)["oom_score_adj"], -372);
+    let by_oomd = LogEvent {
+        pid: 0,
+        comm: "refox-812.scope".into(),
+        ..event(
+            EventKind::Killed,
+            0,
+            [killed::oomd_number("memory-pressure"), 0, 0],
+        )
+    };
+    let text = "systemd-oomd killed the cgroup …refox-812.scope: tasks waited too long for memory";
+    assert_eq!(short(&by_oomd), text);
+    assert_eq!(why(&by_oomd), format!("at 12:00:00 {text}"));
+    assert_eq!(killed::oomd_number("what else"), 2);
+}

@@ -26,6 +26,8 @@ pub(super) fn attach(
         links.extend(quietly(|| programs.on_low_memory.attach()).ok());
         links.extend(quietly(|| programs.on_direct_reclaim.attach()).ok());
         links.extend(quietly(|| programs.on_memcg_reclaim.attach()).ok());
+        // Without this one, only the kernel's log tells what was killed for memory.
+        links.extend(quietly(|| programs.on_killed.attach()).ok());
     }
     Ok(links)
 }
