@@ -191,6 +191,7 @@ impl Machine {
             self.init(),
         ];
         facts.extend(self.memory_facts());
+        facts.extend(self.oom_facts());
         facts
     }
 
@@ -466,6 +467,7 @@ fn fail(
 
 mod interface;
 mod memory;
+mod oom;
 
 #[cfg(test)]
 mod tests;

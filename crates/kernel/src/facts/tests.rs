@@ -28,6 +28,7 @@ impl FakeMachine {
             "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,memory_recursiveprot",
         );
         fake.write("proc/1/comm", "systemd");
+        fake.write("proc/pressure/memory", "some avg10=0.00");
         fake
     }
 
@@ -191,4 +192,31 @@ fn what_memory_lacks_is_said() {
         fake.write(file, text);
         assert_eq!(fake.level(name), Level::Warn, "{file}");
     }
+}
+
+#[test]
+fn what_decides_who_dies_is_found() {
+    let fake = FakeMachine::new();
+    let found = |name: &str| {
+        let facts = fake.machine().facts();
+        facts.into_iter().find(|f| f.name == name).unwrap().found
+    };
+    assert_eq!(found("oom-session"), "no display server runs");
+    assert!(found("oomd").contains("does not run"));
+    fake.write("proc/812/comm", "gnome-shell")
+        .write("proc/812/oom_score_adj", "200")
+        .write("proc/813/comm", "make")
+        .write("proc/813/oom_score_adj", "0");
+    assert!(found("oom-session").starts_with("oom_score_adj: gnome-shell 200 (as the session's"));
+    fake.write("run/systemd/oom/io.systemd.ManagedOOM", "");
+    assert!(found("oomd").contains("its version is unknown"));
+    fake.write("usr/lib/systemd/libsystemd-shared-257.9-1.so", "");
+    assert!(found("oomd").contains("has no prekill hooks"));
+    assert_eq!(fake.level("oom-killer"), Level::Ok);
+    fake.write("proc/sys/vm/oom_kill_allocating_task", "1");
+    assert_eq!(fake.level("oom-killer"), Level::Warn);
+    fake.write("proc/sys/vm/panic_on_oom", "2");
+    assert!(found("oom-killer").contains("panics"));
+    fs::remove_file(fake.0.path().join("proc/pressure/memory")).unwrap();
+    assert_eq!(fake.level("memory-pressure"), Level::Warn);
 }
