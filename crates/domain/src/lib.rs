@@ -13,6 +13,7 @@ mod error;
 mod manager;
 mod mount;
 mod notation;
+pub mod oomd;
 mod path;
 mod systemd;
 #[doc(hidden)]
