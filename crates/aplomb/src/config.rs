@@ -302,7 +302,7 @@ mod tests {
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            12,
+            13,
             "{all}"
         );
     }

@@ -16,6 +16,9 @@ use crate::{file, MemoryError};
 /// in two seconds. Trade: a longer stall costs a film more than three frames; a shorter one wakes
 /// the daemon for what no person sees. Another interval would need CAP_SYS_RESOURCE.
 const TRIGGER: &str = "some 100000 2000000";
+/// The trigger for those that only prepare: 10 ms of half a second, the shortest window that the
+/// kernel takes (it needs CAP_SYS_RESOURCE). It is checked ten times in each window.
+const EARLY: &str = "some 10000 500000";
 /// Tasks of a cgroup wait for memory if some of them stalled for more than this part of the last 10
 /// s, in hundredths of a percent: 5 %, half a second.
 const WAITS: u32 = 500;
@@ -63,10 +66,22 @@ impl Trigger {
     /// # Errors
     /// Failed system calls. EOPNOTSUPP: pressure is not accounted (psi=0).
     pub fn arm(path: &Path) -> Result<Self, MemoryError> {
+        Self::arm_at(path, TRIGGER)
+    }
+
+    /// Arm one that fires earlier.
+    ///
+    /// # Errors
+    /// As [`Trigger::arm`].
+    pub fn arm_early(path: &Path) -> Result<Self, MemoryError> {
+        Self::arm_at(path, EARLY)
+    }
+
+    fn arm_at(path: &Path, trigger: &str) -> Result<Self, MemoryError> {
         let open = File::options().read(true).write(true).open(path);
         let mut file = open.map_err(|e| MemoryError::io(path, "opening it", e))?;
         // The kernel wants the text in one write, with its end.
-        let armed = file.write_all(format!("{TRIGGER}\0").as_bytes());
+        let armed = file.write_all(format!("{trigger}\0").as_bytes());
         armed.map_err(|e| MemoryError::io(path, "arming a trigger", e))?;
         Ok(Self(file))
     }

@@ -104,7 +104,7 @@ fn page() -> Result<Vec<u8>> {
     Ok(text)
 }
 
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("/etc/aplomb/aplomb.toml", "Settings of the daemon."),
     (
         "/usr/lib/aplomb/specs.d/*.toml",
@@ -127,6 +127,10 @@ const FILES: [(&str, &str); 8] = [
     (
         "/run/aplomb/knobs",
         "Settings of the kernel that aplomb has changed, with their old values.",
+    ),
+    (
+        "/run/aplomb/oom",
+        "Scores of processes that it has lowered while memory is short, with their old values.",
     ),
 ];
 

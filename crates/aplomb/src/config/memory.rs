@@ -21,6 +21,8 @@ pub struct MemoryConfig {
     pub reserve: u64,
     /// The free part of the shared reserve, bytes.
     pub shared_reserve: u64,
+    /// Interactive programs are killed after others when memory runs out.
+    pub oom: bool,
 }
 
 impl Default for MemoryConfig {
@@ -31,6 +33,7 @@ impl Default for MemoryConfig {
             user_limit_ppm: 500_000,
             reserve: 8 << 20,
             shared_reserve: 32 << 20,
+            oom: true,
         }
     }
 }
@@ -47,6 +50,7 @@ pub struct File {
     user_limit: Option<Spanned<String>>,
     reserve: Option<Spanned<String>>,
     shared_reserve: Option<Spanned<String>>,
+    oom: Option<bool>,
 }
 
 /// Check the table. `at` makes an error of a field, its place in the text and a message.
@@ -59,6 +63,7 @@ pub fn read<E>(
 ) -> Result<MemoryConfig, E> {
     let mut config = MemoryConfig::default();
     config.protect = file.protect.unwrap_or(config.protect);
+    config.oom = file.oom.unwrap_or(config.oom);
     for (field, value, place) in [
         ("memory.limit", &file.limit, &mut config.limit_ppm),
         (
@@ -105,8 +110,12 @@ mod tests {
             read(file, |field, _, m| format!("{field}: {m}"))
         };
         assert_eq!(parse("").unwrap(), MemoryConfig::default());
-        let some = parse("protect = true\nuser-limit = \"10%\"\nreserve = \"4M\"").unwrap();
-        assert_eq!((some.protect, some.reserve), (true, 4 << 20));
+        let some =
+            parse("protect = true\nuser-limit = \"10%\"\nreserve = \"4M\"\noom = false").unwrap();
+        assert_eq!(
+            (some.protect, some.reserve, some.oom),
+            (true, 4 << 20, false)
+        );
         assert_eq!((some.limit_ppm, some.user_limit_ppm), (800_000, 100_000));
         assert!(parse("limit = \"101%\"")
             .unwrap_err()

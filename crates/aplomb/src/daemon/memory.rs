@@ -22,10 +22,10 @@
 //!    all processes in our domains go back to the root, where they came from. After SIGKILL the
 //!    next daemon puts the knobs back, and finds the programs in their domains.
 
-mod domain;
+pub(super) mod domain;
 pub mod domains;
-mod machine;
-mod pace;
+pub(super) mod machine;
+pub(super) mod pace;
 mod private;
 mod programs;
 mod shared;
@@ -264,7 +264,15 @@ impl Memory {
         }
     }
 
-    /// Process `pid` is interactive no longer.
+    /// True if no task of process `pid`'s domain ran for the protection period.
+    pub fn is_withdrawn(&self, pid: i32) -> bool {
+        let of = self.programs.get(pid).zip(self.protector.as_ref());
+        of.is_some_and(|(kept, p)| {
+            p.protection(&kept.domain) == Some(aplomb_memory::Protection::None)
+        })
+    }
+
+    /// Process `pid` is interactive no longer, or has exited.
     pub fn release(&mut self, pid: i32) {
         self.demoted.remove(&pid);
         self.withdraw(pid);

@@ -15,9 +15,8 @@ use aplomb_kernel::{Event, EventKind, ExitInfo, Kernel, LoadError, Settings};
 
 use crate::config::Config;
 use crate::exit::{Exit, Failure};
-use crate::protocol::{Answer, Code, Refusal};
 use sd_notify::NotifyState;
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 mod boost;
 mod clients;
@@ -26,7 +25,9 @@ mod history;
 mod library;
 pub mod lock;
 mod memory;
+mod oom;
 mod poll;
+mod reload;
 mod reservations;
 mod signals;
 mod state;
@@ -43,6 +44,7 @@ use clients::{Clients, Effect};
 use domains::Domains;
 use library::Library;
 use memory::Memory;
+use oom::Oom;
 use poll::{Interest, Poll, Source};
 use signals::{drain, Signals};
 use state::State;
@@ -127,8 +129,10 @@ impl Daemon {
         let boost = Boost::new();
         let kernel = load_patiently(&mut load, &config.kernel)?;
         let memory = Memory::start(config.memory, tree.as_ref());
+        let oom = Oom::start(config.memory, tree.as_ref());
         let mut state = State {
             memory,
+            oom,
             config,
             library,
             kernel,
@@ -153,6 +157,12 @@ impl Daemon {
         }
         if let Some(trigger) = state.memory.pressure() {
             poll.add(trigger, Source::Pressure, Interest::Priority)?;
+        }
+        if let Some(trigger) = state.oom.trigger() {
+            poll.add(trigger, Source::EarlyPressure, Interest::Priority)?;
+        }
+        if let Some(fd) = state.oom.oomd() {
+            poll.add(fd, Source::Oomd, Interest::Read)?;
         }
         let mut daemon = Self {
             poll,
@@ -211,6 +221,7 @@ impl Daemon {
     fn put_back(&mut self) {
         self.state.kernel.detach();
         self.clients.close(&mut self.state);
+        self.state.oom.end(); // before its processes leave their domains
         self.state.memory.end(self.state.domains.tree());
         self.state.domains.end();
     }
@@ -220,11 +231,13 @@ impl Daemon {
             self.state.reserve_memory();
             let settle = self.settle.map(|(at, _)| at);
             let (domains, memory) = (self.state.domains.deadline(), self.state.memory.deadline());
+            let oom = self.state.oom.deadline();
             let deadline = [
                 self.clients.deadline(),
                 settle,
                 domains,
                 memory,
+                oom,
                 self.restart_at,
             ]
             .into_iter()
@@ -245,6 +258,7 @@ impl Daemon {
             let state = &mut self.state;
             state.domains.tick(now, &mut *state.kernel);
             state.memory.tick(now, &mut *state.kernel);
+            state.oom.tick(now, &state.memory);
             if self.restart_at.is_some_and(|at| at <= now) {
                 self.restart()?;
             }
@@ -278,6 +292,11 @@ impl Daemon {
                 state.memory.short(&mut *state.kernel);
             }
             Source::Events => return self.events().map(|()| Next::Continue),
+            Source::EarlyPressure => self.state.oom.memory_is_short(),
+            Source::Oomd => {
+                self.state.record_killed();
+                self.clients.new_events(&self.poll, &mut self.state);
+            }
             Source::Client(id) => match self.clients.ready(id, &self.poll, &mut self.state) {
                 Some(Effect::Watch(pid)) => self.watch_process(pid),
                 Some(Effect::Reload(id)) => {
@@ -313,19 +332,6 @@ impl Daemon {
         }
     }
 
-    /// SIGHUP.
-    fn hangup(&mut self) {
-        drain(&mut self.signals.reload);
-        match NotifyState::monotonic_usec_now() {
-            Ok(now) => notify(&[NotifyState::Reloading, now]),
-            Err(e) => warn!("no monotonic clock: {e}"),
-        }
-        if let Answer::Refused(refusal) = self.reload() {
-            error!("the old specs stay in force:\n{refusal}");
-        }
-        notify(&[NotifyState::Ready]);
-    }
-
     /// Take the events of the kernel side, or handle its end.
     fn events(&mut self) -> Result<()> {
         let events = self.state.kernel.take_events(EVENTS_PER_WAKEUP);
@@ -339,6 +345,7 @@ impl Daemon {
                 }
             }
             self.state.follow_memory(event);
+            self.state.follow_oom(event);
             if event.kind == EventKind::Exited {
                 self.state.domains.retry_refused_soon(Instant::now());
             }
@@ -396,71 +403,6 @@ impl Daemon {
         }
         info!("ready: scheduler aplomb attached");
         Ok(())
-    }
-
-    fn files_changed(&mut self, changed: watch::Changed) {
-        if changed.specs {
-            if let Answer::Refused(refusal) = self.reload() {
-                error!("the old specs stay in force:\n{refusal}");
-            }
-            return;
-        }
-        match self.state.library.resolve_again() {
-            Ok(true) => {
-                // This applies to programs that are executed from now on. Running processes keep
-                // their reservation, even if their program's file was removed.
-                if let Err(e) = self.state.apply_specs(false) {
-                    error!("{e}");
-                } else {
-                    info!(
-                        "programs changed: {} matchers",
-                        self.state.library.row_count()
-                    );
-                }
-            }
-            Ok(false) => {}
-            Err(e) => error!("{e}"),
-        }
-        self.watch_files();
-    }
-
-    /// Read the specs again. Specs with an error are skipped, and the answer lists the errors.
-    fn reload(&mut self) -> Answer {
-        // All changes until now are read now, so drop their events.
-        self.watch.read();
-        self.settle = None;
-        let state = &mut self.state;
-        let result = match state.library.reload() {
-            Ok(()) => state
-                .apply_specs(true)
-                .map_err(|e| Refusal::new(Code::Failed, e.to_string())),
-            Err(e) => Err(Refusal::new(Code::Failed, e.to_string())),
-        };
-        self.watch_files();
-        match result {
-            Ok(()) => {
-                let r_max_ppm = self.state.config.kernel.r_max_ppm;
-                self.state.library.warn_of_unreachable_guarantees(r_max_ppm);
-                let (summary, report) = (
-                    self.state.library.summary(),
-                    self.state.library.error_report(),
-                );
-                info!("reloaded: {summary}");
-                self.clients.notify(&report, &self.poll, &mut self.state);
-                Answer::Done([vec![summary], report].concat().join("\n"))
-            }
-            Err(refusal) => Answer::Refused(refusal),
-        }
-    }
-
-    fn watch_files(&mut self) {
-        let (specs, programs) = (
-            self.state.library.spec_dirs(),
-            self.state.library.program_dirs(),
-        );
-        for problem in self.watch.set(&specs, &programs) {
-            warn!("{problem}");
-        }
     }
 }
 

@@ -22,6 +22,10 @@ pub enum Source {
     Events,
     /// The connection of this number.
     Client(u32),
+    /// Some task has waited a little for memory.
+    EarlyPressure,
+    /// systemd-oomd has killed.
+    Oomd,
     /// The process of this id, which has a reservation, has exited.
     Process(i32),
 }
@@ -36,6 +40,8 @@ impl Source {
             Self::Cgroups => (7, 0),
             Self::Pressure => (8, 0),
             Self::Events => (3, 0),
+            Self::EarlyPressure => (10, 0),
+            Self::Oomd => (9, 0),
             Self::Client(n) => (4, n),
             Self::Process(pid) => (5, pid as u32),
         };
@@ -52,6 +58,8 @@ impl Source {
             7 => Self::Cgroups,
             8 => Self::Pressure,
             3 => Self::Events,
+            10 => Self::EarlyPressure,
+            9 => Self::Oomd,
             4 => Self::Client(number),
             5 => Self::Process(number as i32),
             _ => return None,
@@ -64,10 +72,10 @@ impl Source {
 pub enum Interest {
     Read,
     Write,
+    /// What poll(2) calls exceptional data: a trigger of the kernel.
+    Priority,
     /// Only the end of the connection.
     Hangup,
-    /// A condition of the file itself, such as pressure.
-    Priority,
 }
 
 impl Interest {
@@ -75,8 +83,8 @@ impl Interest {
         match self {
             Self::Read => epoll::EventFlags::IN,
             Self::Write => epoll::EventFlags::OUT,
-            Self::Hangup => epoll::EventFlags::RDHUP,
             Self::Priority => epoll::EventFlags::PRI,
+            Self::Hangup => epoll::EventFlags::RDHUP,
         }
     }
 }
@@ -169,6 +177,8 @@ mod tests {
             Source::Cgroups,
             Source::Pressure,
             Source::Events,
+            Source::EarlyPressure,
+            Source::Oomd,
             Source::Client(u32::MAX),
             Source::Process(812),
         ] {

@@ -12,8 +12,10 @@ use super::domains::Domains;
 use super::history::History;
 use super::library::{Library, RUN_ID};
 use super::memory::{Memory, Wanted as WantedMemory};
+use super::oom::Oom;
 use super::reservations::{find_process, is_alive, Reservation, Reservations};
 use crate::config::{percent, Config};
+use crate::explain::killed;
 use crate::protocol::{
     Answer, Ask, Code, LogEvent, MemoryCounts, MemoryStatus, Refusal, ReservedLine, Status,
     TaskLine, Wanted,
@@ -60,6 +62,7 @@ pub struct State {
     pub reservations: Reservations,
     pub domains: Domains,
     pub memory: Memory,
+    pub oom: Oom,
     /// When the scheduler was attached. None while it is not attached.
     pub attached: Option<Instant>,
     pub restarts: u32,
@@ -122,6 +125,23 @@ impl State {
             }
         };
         result.unwrap_or_else(|refusal| Outcome::Answer(Answer::Refused(refusal)))
+    }
+
+    /// Lower the score of a process that becomes interactive, and report what the kernel kills.
+    pub fn follow_oom(&mut self, event: &Event) {
+        self.oom.follow(event);
+        if event.kind == EventKind::Killed {
+            let e = self.line(event, 0);
+            warn!("process {} ({}) {}", e.pid, e.comm, killed::why(&e));
+        }
+    }
+
+    /// systemd-oomd has killed.
+    pub fn record_killed(&mut self) {
+        for killed in self.oom.take_killed() {
+            warn!("systemd-oomd killed {}: {}", killed.cgroup, killed.reason);
+            self.history.push(killed.event(monotonic_ns()));
+        }
     }
 
     /// Protect the memory of a program that becomes interactive, and no longer that of one that

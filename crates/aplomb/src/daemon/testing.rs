@@ -20,6 +20,7 @@ use super::domains::Domains;
 use super::history::History;
 use super::library::{Library, Sources};
 use super::memory::Memory;
+use super::oom::Oom;
 use super::reservations::Reservations;
 use super::state::State;
 use crate::config::Config;
@@ -283,6 +284,7 @@ impl Root {
     pub fn state(&self, fake: &Fake) -> State {
         State {
             memory: Memory::start(crate::config::MemoryConfig::default(), None),
+            oom: Oom::start(crate::config::MemoryConfig::default(), None),
             config: Config::default(),
             library: Library::open(self.sources()).unwrap(),
             kernel: Box::new(fake.clone()),

@@ -30,6 +30,8 @@ pub enum Placed {
 pub struct Proven {
     process: OwnedFd,
     pid: i32,
+    /// When it started, ticks since boot.
+    pub started: u64,
     /// Its cgroup, as it was read.
     pub cgroup: Option<DomainPath>,
     /// The process's real user id: of a set-user-ID program, that of the user who started it.
@@ -56,6 +58,7 @@ impl Proven {
         (same && is_alive(&process)).then(|| Self {
             process,
             pid: event.pid,
+            started: stat.starttime,
             cgroup: now.and_then(|c| c.pathname.parse().ok()),
             uid,
             is_kernel_thread: flags.contains(StatFlags::PF_KTHREAD),
