@@ -402,7 +402,11 @@ impl Protector {
     /// Write the memory.min that the domains in `knobs` should have, and those whose amount follows
     /// from theirs. All are tried.
     fn apply(&mut self, knobs: &BTreeSet<DomainPath>) -> Result<(), MemoryError> {
-        let knobs = &self.divide() | knobs;
+        let knobs = &self.divide_if_few() | knobs;
+        self.write(&knobs)
+    }
+
+    fn write(&mut self, knobs: &BTreeSet<DomainPath>) -> Result<(), MemoryError> {
         let applied: Vec<_> = knobs.iter().map(|path| self.apply_one(path)).collect();
         applied.into_iter().collect()
     }

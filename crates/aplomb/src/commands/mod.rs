@@ -51,6 +51,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
         ),
         Command::Reload => reload(socket),
         Command::Stop => send(socket, Ask::Stop {}),
+        Command::Restore => restore(),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man { dir } => docs::man(dir.as_deref()),
     }
@@ -91,6 +92,15 @@ fn moved(args: &[String]) -> Failure {
 fn send(socket: &std::path::Path, ask: Ask) -> Result<Exit> {
     if let Answer::Done(text) = Client::connect(socket)?.call(ask)? {
         line(text)?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// Put back what a killed daemon has left.
+fn restore() -> Result<Exit> {
+    let complaints = daemon::restore()?;
+    for complaint in &complaints {
+        tracing::warn!("{complaint}");
     }
     Ok(Exit::Ok)
 }

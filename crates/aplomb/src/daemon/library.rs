@@ -177,6 +177,11 @@ impl Library {
         self.grants(id, |g| g.exact)
     }
 
+    /// True if the spec with this number has a flag, however a program is matched.
+    pub fn has(&self, id: u32, flag: u32) -> bool {
+        self.grants(id, |g| g.flags & flag != 0)
+    }
+
     /// True if all rows of the spec with this number grant it.
     fn grants(&self, id: u32, granted: impl Fn(&Grant) -> bool) -> bool {
         let name = self.name(id);

@@ -1,7 +1,8 @@
 //! Protects the memory of interactive programs: gives each a memory domain of its own, and turns
 //! the kernel's knobs.
 //!
-//! 1. **A domain for each**, to which its memory is charged: memory/domain.rs.
+//! 1. **A domain for each**, to which its memory is charged: memory/domain.rs; where systemd is
+//!    process 1: memory/units.rs and memory/systemd.rs.
 //!
 //! 2. **How much.** `aplomb_memory` protects what the program used within its period pi. What one
 //!    user's programs have, and what all have, is capped: a user cannot protect more by starting
@@ -24,19 +25,24 @@
 
 pub(super) mod domain;
 pub mod domains;
+mod follow;
+mod guard;
 pub(super) mod machine;
 pub(super) mod pace;
 mod private;
 mod programs;
+mod restore;
 mod shared;
 mod shortage;
+mod systemd;
+mod units;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use aplomb_domain::Tree;
+use aplomb_domain::{is_booted, Tree};
 use aplomb_kernel::{Event, Kernel};
 use aplomb_memory::pressure::{Parks, Trigger};
 use aplomb_memory::{psap, Bytes, Journal, Mode, Places, Protector};
@@ -44,13 +50,16 @@ use tracing::{info, warn};
 
 use crate::config::MemoryConfig;
 use crate::protocol::{MemoryLine, MemoryTable};
-use domain::{empty, top, Home};
+pub use restore::restore;
+
+use domain::{empty_all, top, Home};
 use domains::DomainReservations;
 use machine::{field, is_recursive, scale_factor, usable_memory, MEMINFO, MOUNTS, SCALE_FACTOR};
 use pace::Pace;
 use private::PrivateReserves;
 use programs::{Kept, Programs};
 use shared::Holding;
+use systemd::Units;
 
 /// Programs that are protected at a time: as many as the kernel side has servers, so only a table
 /// of processes grows with them. One more is not protected, and the daemon says so once.
@@ -68,6 +77,8 @@ pub struct Memory {
     holding: Holding,
     /// Of the looks at programs.
     pace: Pace,
+    /// None where systemd is not process 1.
+    units: Option<Units>,
     /// Since the last search for a demoted program that fits again, one was protected, looked at or
     /// released.
     room_changed: bool,
@@ -100,6 +111,11 @@ pub struct Wanted<'a> {
     pub own: bool,
     /// Its spec lets it be revoked, and so demoted.
     pub revocable: bool,
+    /// Its children are interactive, too.
+    pub inherit: bool,
+    /// It is interactive only where an interactive program starts it: a shell, or `ls`. It is not
+    /// protected, since it is short-lived, or starts other work that would be protected with it.
+    pub starts_others: bool,
 }
 
 impl Memory {
@@ -113,6 +129,7 @@ impl Memory {
             demoted: BTreeMap::new(),
             holding: Holding::default(),
             pace: Pace::default(),
+            units: None,
             room_changed: false,
             pressure: None,
             parks: Parks::default(),
@@ -129,11 +146,17 @@ impl Memory {
             warn!("{e:#}");
         }
         if !config.protect {
-            put_back_knobs();
+            restore::put_back_and_say();
             return memory;
         }
-        match memory.open(tree) {
-            Ok(protector) => memory.protector = Some(protector),
+        let opened = memory.open(tree).and_then(|protector| {
+            let units = is_booted().then(Units::new).transpose();
+            Ok((protector, units.context("inotify")?))
+        });
+        match opened {
+            Ok((protector, units)) => {
+                (memory.protector, memory.units) = (Some(protector), units);
+            }
             Err(e) => {
                 warn!("memory is not protected: {e:#}");
                 return memory;
@@ -208,6 +231,11 @@ impl Memory {
             }
             return;
         }
+        if let Some(units) = &mut self.units {
+            if wanted.named.is_none() && !wanted.starts_others {
+                units.follow(event, wanted, Instant::now());
+            }
+        }
         if let Err(e) = self.try_protect(tree, event, wanted) {
             warn!(
                 "the memory of process {} is not protected: {e:#}",
@@ -222,7 +250,7 @@ impl Memory {
         };
         let left = self.programs.get(event.pid);
         if left.is_some_and(|left| left.domain != home.domain) {
-            self.release(event.pid);
+            self.withdraw(event.pid);
         }
         if wanted.own {
             self.private_of_spec(event.pid, home.uid, wanted.private);
@@ -231,7 +259,12 @@ impl Memory {
     }
 
     fn put(&mut self, pid: i32, home: Home, wanted: &Wanted) -> Result<()> {
-        let Home { domain, ours, uid } = home;
+        let Home {
+            domain,
+            ours,
+            uid,
+            unit,
+        } = home;
         let most = self.most_of(uid);
         let kept = Kept {
             domain: domain.clone(),
@@ -242,6 +275,11 @@ impl Memory {
         self.demoted.remove(&pid);
         self.room_changed = true;
         self.holding.begin(pid, Instant::now());
+        if let Some(unit) = unit {
+            self.put_unit(unit, wanted.pi)?;
+            self.reserve_privately(&domain);
+            return Ok(());
+        }
         let Some(protector) = &mut self.protector else {
             return Ok(());
         };
@@ -255,6 +293,9 @@ impl Memory {
 
     /// Process `pid` runs again after more than its period.
     pub fn returned(&mut self, pid: i32) {
+        if let Some(units) = &mut self.units {
+            units.returned(pid, Instant::now());
+        }
         let (Some(kept), Some(protector)) = (self.programs.get(pid), &mut self.protector) else {
             return;
         };
@@ -275,6 +316,9 @@ impl Memory {
     /// Process `pid` is interactive no longer, or has exited.
     pub fn release(&mut self, pid: i32) {
         self.demoted.remove(&pid);
+        if let Some(units) = &mut self.units {
+            units.forget(pid);
+        }
         self.withdraw(pid);
     }
 
@@ -286,6 +330,9 @@ impl Memory {
         if !last {
             self.reserve_privately(&gone.domain);
             return Some(gone); // another program of the same domain
+        }
+        if let Some(units) = &mut self.units {
+            units.released(&gone.domain, Instant::now());
         }
         let released = self.protector.as_mut().map(|p| p.release(&gone.domain));
         if let Some(Err(e)) = released {
@@ -302,22 +349,25 @@ impl Memory {
     /// The next time at which [`Memory::tick`] has work. None while nothing interactive runs.
     pub fn deadline(&self) -> Option<Instant> {
         let looks = self.protector.as_ref().and_then(Protector::deadline);
-        let due = looks.into_iter().chain(self.holding.deadline()).min();
+        let units = self.units.as_ref().and_then(Units::deadline);
+        let all = [looks, self.holding.deadline(), units];
+        let due = all.into_iter().flatten().min();
         due.map(|due| self.pace.begin_at(due))
     }
 
-    /// Look at the working sets that are due, and whether a demoted program fits again.
-    pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+    /// Look at the working sets that are due, at the units, and whether a demoted program fits
+    /// again.
+    pub fn tick(&mut self, tree: Option<&Tree>, now: Instant, kernel: &mut dyn Kernel) {
         if self.deadline().is_some_and(|at| at <= now) {
             let begun = pace::ran();
-            self.look(now);
+            self.look(tree, now);
             self.pace
                 .ended(Instant::now(), pace::ran().saturating_sub(begun));
         }
         self.promote_if_room(kernel);
     }
 
-    fn look(&mut self, now: Instant) {
+    fn look(&mut self, tree: Option<&Tree>, now: Instant) {
         let look = self.protector.as_ref().and_then(Protector::deadline);
         let looked = look.is_some_and(|at| at <= now);
         self.room_changed |= looked;
@@ -325,12 +375,16 @@ impl Memory {
         for complaint in complaints.into_iter().flatten() {
             warn!("{complaint}");
         }
+        if let Some(tree) = tree {
+            self.tick_units(tree, looked, now);
+        }
         self.hold_shared(now, looked);
     }
 
     /// The daemon ends: all knobs and processes go back.
     pub fn end(&mut self, tree: Option<&Tree>) {
         let reserved = self.domains_that_need();
+        self.units = None;
         let ended = self.protector.take().map(|mut p| p.end());
         for complaint in ended.into_iter().flat_map(|report| report.complaints) {
             warn!("{complaint}");
@@ -342,13 +396,8 @@ impl Memory {
         self.programs = Programs::default();
         self.demoted.clear();
         self.holding = Holding::default();
-        let Some(tree) = tree else { return };
-        let Ok(walk) = tree.walk(&top()) else { return };
-        for found in walk.domains.iter().rev() {
-            if let Err(e) = empty(tree, &found.path) {
-                warn!("processes stay in {}: {e}", found.path);
-            }
-            let _ = tree.remove(&found.path); // it has processes, or was removed meanwhile
+        if let Some(tree) = tree {
+            empty_all(tree);
         }
     }
 
@@ -375,21 +424,5 @@ impl Memory {
                 })
                 .collect(),
         })
-    }
-}
-
-/// Put back the knobs that an earlier daemon left, if it left any.
-fn put_back_knobs() {
-    let path = Path::new(aplomb_memory::journal::DEFAULT);
-    if !path.exists() {
-        return;
-    }
-    match Journal::open(path) {
-        Ok(mut journal) => {
-            for complaint in journal.recover().complaints {
-                warn!("{complaint}");
-            }
-        }
-        Err(e) => warn!("{e}"),
     }
 }

@@ -38,6 +38,7 @@ mod tests;
 mod watch;
 
 pub use library::Sources;
+pub use memory::restore;
 
 use boost::Boost;
 use clients::{Clients, Effect};
@@ -158,6 +159,9 @@ impl Daemon {
         if let Some(trigger) = state.memory.pressure() {
             poll.add(trigger, Source::Pressure, Interest::Priority)?;
         }
+        if let Some(fd) = state.memory.knobs_fd() {
+            poll.add(fd, Source::Knobs, Interest::Read)?;
+        }
         if let Some(trigger) = state.oom.trigger() {
             poll.add(trigger, Source::EarlyPressure, Interest::Priority)?;
         }
@@ -255,10 +259,7 @@ impl Daemon {
             }
             let now = Instant::now();
             self.clients.expire(now);
-            let state = &mut self.state;
-            state.domains.tick(now, &mut *state.kernel);
-            state.memory.tick(now, &mut *state.kernel);
-            state.oom.tick(now, &state.memory);
+            self.state.tick(now);
             if self.restart_at.is_some_and(|at| at <= now) {
                 self.restart()?;
             }
@@ -287,10 +288,8 @@ impl Daemon {
                 let state = &mut self.state;
                 state.domains.changed(&mut *state.kernel);
             }
-            Source::Pressure => {
-                let state = &mut self.state;
-                state.memory.short(&mut *state.kernel);
-            }
+            Source::Pressure => self.state.memory_short(),
+            Source::Knobs => self.state.memory.knobs_changed(),
             Source::Events => return self.events().map(|()| Next::Continue),
             Source::EarlyPressure => self.state.oom.memory_is_short(),
             Source::Oomd => {

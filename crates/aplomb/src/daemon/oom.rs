@@ -198,10 +198,24 @@ impl Oom {
     }
 }
 
+/// Put back what a daemon that was killed has left. Returns the values that could not be put back.
+///
+/// # Errors
+/// A daemon runs and has the journal open; it cannot be read.
+pub fn restore(cgroup_root: &Path) -> Result<Vec<MemoryError>> {
+    if !Path::new(JOURNAL).exists() {
+        return Ok(Vec::new());
+    }
+    let config = MemoryConfig::default();
+    Ok(On::new(config, cgroup_root, Path::new(JOURNAL))?.recover())
+}
+
 impl On {
     fn start(config: MemoryConfig, tree: &Tree) -> Result<Self> {
         let mut on = Self::new(config, tree.root(), Path::new(JOURNAL))?;
-        on.recover();
+        for complaint in on.recover() {
+            warn!("{complaint}");
+        }
         if !(config.protect && config.oom) {
             return Ok(on);
         }
@@ -231,7 +245,7 @@ impl On {
     }
 
     /// Put back what an earlier daemon left, also what children of its processes inherited.
-    fn recover(&mut self) {
+    fn recover(&mut self) -> Vec<MemoryError> {
         for (path, old, set) in self.journal.changed() {
             let (Some((pid, start)), Ok(base), Ok(set)) =
                 (knob::process(path), old.parse(), set.parse())
@@ -244,12 +258,11 @@ impl On {
             let range = self.range.get_or_insert(Range::since(start));
             range.include(start, base, set);
         }
-        for complaint in self.journal.recover().complaints {
-            warn!("{complaint}");
-        }
+        let complaints = self.journal.recover().complaints;
         self.sweep();
         self.range = None;
         self.places.clear();
+        complaints
     }
 
     fn track(&mut self, event: &Event) {

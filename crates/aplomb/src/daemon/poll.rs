@@ -19,6 +19,8 @@ pub enum Source {
     Cgroups,
     /// Tasks wait for memory.
     Pressure,
+    /// Another program changed a setting of the kernel that the daemon had changed.
+    Knobs,
     Events,
     /// The connection of this number.
     Client(u32),
@@ -39,6 +41,7 @@ impl Source {
             Self::Files => (2, 0),
             Self::Cgroups => (7, 0),
             Self::Pressure => (8, 0),
+            Self::Knobs => (9, 0),
             Self::Events => (3, 0),
             Self::EarlyPressure => (10, 0),
             Self::Oomd => (9, 0),
@@ -57,6 +60,7 @@ impl Source {
             2 => Self::Files,
             7 => Self::Cgroups,
             8 => Self::Pressure,
+            9 => Self::Knobs,
             3 => Self::Events,
             10 => Self::EarlyPressure,
             9 => Self::Oomd,

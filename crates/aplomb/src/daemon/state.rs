@@ -171,8 +171,23 @@ impl State {
             exact: self.library.is_exact(event.spec_id),
             own,
             revocable: self.library.is_revocable(event.spec_id),
+            inherit: self.library.has(event.spec_id, flags::INHERIT),
+            starts_others: self.library.has(event.spec_id, flags::PARENT),
         };
         self.memory.protect(tree, event, &wanted);
+    }
+
+    /// Do what is due of domains and of memory.
+    pub fn tick(&mut self, now: Instant) {
+        self.domains.tick(now, &mut *self.kernel);
+        let tree = self.domains.tree();
+        self.memory.tick(tree, now, &mut *self.kernel);
+        self.oom.tick(now, &self.memory);
+    }
+
+    /// Tasks of the machine wait for memory.
+    pub fn memory_short(&mut self) {
+        self.memory.short(&mut *self.kernel);
     }
 
     fn status(&self) -> Result<Outcome, Refusal> {

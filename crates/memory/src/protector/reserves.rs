@@ -22,6 +22,10 @@ use crate::MemoryError;
 const FIRST_MEASURE: Duration = Duration::from_secs(1);
 /// The last one. So there are ten, and none while nothing changes.
 const LAST_MEASURE: Duration = Duration::from_secs(512);
+/// With more domains than this, a change is divided among them with the next measurement only: a
+/// division reads and may write the knobs of all. Until then a new domain has what it is to have by
+/// age.
+const DIVIDED_AT_ONCE: usize = 64;
 
 /// The reserves of a protector.
 #[derive(Debug, Default)]
@@ -38,13 +42,17 @@ pub struct Reserves {
     divided: BTreeMap<DomainPath, Limit>,
     /// When to measure again, and the time after which that is.
     measure: Option<(Instant, Duration)>,
+    /// A change is to be divided with the next measurement.
+    stale: bool,
+    /// The last measurement, or change of a program.
+    last: Option<Instant>,
 }
 
 /// A node of a tree: a cgroup above programs, or a program's domain.
 #[derive(Debug)]
 struct Node {
     member: Member,
-    below: Vec<DomainPath>,
+    below: BTreeSet<DomainPath>,
 }
 
 impl Reserves {
@@ -65,14 +73,29 @@ impl Reserves {
     /// A domain is protected no longer.
     pub(super) fn forget(&mut self, path: &DomainPath) {
         self.private.remove(path);
+        self.divided.remove(path);
+    }
+
+    /// There is something to divide.
+    fn is_divided(&self) -> bool {
+        self.recursive || !self.private.is_empty()
     }
 
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.measure.map(|(at, _)| at)
+        let stale = self
+            .last
+            .filter(|_| self.stale)
+            .map(|at| at + FIRST_MEASURE);
+        self.measure
+            .map(|(at, _)| at)
+            .into_iter()
+            .chain(stale)
+            .min()
     }
 
     /// A program came or changed: measure again soon.
     pub(super) fn measure_soon(&mut self, now: Instant) {
+        self.last = Some(now);
         if !self.private.is_empty() {
             self.measure = Some((now + FIRST_MEASURE, FIRST_MEASURE));
         }
@@ -80,8 +103,12 @@ impl Reserves {
 
     /// True if a measurement is due, which this notes as made.
     fn take_due(&mut self, now: Instant) -> bool {
-        let Some((_, after)) = self.measure.take_if(|(at, _)| *at <= now) else {
+        if self.deadline().is_none_or(|at| at > now) {
             return false;
+        }
+        (self.stale, self.last) = (false, Some(now));
+        let Some((_, after)) = self.measure.take_if(|(at, _)| *at <= now) else {
+            return true;
         };
         let next = after * 2;
         if next <= LAST_MEASURE && !self.private.is_empty() {
@@ -147,18 +174,30 @@ impl Protector {
         let paths: Vec<DomainPath> = self.domains.keys().cloned().collect();
         for path in &paths {
             // If the cgroup vanished, the next look forgets it.
-            if let Some(usage) = cgroup::current(&self.dir(path))? {
-                if let Some(domain) = self.domains.get_mut(path) {
-                    domain.usage = usage;
-                }
+            let usage = match cgroup::current(&self.dir(path)) {
+                Err(e) if e.is_vanished() => None,
+                read => read?,
+            };
+            if let Some((usage, domain)) = usage.zip(self.domains.get_mut(path)) {
+                domain.usage = usage;
             }
         }
-        self.apply(&BTreeSet::new())
+        let changed = self.divide();
+        self.write(&changed)
+    }
+
+    /// Divide anew, or note that it is to be done. Returns the domains whose amount changed.
+    pub(super) fn divide_if_few(&mut self) -> BTreeSet<DomainPath> {
+        if self.domains.len() <= DIVIDED_AT_ONCE {
+            return self.divide();
+        }
+        self.reserves.stale = self.reserves.is_divided() || !self.reserves.divided.is_empty();
+        BTreeSet::new()
     }
 
     /// Divide anew. Returns the domains whose amount changed.
-    pub(super) fn divide(&mut self) -> BTreeSet<DomainPath> {
-        let divided = match self.reserves.recursive || !self.reserves.private.is_empty() {
+    fn divide(&mut self) -> BTreeSet<DomainPath> {
+        let divided = match self.reserves.is_divided() {
             true => self.divisions(),
             false => BTreeMap::new(),
         };
@@ -220,7 +259,7 @@ impl Protector {
             };
             let leaf = Node {
                 member: own,
-                below: Vec::new(),
+                below: BTreeSet::new(),
             };
             nodes.insert(path.clone(), leaf);
             let mut chain = domain.ancestors.clone();
@@ -235,11 +274,9 @@ impl Protector {
                 };
                 let above = nodes.entry(pair[0].clone()).or_insert_with(|| Node {
                     member: nothing,
-                    below: Vec::new(),
+                    below: BTreeSet::new(),
                 });
-                if !above.below.contains(&pair[1]) {
-                    above.below.push(pair[1].clone());
-                }
+                above.below.insert(pair[1].clone());
             }
         }
         // What a cgroup wants is what those below it want; the lowest come first.

@@ -7,15 +7,20 @@
 //! moved, since it would escape that one's limits. If it is alone there, and is recognised by its
 //! file, the cgroup is protected as it is.
 //!
-//! Where systemd is process 1, it owns the tree, and only domains that a spec names are protected.
+//! Where systemd is process 1, it owns the tree, and nothing is moved: the program's unit is
+//! protected as it is (units.rs).
+
+use std::collections::BTreeMap;
 
 use anyhow::Result;
 use aplomb_domain::{is_booted, DomainError, DomainPath, Tree, EPHEMERAL};
 use aplomb_kernel::Event;
 
+use super::units::{Other, Others, Unit};
 use super::Wanted;
 use crate::daemon::domains::place::{Placed, Proven};
 use crate::domains::with_manager;
+use tracing::warn;
 
 /// The domain of all interactive programs: MEMORY_CGROUP in bpf/intf.h.
 const TOP: &str = "aplomb";
@@ -32,6 +37,8 @@ pub struct Home {
     pub ours: Vec<DomainPath>,
     /// The user whose cap counts.
     pub uid: u32,
+    /// The domain is this unit of systemd's.
+    pub unit: Option<Unit>,
 }
 
 /// Give the program of `event` a domain, or find the one it has. None: it has exited, is a kernel
@@ -47,6 +54,19 @@ pub fn settle(tree: &Tree, event: &Event, wanted: &Wanted) -> Result<Option<Home
         return Ok(None);
     }
     let uid = process.uid;
+    if wanted.named.is_none() && wanted.starts_others {
+        return Ok(None);
+    }
+    if wanted.named.is_none() && is_booted() {
+        let at = process.cgroup.as_ref();
+        let unit = at.and_then(|at| own_unit(tree, at, event.pid, uid, wanted));
+        return Ok(unit.map(|unit| Home {
+            domain: unit.domain.clone(),
+            ours: unit.above(),
+            uid: unit.user.unwrap_or(uid),
+            unit: Some(unit),
+        }));
+    }
     let (domain, ours) = match wanted.named {
         Some(name) => {
             let path: DomainPath = name.parse().map_err(anyhow::Error::msg)?;
@@ -56,7 +76,6 @@ pub fn settle(tree: &Tree, event: &Event, wanted: &Wanted) -> Result<Option<Home
             }
             (domain, Vec::new())
         }
-        None if is_booted() => return Ok(None),
         None if !may_move(process.cgroup.as_ref()) => {
             let Some(domain) = process.cgroup.filter(|_| wanted.exact) else {
                 return Ok(None);
@@ -84,7 +103,48 @@ pub fn settle(tree: &Tree, event: &Event, wanted: &Wanted) -> Result<Option<Home
             }
         }
     };
-    Ok(Some(Home { domain, ours, uid }))
+    Ok(Some(Home {
+        domain,
+        ours,
+        uid,
+        unit: None,
+    }))
+}
+
+/// The unit of process `pid` in the cgroup `at`, if it is the program's own. None also if the unit
+/// vanishes meanwhile.
+fn own_unit(tree: &Tree, at: &DomainPath, pid: i32, uid: u32, wanted: &Wanted) -> Option<Unit> {
+    let unit = Unit::of(at)?;
+    let rule = unit.for_user(uid)?;
+    if rule == Others::None && !wanted.exact {
+        return None;
+    }
+    let mut pids = tree.pids(&tree.open(&unit.domain).ok()?).ok()?;
+    if *at != unit.domain {
+        pids.extend(tree.pids(&tree.open(at).ok()?).ok()?);
+    }
+    rule.allow(&others(&pids, pid), wanted.inherit)
+        .then_some(unit)
+}
+
+/// The processes of `pids` beside `program`.
+fn others(pids: &[i32], program: i32) -> Vec<Other> {
+    let stat = |pid: i32| procfs::process::Process::new(pid).and_then(|p| p.stat());
+    let stats: BTreeMap<i32, _> = pids
+        .iter()
+        .filter_map(|pid| Some((*pid, stat(*pid).ok()?))) // others have exited
+        .collect();
+    let parent = |pid: &i32| stats.get(pid).map(|s| s.ppid);
+    let others = stats.iter().filter(|(pid, _)| **pid != program);
+    others
+        .map(|(pid, stat)| Other {
+            has_terminal: stat.tty_nr != 0,
+            // Ids may be reused while they are read, so the parents could form a circle.
+            descends: std::iter::successors(parent(pid), parent)
+                .take(stats.len())
+                .any(|above| above == program),
+        })
+        .collect()
 }
 
 pub fn top() -> DomainPath {
@@ -128,7 +188,7 @@ fn make(tree: &Tree, domain: &DomainPath) -> Result<(), DomainError> {
 }
 
 /// Move all processes of `domain` to the root: all that we moved came from there (may_move()).
-pub fn empty(tree: &Tree, domain: &DomainPath) -> Result<(), DomainError> {
+fn empty(tree: &Tree, domain: &DomainPath) -> Result<(), DomainError> {
     let dir = match tree.open(domain) {
         Err(DomainError::Missing(_)) => return Ok(()), // all have exited
         opened => opened?,
@@ -149,10 +209,38 @@ pub fn empty(tree: &Tree, domain: &DomainPath) -> Result<(), DomainError> {
     Ok(())
 }
 
+/// Move the processes of all our domains back, and remove the domains.
+pub fn empty_all(tree: &Tree) {
+    let Ok(walk) = tree.walk(&top()) else { return };
+    for found in walk.domains.iter().rev() {
+        if let Err(e) = empty(tree, &found.path) {
+            warn!("processes stay in {}: {e}", found.path);
+        }
+        let _ = tree.remove(&found.path); // it has processes, or was removed meanwhile
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::daemon::testing::event;
+
+    #[test]
+    fn a_child_descends_from_its_program_and_a_stranger_does_not() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let (me, pid) = (std::process::id() as i32, child.id() as i32);
+        let seen = others(&[me, pid], me);
+        let stranger = others(&[me, pid], pid);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(seen.len(), 1);
+        assert!(seen[0].descends);
+        assert!(!stranger[0].descends);
+        assert_eq!(others(&[me], me), []);
+    }
 
     #[test]
     fn a_domain_is_named_after_what_is_harmless_of_a_program() {

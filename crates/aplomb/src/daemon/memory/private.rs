@@ -86,7 +86,6 @@ impl PrivateReserves {
         }
         Ok(())
     }
-
 }
 
 impl Memory {

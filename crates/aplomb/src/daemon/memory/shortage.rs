@@ -202,10 +202,10 @@ mod tests {
         assert_eq!(memory.programs.by_pid().keys().collect::<Vec<_>>(), [&7]);
         let protection = dir.path().join("cgroup/aplomb/0/x-8/memory.min");
         assert_eq!(std::fs::read_to_string(protection).unwrap(), "0");
-        memory.tick(Instant::now(), &mut kernel);
+        memory.tick(None, Instant::now(), &mut kernel);
         assert_eq!(kernel.seen.borrow().demoted.len(), 1, "no room yet");
         memory.release(7);
-        memory.tick(Instant::now(), &mut kernel);
+        memory.tick(None, Instant::now(), &mut kernel);
         assert_eq!(kernel.seen.borrow().demoted[1..], [(8, None)]);
         assert!(memory.demoted.is_empty());
     }

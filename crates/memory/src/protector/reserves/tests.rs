@@ -147,6 +147,32 @@ fn the_spare_amount_is_there_where_the_kernel_shares_it() {
 }
 
 #[test]
+fn among_many_programs_a_change_is_divided_with_the_next_measurement() {
+    let (fake, mut protector) = two([60, 0]);
+    assert_eq!(mb(&fake, "top/7/b"), 64);
+    let many: Vec<String> = (0..DIVIDED_AT_ONCE)
+        .map(|i| format!("top/7/p{i}"))
+        .collect();
+    for domain in &many {
+        fake.make(domain);
+        fake.put(&format!("cgroup/{domain}/memory.current"), "0");
+        let ours = [path("top/7"), path("top")];
+        let protected = protector.protect(&path(domain), &ours, PI, fake.start);
+        protected.unwrap();
+    }
+    assert_eq!(mb(&fake, "top/7/b"), 64, "as it was divided last");
+    let last = many.last().unwrap();
+    assert_eq!(fake.protection(last), "max", "by age");
+    let at = fake.start + FIRST_MEASURE;
+    assert_eq!(protector.reserves.deadline(), Some(at));
+    protector.measure_if_due(at).unwrap();
+    assert!(!protector.reserves.stale && mb(&fake, last) < 64);
+    // What is released goes back at once, and the others get more later.
+    protector.release(&path("top/7/b")).unwrap();
+    assert_eq!(mb(&fake, "top/7/b"), 0);
+}
+
+#[test]
 fn reservations_of_domains_are_knobs_of_theirs_and_above() {
     let (fake, mut protector) = Fake::new(&["d/e", "f"]);
     let mut wanted = protector.reservations().clone();
