@@ -1,5 +1,6 @@
-"""Domains where systemd is process 1: slices and scopes through its D-Bus interface, the daemon as
-a service. The job boots systemd once and starts the daemon twice."""
+"""Domains where systemd is process 1: slices and scopes through its D-Bus interface, units whose
+memory is protected, the daemon as a service. The job boots systemd once and starts the daemon
+twice."""
 
 from . import harness
 
@@ -10,5 +11,6 @@ class UnderSystemd(harness.JobTest):
     job = "systemd"
     seconds = 360
     full = True
+    swaps = ("512M",)
     append = "lab.systemd systemd.unit=basic.target systemd.firstboot=off systemd.show_status=off"
     inputs = [(harness.REPOSITORY / "dist/aplomb.service", "aplomb.service")]

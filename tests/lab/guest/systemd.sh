@@ -2,6 +2,7 @@
 # aplomb.service.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
+. /job/guest/units.sh
 
 is_active() { systemctl is-active "$1"; }
 property() { systemctl show -P "$2" "$1"; } # UNIT PROPERTY
@@ -29,6 +30,7 @@ install -m 755 /job/aplomb /usr/bin/aplomb
 mkdir -p /etc/aplomb /run/systemd/system
 printf '[[domain]]\npath = "ready"\nweight = 200\ncpu = "5%%"\n' > /etc/aplomb/aplomb.toml
 cp /job/aplomb.service /run/systemd/system/
+units_user
 systemctl daemon-reload
 systemctl start aplomb.service
 check service-starts "$(systemctl status aplomb.service --no-pager -n 5 2>&1)" is_active aplomb.service
@@ -118,18 +120,27 @@ ok other-again domain create other cpu=10% # at once: the daemon sees one slice 
 check other-is-new "$(a domain show other --over 100ms)" until_true 3 reserves other 10
 check daemon-goes-on "$(journalctl -u aplomb --no-pager -n 3)" attached
 
+units_protected
+units_followed
+units_bounded
+units_restored
+units_killed
+
 say "the daemon starts again"
-systemctl restart aplomb.service
+systemctl start aplomb.service
 check restarts "$(systemctl status aplomb.service --no-pager -n 3 2>&1)" attached
 check reservations-again "" until_true 3 reserves media 50
 check reservations-again-other "" reserves other 10
+check units-again "$(protection $own)" until_true 10 all_protected
 ok removes domain remove other
 ok removes-media domain remove media
 check slices-are-gone "$(ls -d $cg/*.slice)" [ ! -d $cg/media.slice ]
 systemctl stop aplomb.service
 check stock-again "" until_true 5 stock
+check knobs-are-back-at-the-end "$(protection $own); $(cat $scale); $(cat /run/aplomb/knobs)" units_are_back
 check settings-domain-goes "" [ ! -d $cg/ready.slice ]
 check nothing-failed "$(systemctl list-units --failed --no-legend)" none "$(systemctl list-units --failed --no-legend aplomb.service '*.slice' '*.scope')"
+systemctl stop plain.service user@1000.service
 end_all
 journalctl -b --no-pager > $out/journal.txt
 finish
