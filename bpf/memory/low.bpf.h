@@ -18,6 +18,8 @@
  *    A program that takes it too fast is parked by PARK_RESERVE. Meanwhile best-effort tasks take
  *    next to nothing, so free memory rises. Its park ends at `low`, theirs at `high`.
  *
+ *    Huge pages take another way through the kernel: on_huge_page().
+ *
  * 4. The daemon is never parked: it is what protects memory.
  *
  * 5. Not reached: kernel threads, which never return to user mode; a task that takes many pages in
@@ -139,6 +141,31 @@ int BPF_PROG(on_low_memory, struct zone *zone, unsigned int gfp, int order)
 {
 	if (!gfp_may_reclaim || gfp & gfp_may_reclaim)
 		memory_asked(bpf_get_current_task_btf(), order, zone_level(zone));
+	return 0;
+}
+
+/*
+ * The current task touches memory for which the kernel may take a huge page. That wakes no
+ * reclaimer, whatever is left (GFP_TRANSHUGE_LIGHT), so on_low_memory() does not see it. While
+ * others are parked for memory, a best-effort task takes one and is parked. An interactive one
+ * goes on: 512 pages are more than its budget ever is.
+ */
+SEC("fentry/do_huge_pmd_anonymous_page")
+int BPF_PROG(on_huge_page)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct task_struct *p;
+	struct task_ctx *t;
+
+	if (!time_before(now, relief_memory.until) || free_pages() >= relief_memory.free)
+		return 0;
+	p = bpf_get_current_task_btf();
+	t = task_ctx(p);
+	if (p->flags & (PF_KTHREAD | PF_EXITING) || interactive_server(t) ||
+	    (t && t->park.reasons & PARK_BIT(PARK_MEMORY)))
+		return 0;
+	memory_count(MEMORY_BEST_EFFORT, MEMORY_ASKED);
+	memory_park(p, PARK_MEMORY, now, now + BUMP_NS, 0);
 	return 0;
 }
 

@@ -185,6 +185,9 @@ impl Scheduler {
                 rodata.server_policy = policy_number(Some(settings.server_policy));
             }
             fit_callbacks(&mut open, &kernel)?;
+            // A kernel without huge pages lacks the function.
+            let huge_pages = kernel.has_function("do_huge_pmd_anonymous_page");
+            open.progs.on_huge_page.set_autoload(huge_pages);
             let skel = open.load()?;
             skel.progs.find_symbols.test_run(ProgramInput::default())?;
             skel.progs.know_daemon.test_run(ProgramInput::default())?;

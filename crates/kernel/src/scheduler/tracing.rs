@@ -24,6 +24,7 @@ pub(super) fn attach(
     if memory {
         // Without these, no task is parked while memory is short.
         links.extend(quietly(|| programs.on_low_memory.attach()).ok());
+        links.extend(quietly(|| programs.on_huge_page.attach()).ok());
         links.extend(quietly(|| programs.on_direct_reclaim.attach()).ok());
         links.extend(quietly(|| programs.on_memcg_reclaim.attach()).ok());
         // Without this one, only the kernel's log tells what was killed for memory.
