@@ -74,6 +74,8 @@ pub mod limits {
     pub const USUAL_R_MAX_PPM: u64 = 900_000;
     /// Longest memory protection period: 7 days, in s.
     pub const MAX_PROTECT_S: u32 = 7 * 24 * 3600;
+    /// Longest memory protection period in periods of the reservation.
+    pub const MAX_PERIODS: u32 = 1_000_000;
     /// Least private reserve of a program: 64 KB, one page of the largest page size.
     pub const MIN_MEMORY: u64 = 64 << 10;
     /// Greatest private reserve, and greatest reservation of a domain: 64 TB.

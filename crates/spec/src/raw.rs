@@ -5,7 +5,7 @@
 
 use crate::diag::{Diagnostic, Place};
 use crate::fields::name_for;
-use crate::limits::{MAX_GUARANTEED_PPM, MAX_MATCHERS};
+use crate::limits::{MAX_GUARANTEED_PPM, MAX_MATCHERS, MAX_PROTECT_S};
 use crate::model::{Class, Launch, Matcher, ServerPolicy, Spec};
 
 /// A value and where it was written.
@@ -38,7 +38,7 @@ pub struct Raw {
     pub guaranteed: Option<Field<bool>>,
     pub server: Option<Field<Option<ServerPolicy>>>,
     pub launch: Option<Field<Launch>>,
-    pub protect: Option<Field<Option<u32>>>,
+    pub protect: Option<Field<Option<Protect>>>,
     pub memory: Option<Field<Option<u64>>>,
     pub io: Option<Field<Option<u8>>>,
     pub domain: Option<Field<String>>,
@@ -47,6 +47,29 @@ pub struct Raw {
     pub app: Option<Field<Vec<String>>>,
     pub command: Option<Field<Vec<String>>>,
     pub kernel_thread: Option<Field<Vec<String>>>,
+}
+
+/// A protection period as it is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protect {
+    Seconds(u32),
+    /// So many periods of the reservation (Kato section 6: pages expire after ten).
+    Periods(u32),
+}
+
+impl Protect {
+    /// In whole seconds, rounded up. None: the spec has no period (`period_ns` is 0).
+    fn seconds(self, period_ns: u64) -> Option<u32> {
+        match self {
+            Self::Seconds(s) => Some(s),
+            Self::Periods(_) if period_ns == 0 => None,
+            Self::Periods(n) => {
+                let ns = u64::from(n).saturating_mul(period_ns);
+                let seconds = u32::try_from(ns.div_ceil(1_000_000_000)).unwrap_or(u32::MAX);
+                Some(seconds.clamp(1, MAX_PROTECT_S))
+            }
+        }
+    }
 }
 
 impl Raw {
@@ -125,6 +148,15 @@ impl Raw {
                 (0, 0)
             }
         };
+        let protect = self.protect.as_ref();
+        let protect_s = protect.and_then(|field| {
+            let seconds = field.value?.seconds(period_ns);
+            if seconds.is_none() {
+                let what = "a best-effort program has no period: give a time, such as 30min";
+                bad.push(Diagnostic::error(&field.place, what).field("protect"));
+            }
+            seconds
+        });
         let revocable = is_true(&self.revocable);
         bad.extend(self.strength(class, &matchers));
         let anybodys = !matchers.is_empty() && matchers.iter().all(Matcher::is_by_name);
@@ -153,7 +185,7 @@ impl Raw {
             guaranteed: is_true(&self.guaranteed),
             server: self.server.and_then(|f| f.value),
             launch: self.launch.map_or(Launch::Any, |f| f.value),
-            protect_s: self.protect.and_then(|f| f.value),
+            protect_s,
             memory: self.memory.and_then(|f| f.value),
             io: self.io.and_then(|f| f.value),
             domain: self.domain.map(|f| f.value),

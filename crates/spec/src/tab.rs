@@ -19,7 +19,7 @@ use crate::duration::{decimal, format_decimal};
 use crate::fields;
 use crate::limits::*;
 use crate::model::{Class, Launch, Matcher, Spec};
-use crate::raw::{Field, Raw};
+use crate::raw::{Field, Protect, Raw};
 use crate::size::format_size;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -254,7 +254,7 @@ impl Line<'_> {
             revocable: self.field(4, revocable),
             guaranteed: self.field(4, guaranteed),
             launch: self.field(4, launch),
-            protect: self.field(5, self.whole(5, 1..=MAX_PROTECT_S)?),
+            protect: self.field(5, self.whole(5, 1..=MAX_PROTECT_S)?.map(Protect::Seconds)),
             io: self.field(6, io),
             ..Raw::default()
         };

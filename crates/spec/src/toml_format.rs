@@ -12,7 +12,7 @@
 //! guaranteed = true               # flag G, default false: excludes revocable
 //! server = "fcbs"                 # or "redline", "cbs-hard", "cbs-soft"; default "auto"
 //! launch = "any"                  # default; "interactive" is flag P
-//! protect = "30min"               # pi; default "auto"
+//! protect = "30min"               # pi, or "10T": ten periods of cpu; default "auto"
 //! memory = "32M"                  # private reserve; default "none"
 //! io = 0                          # 0..7; default "auto"
 //! domain = "media"                # moved into this cgroup at exec; only with path, default none
@@ -25,13 +25,12 @@
 //! replace those of the spec with the same name.
 
 use crate::diag::{nearest, shorten, Diagnostic, Lines, Place};
-use crate::duration::parse_duration;
 use crate::fields::{self, Problem};
 use crate::limits::*;
 use crate::model::{Class, Launch};
-use crate::raw::{Field, Raw, RawArgument};
+use crate::raw::{Field, Protect, Raw, RawArgument};
 use crate::tab::{capped, decode, Parsed};
-use crate::toml_values::{cpu, known_as, memory, said, server, type_of};
+use crate::toml_values::{cpu, known_as, memory, protect, said, server, type_of};
 use std::collections::HashMap;
 use std::path::Path;
 use toml::de::{DeTable, DeValue};
@@ -426,7 +425,7 @@ impl Reader<'_> {
         })
     }
 
-    fn protect(&mut self, value: &Value) -> Option<Field<Option<u32>>> {
+    fn protect(&mut self, value: &Value) -> Option<Field<Option<Protect>>> {
         if let DeValue::Integer(n) = value.get_ref() {
             let hint =
                 (n.radix() == 10 && n.as_str().len() < 10).then(|| format!("{}s", n.as_str()));
@@ -437,20 +436,7 @@ impl Reader<'_> {
             );
             return None;
         }
-        self.parsed(value, "protect", |s| {
-            if s == "auto" {
-                return Ok(None);
-            }
-            let ns = parse_duration(s).map_err(|m| said(m, None))?;
-            let seconds = u32::try_from(ns / 1_000_000_000).unwrap_or(u32::MAX);
-            if ns % 1_000_000_000 != 0 || !(1..=MAX_PROTECT_S).contains(&seconds) {
-                return Err(said(
-                    format!("protect is 1 to {MAX_PROTECT_S} whole seconds"),
-                    None,
-                ));
-            }
-            Ok(Some(seconds))
-        })
+        self.parsed(value, "protect", protect)
     }
 
     fn io(&mut self, value: &Value) -> Option<Field<Option<u8>>> {

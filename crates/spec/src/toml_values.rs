@@ -3,8 +3,9 @@
 use crate::diag::{nearest, shorten};
 use crate::duration::parse_duration;
 use crate::fields::{self, Problem};
-use crate::limits::{MAX_MEMORY, MIN_MEMORY};
+use crate::limits::{MAX_MEMORY, MAX_PERIODS, MAX_PROTECT_S, MIN_MEMORY};
 use crate::model::ServerPolicy;
+use crate::raw::Protect;
 use crate::size::{format_size, parse_size};
 use crate::toml_format::KEYS;
 use toml::de::DeValue;
@@ -36,6 +37,35 @@ pub fn cpu(text: &str) -> Result<(u64, u64), Problem> {
     };
     fields::check_cpu(runtime, period, write)?;
     Ok((runtime, period))
+}
+
+/// Parses a protection period: a time in whole seconds, or a number of periods of the reservation
+/// ("10T"). None for "auto", the machine's setting.
+///
+/// # Errors
+///
+/// The text has another form, or is out of range.
+pub fn protect(text: &str) -> Result<Option<Protect>, Problem> {
+    if text == "auto" {
+        return Ok(None);
+    }
+    if let Some(count) = text.strip_suffix('T') {
+        let periods = count.parse().ok().filter(|n| (1..=MAX_PERIODS).contains(n));
+        return match periods.filter(|_| count.bytes().all(|b| b.is_ascii_digit())) {
+            Some(n) => Ok(Some(Protect::Periods(n))),
+            None => {
+                let what = format!("protect is 1T to {MAX_PERIODS}T in periods");
+                Err(said(what, Some("10T")))
+            }
+        };
+    }
+    let ns = parse_duration(text).map_err(|m| said(m, None))?;
+    let seconds = u32::try_from(ns / 1_000_000_000).unwrap_or(u32::MAX);
+    if ns % 1_000_000_000 != 0 || !(1..=MAX_PROTECT_S).contains(&seconds) {
+        let what = format!("protect is 1 to {MAX_PROTECT_S} whole seconds");
+        return Err(said(what, None));
+    }
+    Ok(Some(Protect::Seconds(seconds)))
 }
 
 /// Parses a server policy's name. None for "auto", the machine's setting.

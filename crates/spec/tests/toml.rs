@@ -160,6 +160,19 @@ fn arguments_belong_to_every_path() {
 }
 
 #[test]
+fn a_protection_period_in_periods_is_rounded_up_to_seconds() {
+    let of = |protect: &str, cpu: &str| {
+        let text = format!("name = 'x'\npath = '/x'\ncpu = '{cpu}'\nprotect = '{protect}'");
+        one(&text).unwrap().protect_s
+    };
+    assert_eq!(of("10T", "1ms/33ms"), Some(1));
+    assert_eq!(of("10T", "1ms/101ms"), Some(2));
+    assert_eq!(of("1000000T", "1ms/10s"), Some(7 * 24 * 3600));
+    let e = one("name = 'x'\npath = '/x'\nclass = 'best-effort'\nprotect = '10T'").unwrap_err();
+    assert!(e.to_string().contains("has no period"), "{e:?}");
+}
+
+#[test]
 fn defaults() {
     let s = one(OK).unwrap();
     assert_eq!(
@@ -206,6 +219,8 @@ fn errors_name_line_column_field_and_a_way_out() {
         ("name = 'x'\npolicy = 'fcbs'", "t:3:1: field \"policy\": unknown key; did you mean \"server\"?"),
         ("name = 'x'\nlaunch = 'Any'", "t:3:10: field \"launch\": \"Any\" is neither any nor interactive; did you mean \"any\"?"),
         ("name = 'x'\nprotect = 30", "t:3:11: field \"protect\": a duration needs a unit; did you mean \"30s\"?"),
+        ("name = 'x'\nprotect = '0T'", "t:3:11: field \"protect\": protect is 1T to 1000000T in periods; did you mean \"10T\"?"),
+        ("name = 'x'\nprotect = '+1T'", "t:3:11: field \"protect\": protect is 1T to 1000000T in periods; did you mean \"10T\"?"),
         ("name = 'x'\nprotect = '8000h'", "t:3:11: field \"protect\": protect is 1 to 604800 whole seconds"),
         ("name = 'x'\nio = 8", "t:3:6: field \"io\": an I/O priority is 0 (most urgent) to 7"),
         ("name = 'x'\nargument = 'y'\nrevocable = true\ncpu = '1ms/9ms'", "t:3:12: field \"path\": an argument needs the path of the interpreter that it is given to"),
