@@ -145,11 +145,6 @@ impl Protector {
         self.turn(path)
     }
 
-    /// The protection in force of a domain. None if it is not protected.
-    pub fn protection(&self, path: &DomainPath) -> Option<Protection> {
-        self.domains.get(path).map(|d| d.set.protection())
-    }
-
     /// A task of the domain runs. Cheap unless the domain was withdrawn. Nothing happens if it is
     /// not protected.
     ///

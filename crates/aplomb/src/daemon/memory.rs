@@ -308,9 +308,7 @@ impl Memory {
     /// True if no task of process `pid`'s domain ran for the protection period.
     pub fn is_withdrawn(&self, pid: i32) -> bool {
         let of = self.programs.get(pid).zip(self.protector.as_ref());
-        of.is_some_and(|(kept, p)| {
-            p.protection(&kept.domain) == Some(aplomb_memory::Protection::None)
-        })
+        of.is_some_and(|(kept, p)| p.is_withdrawn(&kept.domain))
     }
 
     /// Process `pid` is interactive no longer, or has exited.

@@ -148,6 +148,12 @@ impl Protector {
         self.apply(&self.knobs_of(path))
     }
 
+    /// True if a domain keeps nothing: no task of it ran for its period, and it has no private
+    /// reserve.
+    pub fn keeps_nothing(&self, path: &DomainPath) -> bool {
+        self.is_withdrawn(path) && self.reserves.private(path) == Bytes(0)
+    }
+
     /// The reservations of domains in force.
     pub fn reservations(&self) -> &Reservations {
         &self.reserves.reservations

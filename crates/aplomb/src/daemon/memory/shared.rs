@@ -95,7 +95,7 @@ impl Memory {
         if looked {
             for pid in self.holding.shared.holders() {
                 let kept = self.programs.get(pid);
-                if kept.is_none_or(|k| protector.is_withdrawn(&k.domain)) {
+                if kept.is_none_or(|k| protector.keeps_nothing(&k.domain)) {
                     self.holding.release(pid);
                 }
             }

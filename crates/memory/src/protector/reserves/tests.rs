@@ -122,6 +122,9 @@ fn an_idle_program_keeps_its_private_reserve_alone() {
     assert!(protector.tick(fake.start + STEP).is_empty());
     assert!(protector.tick(fake.start + STEP + PI).is_empty());
     assert_eq!((mb(&fake, "top/7/a"), mb(&fake, "top/7/b")), (60, 0));
+    assert!(
+        !protector.keeps_nothing(&path("top/7/a")) && protector.keeps_nothing(&path("top/7/b"))
+    );
     assert_eq!((mb(&fake, "top/7"), mb(&fake, "top")), (60, 60));
 }
 

@@ -85,6 +85,7 @@ impl Machine {
         let wanted = Wanted {
             named: None,
             pi: Duration::from_secs(1800),
+            private: None,
             exact: true,
             own: true,
             revocable: true,
