@@ -26,6 +26,7 @@
 #include "memory/killed.bpf.h"
 #include "memory/low.bpf.h"
 #include "memory/relief_tick.bpf.h"
+#include "memory/start.bpf.h"
 #include "park/request.bpf.h"
 #include "task/demote.bpf.h"
 #include "task/exec.bpf.h"

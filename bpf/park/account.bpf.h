@@ -28,8 +28,8 @@ static __always_inline struct park_account *park_account(u32 domain)
 
 /*
  * @p, of context @t, was parked for @ns by @reason. This is counted, and reported by an event at
- * most once a second for each domain and reason. Parks by cpu.max are only counted: every throttled
- * container has some in each period, and an event for each would wake the daemon.
+ * most once a second for each domain and reason. Parks by cpu.max and at a program's start are only
+ * counted: every throttled container has some in each period, and the daemon knows of each start.
  */
 static __always_inline void park_charge(struct task_struct *p, struct task_ctx *t, u32 reason,
 					u64 ns, u64 now)
@@ -41,7 +41,7 @@ static __always_inline void park_charge(struct task_struct *p, struct task_ctx *
 		return;
 	__sync_fetch_and_add(&a->ns[reason], ns);
 	__sync_fetch_and_add(&a->times[reason], 1);
-	if (reason == PARK_CPU_MAX || a->told_second[reason] == second)
+	if (reason == PARK_CPU_MAX || reason == PARK_START || a->told_second[reason] == second)
 		return;
 	a->told_second[reason] = second;
 	emit_task(EV_PARKED, p, 0, reason, a->ns[reason] - a->told_ns[reason],

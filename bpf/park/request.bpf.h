@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * park/request.bpf.h - root parks a thread (aplomb park): the reason PARK_REQUEST.
+ * park/request.bpf.h - root parks a thread (aplomb park): the reason PARK_REQUEST. The daemon ends
+ * that park, or the one at the start of a program (memory/start.bpf.h).
  *
  * The daemon runs this program (BPF_PROG_RUN) after it has checked the caller's rights. The answer
  * is in the arguments.
@@ -26,6 +27,7 @@ int park_request(struct park_args *args)
 		args->result = park(p, PARK_REQUEST, now, now + ns);
 	} else {
 		unpark(p, PARK_REQUEST);
+		unpark(p, PARK_START);
 		args->result = 0;
 	}
 	bpf_task_release(p);

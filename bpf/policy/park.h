@@ -27,7 +27,8 @@ enum park_reason {
 	PARK_REQUEST = 1, /* root asked for it (aplomb park) */
 	PARK_MEMORY = 2,  /* it takes memory while that is short (memory/low.bpf.h) */
 	PARK_RESERVE = 3, /* it is interactive, and took the reserve too fast (policy/reserve.h) */
-	NR_PARK_REASONS = 4
+	PARK_START = 4,   /* it waits for its memory domain (memory/start.bpf.h) */
+	NR_PARK_REASONS = 5
 };
 
 #define PARK_BIT(reason) (1U << (reason))

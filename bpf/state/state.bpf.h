@@ -90,6 +90,7 @@ struct task_ctx {
 	u32 launched;   /* an interactive task started it (flag P) */
 	u32 awake;      /* counted in its server's `awake` */
 	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
+	u32 starts;     /* a spec matched at this exec: memory/start.bpf.h */
 	/* memory/ */
 	u32 bumped; /* pages taken since its last park by PARK_MEMORY (policy/bump.h) */
 	/* tree/ */

@@ -76,6 +76,7 @@ VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ct
 	if (!(spec->flags & SPEC_INTERACTIVE))
 		return program_leave(t);
 	emit_task(EV_MATCHED, p, spec->id, kind, spec->runtime_ns, spec->period_ns);
+	t->starts = launch;
 	slot = server_create(p, t, spec, 0);
 	if (slot)
 		server_launch(slot, p, launch);

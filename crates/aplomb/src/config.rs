@@ -202,6 +202,7 @@ impl Config {
         }
         config.memory = memory::read(file.memory, at)?;
         kernel.memory = config.memory.protect;
+        kernel.programs_move = config.memory.protect && !aplomb_domain::is_booted();
         config.domains = domains::read(file.domain, |field, span, message| {
             let line = line_of(text, Some(span.clone()));
             (line, at(field, span, message))
@@ -302,7 +303,7 @@ mod tests {
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            13,
+            14,
             "{all}"
         );
     }

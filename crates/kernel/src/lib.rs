@@ -178,7 +178,8 @@ pub trait Kernel {
     fn demote(&mut self, pid: i32, short: Option<Shortage>) -> Result<(), KernelError>;
 
     /// Parks thread `tid` for `for_ns` ns, counted from its next return to user mode; 0 ends its
-    /// park. The kernel side shortens a longer request to its bound (100 ms).
+    /// park, also that at the start of a program (bpf/memory/start.bpf.h). The kernel side shortens
+    /// a longer request to its bound (100 ms).
     ///
     /// # Errors
     ///

@@ -180,6 +180,7 @@ impl Scheduler {
                 rodata.r_max_ppm = settings.r_max_ppm;
                 rodata.fork_window_ns = settings.fork_window_ns;
                 rodata.nr_cpus = cpus;
+                rodata.programs_move = settings.programs_move.into();
                 rodata.gfp_may_reclaim = kernel.gfp_may_reclaim();
                 rodata.tick_ns = tick::period_ns();
                 rodata.server_policy = policy_number(Some(settings.server_policy));

@@ -61,6 +61,9 @@ pub struct Settings {
     pub server_policy: ServerPolicy,
     /// Tasks are parked while memory is short.
     pub memory: bool,
+    /// A program that is matched in the root cgroup waits at its start until the daemon has moved
+    /// it ([`crate::Kernel::park`] with 0 ends the wait).
+    pub programs_move: bool,
 }
 
 impl Default for Settings {
@@ -73,6 +76,7 @@ impl Default for Settings {
             fork_window_ns: 1_000_000,
             server_policy: ServerPolicy::Fcbs,
             memory: false,
+            programs_move: false,
         }
     }
 }

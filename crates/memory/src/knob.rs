@@ -1,5 +1,5 @@
-//! What the path of a knob names: a file of the kernel, a setting of one process, or an attribute of
-//! a directory.
+//! What the path of a knob names: a file of the kernel, a setting of one process, or an attribute
+//! of a directory.
 //!
 //! A process id is used again after its process has exited. A journal outlives processes, so a path
 //! below `/proc/812` would name another process one day. A knob of a process is therefore named by
@@ -127,7 +127,8 @@ fn proc_dir(knob: &Path, pid: i32, start: u64) -> Result<OwnedFd, MemoryError> {
     Ok(dir)
 }
 
-/// The start time in a text of /proc/PID/stat. The program's name, in brackets, may contain anything.
+/// The start time in a text of /proc/PID/stat. The program's name, in brackets, may contain
+/// anything.
 fn start_time(stat: &str) -> Option<u64> {
     let (_, after) = stat.rsplit_once(") ")?;
     after.split(' ').nth(START)?.parse().ok()

@@ -1,5 +1,5 @@
-//! Which process the kernel kills when memory has run out: how much of an interactive process does not count.
-//! Pure: sizes and limits come in as arguments.
+//! Which process the kernel kills when memory has run out: how much of an interactive process does
+//! not count. Pure: sizes and limits come in as arguments.
 //!
 //! Theory:
 //!
@@ -11,7 +11,8 @@
 //!    ```
 //!
 //!    where `total` is all memory and swap. So one step of `oom_score_adj` is one *unit*, a
-//!    thousandth of `total`. Best-effort processes keep their `oom_score_adj`: the largest dies first.
+//!    thousandth of `total`. Best-effort processes keep their `oom_score_adj`: the largest dies
+//!    first.
 //! 2. **Discount.** An interactive process gets an `oom_score_adj` that is lower than its own (its
 //!    *base*) by as many units as it has memory, and [`HEADROOM`]. Its badness is then at most
 //!    `base - HEADROOM`: less than that of any best-effort process of the same base. Memory below
@@ -104,8 +105,8 @@ pub fn adjust(processes: &[Process], caps: Caps, unit: Bytes) -> Vec<i16> {
     adjusted
 }
 
-/// Divide `budget` among members that want `wants`, max-min fairly: nobody gets more than wanted,
-/// and who gets less has an equal part of what the smaller ones left.
+/// Divide `budget` among members that want `wants`, max-min fairly: no member gets more than it
+/// wants, and those that get less have equal parts of what the others left.
 pub fn share(budget: u64, wants: &[u64]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..wants.len()).collect();
     order.sort_by_key(|&i| wants[i]);

@@ -72,7 +72,7 @@ pub struct MemoryAccount {
 /// The parks of a domain's own tasks for one reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParkLine {
-    /// "cpu.max", "request", "memory" or "reserve".
+    /// "cpu.max", "request", "memory", "reserve" or "start".
     pub reason: String,
     pub times: u64,
     pub ns: u64,

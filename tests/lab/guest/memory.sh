@@ -46,6 +46,8 @@ sleeper=$!
 until_true 5 test -d $top/0/sleeper-$sleeper
 own=$top/0/sleeper-$sleeper
 check a-domain-of-its-own "$(cat /proc/$sleeper/cgroup)" grep -q "/aplomb/0/sleeper-$sleeper\$" /proc/$sleeper/cgroup
+anon() { awk '/^anon / { print $2 }' "$1/memory.stat"; } # DIRECTORY
+check all-that-it-touched-is-its-own "$(anon $own) bytes" until_true 5 eval '[ "$(anon $own)" -ge $((80 << 20)) ]'
 check protected-as-a-whole "$(protection $own)" is_protected $own max
 check no-domain-of-shares "$(a domain ls --json | grep -c '"path"') domains" eval '! a domain ls --json | grep -q "\"/\?aplomb"'
 check the-user-has-a-cap "$(protection $top/0)" [ "$(protection $top/0)" != max ]

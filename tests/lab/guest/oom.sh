@@ -71,7 +71,7 @@ check no-discount-when-memory-is-there-again "$(score $player)" wait_for 60 is_s
 check nothing-in-the-journal "$(cat /run/aplomb/oom)" [ ! -s /run/aplomb/oom ]
 
 say "memory runs out: the largest best-effort program dies, not the largest program"
-bg $programs/leave 80 1000 1000000
+bg $programs/leave 40 1000 1000000
 modest=$!
 bg $programs/leave 300 1000 1000000
 hog=$!
@@ -82,7 +82,7 @@ check a-hog-dies "$(dmesg | grep 'Killed process')" one_died $hog $hog2
 check the-larger-interactive-program-lives "$(score $player)" lives $player
 check the-smaller-best-effort-program-lives "" lives $modest
 died $hog || hog=$hog2
-check the-kill-is-an-event "$(killed $hog bytes) bytes" within 120000000 "$(killed $hog bytes)" 250000000
+check the-kill-is-an-event "$(killed $hog bytes) bytes" within 80000000 "$(killed $hog bytes)" 250000000
 check with-its-class "$(killed $hog class)" [ "$(killed $hog class)" = 1 ]
 check with-its-score "$(killed $hog oom_score_adj)" [ "$(killed $hog oom_score_adj)" = 0 ]
 check why-explains-it "$(a log --why $hog)" eval 'a log --why $hog | grep -q "killed by the kernel.*best-effort work and had"'
@@ -92,7 +92,7 @@ end_all
 say "a user who is beyond the cap dies before a modest best-effort program of another"
 bg $programs/leave 60 1000 1000000
 modest=$!
-chrt -o 0 "${as_nobody[@]}" $bin/hostile 700 1000 1000000 > /dev/null 2>&1 &
+chrt -o 0 "${as_nobody[@]}" $bin/hostile 580 1000 1000000 > /dev/null 2>&1 &
 hostile=$!
 wait_for 300 died $hostile
 check the-hostile-program-dies "$(dmesg | grep 'Killed process' | tail -n 1)" died $hostile

@@ -3,13 +3,14 @@
 //! There is no killer here. The kernel's own one goes by `oom_score_adj`, and aplomb_memory's `oom`
 //! has the policy: how much of each interactive process does not count, within the caps of users.
 //!
-//! 1. **When.** Only while memory is short, from the first sign until 10 s after the last one. Signs
-//!    are the kernel's pressure trigger and parks of best-effort tasks, which come long before the
-//!    kernel kills. So while there is memory, no process has another `oom_score_adj` than its own.
+//! 1. **When.** Only while memory is short, from the first sign until 10 s after the last one.
+//!    Signs are the kernel's pressure trigger and parks of best-effort tasks, which come long
+//!    before the kernel kills. So while there is memory, no process has another `oom_score_adj`
+//!    than its own.
 //! 2. **Children.** A child has its parent's `oom_score_adj` from its fork on. So a value that was
-//!    set for good would be had by every compile job of an editor, and by what a hostile user forks.
-//!    While memory is short, each refresh finds such *strays* and sets them back: processes that
-//!    have a value that only we give, started later, and are not interactive themselves.
+//!    set for good would be had by every compile job of an editor, and by what a hostile user
+//!    forks. While memory is short, each refresh finds such *strays* and sets them back: processes
+//!    that have a value that only we give, started later, and are not interactive themselves.
 //! 3. **Nothing outlives us.** The values are knobs of a journal of their own. A knob of a process
 //!    names its start time too (aplomb_memory's `knob`), so another process that has its id by now
 //!    keeps its own value. The next daemon finds strays of an earlier one by the journal.
@@ -78,8 +79,8 @@ struct On {
     tracked: BTreeMap<i32, Tracked>,
     /// What each process has from us.
     given: BTreeMap<i32, Given>,
-    /// The values that strays can have, and the cgroups of processes that were given one, with their
-    /// bases. None and empty while memory is not short.
+    /// The values that strays can have, and the cgroups of processes that were given one, with
+    /// their bases. None and empty while memory is not short.
     range: Option<Range>,
     places: BTreeMap<DomainPath, i16>,
     /// The last sign that memory is short, and whether it came after the last refresh.

@@ -1,4 +1,4 @@
-//! Who dies when memory runs out: what the machine has set up for it.
+//! Which process dies when memory runs out: what the machine has set up for it.
 
 use std::fs;
 

@@ -22,6 +22,8 @@ pub(super) fn attach(
     links.extend(quietly(|| programs.on_freeze.attach()).ok());
     links.extend(quietly(|| programs.on_kill.attach()).ok());
     if memory {
+        // After on_exec, too. Without it, a program that gets a memory domain does not wait for it.
+        links.extend(quietly(|| programs.on_start.attach()).ok());
         // Without these, no task is parked while memory is short.
         links.extend(quietly(|| programs.on_low_memory.attach()).ok());
         links.extend(quietly(|| programs.on_huge_page.attach()).ok());

@@ -19,7 +19,8 @@ use crate::daemon::oom;
 pub fn restore() -> Result<Vec<MemoryError>> {
     let mut complaints = put_back(Path::new(journal::DEFAULT))?;
     if let Ok(tree) = Tree::system() {
-        // Before the processes leave their domains, by which those are known that inherited a value.
+        // Before the processes leave their domains, by which those are known that inherited a
+        // value.
         complaints.extend(oom::restore(tree.root())?);
         empty_all(&tree);
     }

@@ -1,5 +1,5 @@
-//! Strays: processes that inherited an `oom_score_adj` of ours at their fork and are not interactive
-//! themselves. They are set back.
+//! Strays: processes that inherited an `oom_score_adj` of ours at their fork and are not
+//! interactive themselves. They are set back.
 //!
 //! A process is a stray if all of this holds:
 //!
@@ -63,8 +63,8 @@ impl Range {
     }
 }
 
-/// Set back all strays. `known` processes keep theirs. `base` says what strays in a cgroup get; None:
-/// there can be none. Returns how many were found.
+/// Set back all strays. `known` processes keep theirs. `base` says what strays in a cgroup get;
+/// None: there can be none. Returns how many were found.
 pub fn sweep(
     range: Range,
     known: impl Fn(i32) -> bool,

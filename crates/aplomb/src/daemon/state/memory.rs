@@ -1,0 +1,99 @@
+//! What the state does for memory: programs are protected, demoted, or keep what they reserved; and
+//! what the kernel kills is reported.
+
+use std::time::{Duration, Instant};
+
+use aplomb_kernel::{flags, Event, EventKind};
+use tracing::warn;
+
+use super::{monotonic_ns, Outcome, Peer, State, Target};
+use crate::daemon::memory::Wanted;
+use crate::explain::killed;
+use crate::protocol::{Answer, Refusal};
+
+impl State {
+    /// Protect the memory of a program that becomes interactive, and no longer that of one that
+    /// ceases to be. Demote some if interactive programs wait for memory.
+    pub fn follow_memory(&mut self, event: &Event) {
+        self.change_protection(event);
+        if event.kind == EventKind::Matched && self.config.kernel.programs_move {
+            // It has waited for its domain. It may have exited.
+            let _ = self.kernel.park(event.pid, 0);
+        }
+    }
+
+    fn change_protection(&mut self, event: &Event) {
+        if let Some(ns) = event.waited_for_reserve() {
+            let (waited, now) = (Duration::from_nanos(ns), Instant::now());
+            return self.memory.waited(waited, now, &mut *self.kernel);
+        }
+        let own = match event.kind {
+            EventKind::Matched => true,
+            EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated => false,
+            EventKind::Returned => return self.memory.returned(event.pid),
+            EventKind::Rejected | EventKind::Revoked | EventKind::Limit => {
+                return self.memory.release(event.pid)
+            }
+            EventKind::Exited => return self.memory.exited(event.pid),
+            _ => return,
+        };
+        let Some(tree) = self.domains.tree() else {
+            return;
+        };
+        let wanted = Wanted {
+            named: self.library.domain_of(event.spec_id),
+            pi: self.library.protect_of(event.spec_id),
+            private: self.library.memory_of(event.spec_id),
+            exact: self.library.is_exact(event.spec_id),
+            own,
+            revocable: self.library.is_revocable(event.spec_id),
+            inherit: self.library.has(event.spec_id, flags::INHERIT),
+            starts_others: self.library.has(event.spec_id, flags::PARENT),
+        };
+        self.memory.protect(tree, event, &wanted);
+    }
+
+    /// Tasks of the machine wait for memory.
+    pub fn memory_short(&mut self) {
+        self.memory.short(&mut *self.kernel);
+    }
+
+    /// Put the reservations of memory of domains into force, if they changed.
+    pub fn reserve_memory(&mut self) {
+        let asked = self.domains.take_memory();
+        if let (Some(asked), Some(tree)) = (asked, self.domains.tree()) {
+            self.memory.reserve_domains(tree, &asked);
+        }
+    }
+
+    pub(super) fn reserve_privately(
+        &mut self,
+        peer: Peer,
+        pid: Option<i32>,
+        bytes: Option<u64>,
+    ) -> Result<Outcome, Refusal> {
+        let Target { pid, fd, owner } = self.own_process(peer, pid)?;
+        // The reserve counts for the process's user, as the protection does. Only root may ask for
+        // a process whose ids differ, and then it counts for root.
+        let uid = owner.unwrap_or(peer.uid);
+        let done = self.memory.request(pid, uid, bytes, fd)?;
+        Ok(Outcome::Answer(Answer::Done(done)))
+    }
+
+    /// Lower the score of a process that becomes interactive, and report what the kernel kills.
+    pub fn follow_oom(&mut self, event: &Event) {
+        self.oom.follow(event);
+        if event.kind == EventKind::Killed {
+            let e = self.line(event, 0);
+            warn!("process {} ({}) {}", e.pid, e.comm, killed::why(&e));
+        }
+    }
+
+    /// systemd-oomd has killed.
+    pub fn record_killed(&mut self) {
+        for killed in self.oom.take_killed() {
+            warn!("systemd-oomd killed {}: {}", killed.cgroup, killed.reason);
+            self.history.push(killed.event(monotonic_ns()));
+        }
+    }
+}
