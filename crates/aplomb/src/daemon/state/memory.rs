@@ -97,3 +97,24 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::testing::{event, Fake, Root};
+
+    #[test]
+    fn a_program_that_waits_for_its_domain_goes_on_also_if_it_gets_none() {
+        let (root, fake) = (Root::new(), Fake::new());
+        let mut state = root.state(&fake); // without a cgroup tree
+        let parked = || fake.seen.borrow().parked.clone();
+        state.follow_memory(&event(1, 812));
+        assert_eq!(parked(), [], "no program waits");
+        state.config.kernel.programs_move = true;
+        state.follow_memory(&event(1, 812));
+        let mut other = event(1, 813);
+        other.kind = EventKind::Admitted;
+        state.follow_memory(&other);
+        assert_eq!(parked(), [(812, 0)]);
+    }
+}

@@ -1,5 +1,7 @@
 //! The rights of clients.
 
+use aplomb_kernel::{Part, ServerPolicy};
+
 use super::super::testing::server;
 use super::*;
 
@@ -18,7 +20,6 @@ fn domains_are_everybodys_to_see_and_roots_to_tell() {
     // This test has no cgroup tree.
     assert_eq!(refusal(ask(&mut state, ROOT, look())), Code::Failed);
 }
-use aplomb_kernel::{Part, ServerPolicy};
 
 #[test]
 fn memory_is_for_own_processes_and_where_it_is_protected() {
