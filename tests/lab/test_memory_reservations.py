@@ -11,3 +11,4 @@ class MemoryReservations(harness.JobTest):
     seconds = 100
     memory = 768
     swaps = ("1G,iops=400",)
+    full = True  # `make test` has Memory

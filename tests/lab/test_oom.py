@@ -9,3 +9,4 @@ class OutOfMemory(harness.JobTest):
     job = "oom"
     seconds = 120
     memory = 768
+    full = True  # `make test` has Memory

@@ -146,6 +146,8 @@ check knobs-outlive-sigkill "$(cat $scale)" [ "$(cat $scale)" -gt "$scale_before
 start_daemon
 check protected-again "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
 
+kill -KILL $bombs
+
 say "the kernel ends the scheduler"
 echo S > /proc/sysrq-trigger
 check daemon-ends-with-it "" until_true 20 has_ended $daemon
