@@ -26,6 +26,7 @@ static __always_inline u64 mm_pages(const struct mm_struct *mm)
 SEC("tp_btf/mark_victim")
 int BPF_PROG(on_killed, struct task_struct *victim)
 {
+	const struct task_struct___shared *shared = (const void *)victim;
 	struct mm_struct *mm = victim->mm;
 	struct server *s = interactive_server(task_ctx(victim));
 	u64 bytes = 0;
@@ -35,7 +36,7 @@ int BPF_PROG(on_killed, struct task_struct *victim)
 	if (mm)
 		bytes = (mm_pages(mm) << PAGE_BITS) + mm->pgtables_bytes.counter;
 	emit_task(EV_KILLED, victim, s ? s->info.spec.id : 0, bytes, memory_class(s),
-		  (s64)victim->signal->oom_score_adj);
+		  (s64)shared->signal->oom_score_adj);
 	return 0;
 }
 

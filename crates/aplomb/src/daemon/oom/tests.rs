@@ -55,7 +55,16 @@ fn on(dir: &Path) -> On {
         protect: true,
         ..MemoryConfig::default()
     };
-    On::new(config, dir, &dir.join("run/oom")).unwrap()
+    // A child that another test forks has the lock of a journal that is closed here, until it
+    // execs.
+    let open = || On::new(config, dir, &dir.join("run/oom"));
+    for _ in 0..200 {
+        if let Ok(on) = open() {
+            return on;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    open().unwrap()
 }
 
 #[test]
