@@ -32,6 +32,10 @@ pub const OWNERS_POLICY: &str = "user.aplomb.policy";
 /// "1": remove the domain when its last process has gone.
 pub const EPHEMERAL: &str = "trusted.aplomb.ephemeral";
 
+/// "1": the daemon made the domain for its settings. Also the next daemon removes it when it ends,
+/// if this one is killed.
+pub const CREATED: &str = "trusted.aplomb.created";
+
 /// Bytes of a value. A longer value is refused.
 const MAX_VALUE: usize = 64;
 

@@ -242,6 +242,12 @@ impl Tree {
         Marks::read(&*self.store, dir.fd.as_fd())
     }
 
+    /// True if the attribute `name` is "1".
+    pub fn is_marked(&self, dir: &Directory, name: &str) -> bool {
+        let value = self.store.get(dir.fd.as_fd(), name);
+        value.is_ok_and(|v| v.as_deref() == Some(b"1"))
+    }
+
     /// Set one attribute, or remove it.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! The domains of the settings. The daemon creates them when it starts, and removes those that it
-//! created and that are empty when it ends.
+//! created and that are empty when it ends. An attribute says which these are, so what a killed
+//! daemon created is removed by the next one.
 
-use aplomb_domain::{DomainError, DomainPath, Tree};
+use aplomb_domain::{DomainError, DomainPath, Tree, CREATED};
 
 use crate::config::WantedDomain;
 use crate::domains::with_manager;
@@ -24,9 +25,9 @@ impl Created {
                 let (line, path) = (table.line, &table.path);
                 error!("{file}:{line}: domain {path}: {what}: {e}");
             };
-            let missing = missing(tree, &table.path);
+            let ours = missing_or_created(tree, &table.path);
             match with_manager(tree, |m| m.create(&table.path, false)) {
-                Ok(_) => created.paths.extend(missing),
+                Ok(_) => created.add(tree, ours),
                 Err(e) => {
                     at("cannot be made", e);
                     continue;
@@ -41,6 +42,19 @@ impl Created {
         created
     }
 
+    fn add(&mut self, tree: &Tree, ours: Vec<DomainPath>) {
+        for path in ours {
+            let dir = with_manager(tree, |m| m.place(&path)).and_then(|at| tree.open(&at));
+            let marked = dir.and_then(|dir| tree.set_mark(&dir, CREATED, Some("1")));
+            if let Err(e) = marked {
+                warn!("domain {path} stays if the daemon is killed: {e}");
+            }
+            if !self.paths.contains(&path) {
+                self.paths.push(path);
+            }
+        }
+    }
+
     /// Remove the created domains, the lowest first. Domains with processes or children stay.
     pub fn remove(self, tree: &Tree) {
         for path in self.paths.iter().rev() {
@@ -52,13 +66,14 @@ impl Created {
     }
 }
 
-/// The domain and its ancestors that do not exist, the highest first.
-fn missing(tree: &Tree, path: &DomainPath) -> Vec<DomainPath> {
+/// The domain and its ancestors that do not exist, or that a daemon created, the highest first.
+fn missing_or_created(tree: &Tree, path: &DomainPath) -> Vec<DomainPath> {
     let mut missing = Vec::new();
     let mut next = Some(path.clone());
     while let Some(path) = next.filter(|p| !p.is_root()) {
         let place = with_manager(tree, |m| m.place(&path));
-        if place.is_ok_and(|p| tree.open(&p).is_ok()) {
+        let dir = place.and_then(|p| tree.open(&p));
+        if dir.is_ok_and(|dir| !tree.is_marked(&dir, CREATED)) {
             break;
         }
         next = path.parent();
@@ -109,6 +124,17 @@ mod tests {
             .filter(|d| root.join(d).exists())
             .collect();
         assert_eq!(there, ["old", "full"]);
+    }
+
+    #[test]
+    fn what_a_killed_daemon_made_goes_with_the_next_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let tree = tree(dir.path(), &["old"], InFiles::default());
+        let tables = [table("old/a/b", &[]), table("old/a/c", &[])];
+        let killed = Created::create(&tree, &tables, "aplomb.toml");
+        std::mem::forget(killed);
+        Created::create(&tree, &tables, "aplomb.toml").remove(&tree);
+        assert!(dir.path().join("old").is_dir() && !dir.path().join("old/a").exists());
     }
 
     #[test]
