@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .experiment import Profile, Samples, Step, Table
+from .experiment import Experiment, Profile, Samples, Step, Table
 from .frames import STARTUP_S, parse_frames, read_load
 from .marks import Mark, at_least, at_most
-from .memory import bombs, counted, pages_a_second
+from .memory import BOMB_MB, BOMBS, GUEST_MB, SETTINGS, SWAP, bombs, counted, pages_a_second
 from .schedulers import Reservation, Scheduler
 
 if TYPE_CHECKING:
@@ -307,3 +308,36 @@ def overhead_marks(kind: Kind, samples: Samples, prefix: str) -> list[Mark]:
             "ms",
         )
     ]
+
+
+def beside_bombs(kind: Kind, figure: str) -> Experiment:
+    """The experiment that plays movies of this kind before, during and after the bombs."""
+    lengths, quick_lengths = Phases(5, 30, 5), Phases(3, 12, 3)
+
+    def make(scheduler: Scheduler, quick: bool) -> list[Step]:
+        return steps(kind, scheduler, quick_lengths if quick else lengths)
+
+    return Experiment(
+        title=f"{kind.count} {kind.title} beside memory bombs",
+        figure=figure,
+        about=f"{kind.count} instances of mplayer show a small movie of {kind.rate} frames a "
+        f"second in a guest of {GUEST_MB} MB; after {lengths.before} s {BOMBS} tasks write to each "
+        f"page of {BOMB_MB} MB each, again and again, for {lengths.during} s.",
+        steps=make,
+        read=read,
+        judge=partial(judge, kind),
+        table=partial(table, kind),
+        draw=partial(draw, kind),
+        schedulers=("eevdf", "aplomb"),
+        profiles={kind.name: kind.profile},
+        settings={
+            **SETTINGS,
+            "movies": kind.count,
+            "private_pages": list(kind.pages),
+            "shared_pages": kind.shared_pages,
+            "reservation_ms": str(kind.reservation),
+            "phases_s": [lengths.before, lengths.during, lengths.after],
+        },
+        memory_mb=GUEST_MB,
+        swaps=(SWAP,),
+    )
