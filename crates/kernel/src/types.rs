@@ -331,6 +331,13 @@ impl Event {
         (self.kind == EventKind::Parked && self.a == reason).then_some(self.b)
     }
 
+    /// True if best-effort tasks were parked because memory is short.
+    #[must_use]
+    pub fn parked_for_memory(&self) -> bool {
+        let reason = u64::from(raw::park_reason::PARK_MEMORY.0);
+        self.kind == EventKind::Parked && self.a == reason
+    }
+
     /// Decodes a record of the ring buffer. Returns None if it is no event that this program knows.
     /// One such record is sent by ops.exit to wake this program up.
     pub(crate) fn from_record(record: &[u8]) -> Option<Self> {

@@ -147,6 +147,7 @@ impl Memory {
         }
         if !config.protect {
             restore::put_back_and_say();
+            empty_all(tree);
             return memory;
         }
         let opened = memory.open(tree).and_then(|protector| {

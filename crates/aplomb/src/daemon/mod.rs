@@ -129,8 +129,9 @@ impl Daemon {
         let socket = lock::listen(&options.socket, &lock)?;
         let boost = Boost::new();
         let kernel = load_patiently(&mut load, &config.kernel)?;
-        let memory = Memory::start(config.memory, tree.as_ref());
+        // This one finds what children inherited by the domains, which the next may empty.
         let oom = Oom::start(config.memory, tree.as_ref());
+        let memory = Memory::start(config.memory, tree.as_ref());
         let mut state = State {
             memory,
             oom,

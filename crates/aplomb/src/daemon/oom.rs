@@ -59,8 +59,6 @@ const REFRESH: Duration = Duration::from_millis(500);
 const PAUSE: u32 = 19;
 /// Memory is there again when no sign has come for this long.
 const CALM: Duration = Duration::from_secs(10);
-/// Of `enum park_reason` (bpf/policy/park.h).
-const PARK_MEMORY: u64 = 2;
 /// The daemon's own value, as in aplomb.service.
 const OWN: i32 = -900;
 
@@ -156,7 +154,7 @@ impl Oom {
             EventKind::Rejected | EventKind::Revoked | EventKind::Demoted | EventKind::Exited => {
                 on.forget(event.pid);
             }
-            EventKind::Parked if event.a == PARK_MEMORY => self.memory_is_short(),
+            EventKind::Parked if event.parked_for_memory() => self.memory_is_short(),
             _ => {}
         }
     }
