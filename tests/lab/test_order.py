@@ -3,14 +3,17 @@
 Both play order.toml: the kernel in the lab, traced, and the simulator. Each trace is reduced to the
 pieces of time in which one of the scenario's tasks had the CPU; other tasks, which only the kernel
 has, are cut out. The names must be the same in the same order, without exception. Each piece must
-begin at the same time, within TOLERANCE_US. A few may begin a tick apart: the kernel looks at
-slices at ticks, so a slice that began some microseconds after a tick has as much left at the next.
+begin at the same time, within TOLERANCE_US. A piece may begin a tick apart where another task, such
+as a kernel thread, interrupted a slice: the kernel looks at slices at ticks, so a slice that
+continues some microseconds after a tick has as much left at the next.
 """
 
 from __future__ import annotations
 
 import subprocess
 import tomllib
+from bisect import bisect
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import harness
@@ -20,7 +23,9 @@ SCENARIO = harness.HERE / "order.toml"
 # simulator. Pieces that are shorter than this do not count, so two events within it may be swapped.
 TOLERANCE_US = 300
 TICK_US = 4000
-A_TICK_APART = 0.03  # of the pieces
+# How many pieces may begin a tick apart depends on how often kernel threads run: 12 of 643 on one
+# boot, 30 on another. More than this, and the scenario is no longer what is compared.
+A_TICK_APART = 0.1  # of the pieces
 # The seconds of the scenario that are compared. They begin with the first jobs, which in the
 # simulator are the programs' exec as well.
 WINDOW = (1.2, 4.9)
@@ -40,21 +45,32 @@ def reduced(switches: list[Piece], names: set[str]) -> list[Piece]:
     return [(at, name) for at, name in pieces if WINDOW[0] * 1e6 <= at < WINDOW[1] * 1e6]
 
 
-def differences(kernel: list[Piece], simulated: list[Piece]) -> list[str]:
-    """A line of text for each difference between the two."""
+def differences(
+    kernel: list[Piece], simulated: list[Piece], interruptions: Sequence[float] = ()
+) -> list[str]:
+    """A line of text for each difference between the two.
 
-    def apart(k: Piece, s: Piece, allowed: float) -> bool:
-        return k[1] != s[1] or abs(k[0] - s[0]) > allowed
+    interruptions: when other tasks began to run in the kernel, us, in order.
+    """
 
+    def interrupted(at: float) -> bool:
+        """Whether another task ran in the tick that ended at @at."""
+        after = bisect(interruptions, at - TICK_US - TOLERANCE_US)
+        return after < len(interruptions) and interruptions[after] < at
+
+    found: list[str] = []
+    nr_late, late = 0, False
     pairs = list(zip(kernel, simulated))
-    found = [
-        f"{k[0]:.0f} us: {k[1]} in the kernel; {s[0]:.0f} us: {s[1]} simulated"
-        for k, s in pairs
-        if apart(k, s, TICK_US + TOLERANCE_US)
-    ]
-    late = sum(apart(k, s, TOLERANCE_US) for k, s in pairs)
-    if late > A_TICK_APART * len(pairs):
-        found.append(f"{late} of {len(pairs)} pieces begin more than {TOLERANCE_US} us apart")
+    for k, s in pairs:
+        apart = abs(k[0] - s[0])
+        # The piece after one that is late is late, too.
+        may_be_late = late or interrupted(min(k[0], s[0]))
+        late = apart > TOLERANCE_US
+        nr_late += late
+        if k[1] != s[1] or apart > (TICK_US if may_be_late else 0) + TOLERANCE_US:
+            found.append(f"{k[0]:.0f} us: {k[1]} in the kernel; {s[0]:.0f} us: {s[1]} simulated")
+    if nr_late > A_TICK_APART * len(pairs):
+        found.append(f"{nr_late} of {len(pairs)} pieces begin more than {TOLERANCE_US} us apart")
     if len(kernel) != len(simulated):
         found.append(f"{len(kernel)} pieces in the kernel, {len(simulated)} simulated")
     return found
@@ -70,11 +86,13 @@ class Order(harness.JobTest):
 
     def test_order(self) -> None:
         names = {task["name"] for task in tomllib.loads(SCENARIO.read_text())["task"]}
-        kernel = reduced(self.traced(self.result.out), names)
+        traced = self.traced(self.result.out)
+        others = [at for at, name in traced if name not in names and not name.startswith("swapper")]
+        kernel = reduced(traced, names)
         simulated = reduced(self.simulated(), names)
         self.assertGreater(len(simulated), 400, "the scenario has become trivial")
         self.assertEqual({name for _, name in simulated}, names)
-        found = differences(kernel, simulated)
+        found = differences(kernel, simulated, others)
         self.assertEqual(found[:20], [], f"{len(found)} of {len(simulated)} pieces")
 
     @staticmethod
