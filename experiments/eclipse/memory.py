@@ -50,8 +50,7 @@ VARIANTS = (
 def make(scheduler: Scheduler, quick: bool) -> list[Step]:
     turns = QUICK_TURNS if quick else TURNS
     longest = SETTLE_S + turns * (1 + SLOW_TURN_S)
-    # The file of the program matters little here: it maps one that is there anyway.
-    program = ["/job/editor", OWN_MB, "/job/plan", 1, turns]
+    program = ["/job/editor", OWN_MB, 1, turns]
     return [
         Step(
             name,
