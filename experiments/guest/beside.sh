@@ -46,9 +46,12 @@ start_program() { # its process is $program_pid
 
 # The program ends by itself. Then all processes of the load get SIGTERM, and say how it went.
 await_program() {
-	local to
-	wait $program_pid || echo $? > "$out/killed"
+	local to status=0
+	wait $program_pid || status=$?
 	to=$EPOCHREALTIME
+	# Above 128: ended by a signal. Anything else is a mistake of the experiment's.
+	[ $status = 0 ] || [ $status -gt 128 ] || fail "$name: the program ended with status $status: $(tail -n 1 "$out/stderr")"
+	[ $status = 0 ] || echo $status > "$out/killed"
 	memory_at after
 	awk "BEGIN { printf \"%.6f\\n\", $to - $program_from }" > "$out/seconds"
 	[ -n "$load_pid" ] || return 0

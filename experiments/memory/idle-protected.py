@@ -48,9 +48,9 @@ START_S = 2
 JOB_S, QUICK_JOB_S = 60, 25
 RETURN_S = 20  # at most, until the program has touched its memory again
 DISK = "64M,iops=400,rate=40M"
-FILE = "/mnt/disk/document"
+FILE = "document"
 RESERVATION = Reservation(5000, 100000)
-LINE = f"/job/editor:iact:{RESERVATION}:IR:{PI_S}:-"
+LINE = f"/mnt/disk/editor:iact:{RESERVATION}:IR:{PI_S}:-"
 LEAST = 0.95
 NONE, OURS = "unprotected", "protected"
 VARIANTS = (
@@ -66,16 +66,15 @@ def make(scheduler: Scheduler, quick: bool) -> list[Step]:
     settle = START_S + PI_S
     words = [
         "left",
-        FILE,
-        FILE_MB,
+        "editor",
+        f"{FILE}:{FILE_MB}:document",
         settle,
         *program(*scheduler.prefix(RESERVATION)),
         "--",
-        "/job/editor",
         OWN_MB,
-        FILE,
         settle + seconds,
         1,
+        f"{FILE}=/mnt/disk/{FILE}",
         "--",
         *["/job/enter", "load", "/job/membomb", 1, JOB_MB, seconds],
     ]

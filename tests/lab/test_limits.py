@@ -9,3 +9,11 @@ class Limits(harness.JobTest):
     job = "limits"
     seconds = 170
     memory = 3072
+
+
+class LimitsOfMemory(Limits):
+    """the same, each process with a memory domain of its own"""
+
+    seconds = 300
+    full = True
+    env = {"MEMORY": "1"}
