@@ -47,7 +47,7 @@ start_program() { # its process is $program_pid
 # The program ends by itself. Then all processes of the load get SIGTERM, and say how it went.
 await_program() {
 	local to status=0
-	wait $program_pid || status=$?
+	wait "$program_pid" || status=$?
 	to=$EPOCHREALTIME
 	# Above 128: ended by a signal. Anything else is a mistake of the experiment's.
 	[ $status = 0 ] || [ $status -gt 128 ] || fail "$name: the program ended with status $status: $(tail -n 1 "$out/stderr")"
