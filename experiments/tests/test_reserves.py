@@ -88,7 +88,7 @@ class Eclipse(Folder):
     def sample(self, least: int, faults: int) -> Any:
         found = experiment.load_lab("eclipse/memory")
         for domain, lost in (("reserved", faults), ("unreserved", 40)):
-            turns = [json.dumps({"ms": 3.0 + lost, "major_faults": lost}) for _ in range(8)]
+            turns = [json.dumps({"ms": 3.0 + lost, "major_faults": lost}) for _ in range(4)]
             (self.folder / f"{domain}.out").write_text("\n".join(turns) + "\n")
             kept = [70, 65, least, 70, 3, 0]
             (self.folder / f"{domain}.bytes").write_text("\n".join(str(n << 20) for n in kept))

@@ -13,10 +13,12 @@ program leave sleeper
 program leave shortlived
 program leave editor
 program leave hog
+program family clan
 spec sleeper 5ms/100ms
 spec shortlived 5ms/100ms 'protect = "2s"'
 spec editor 5ms/100ms 'revocable = true'
 spec hog 5ms/100ms 'revocable = true'
+spec clan 5ms/100ms
 mkdir -p /etc/aplomb
 printf '[memory]\nprotect = true\n' > /etc/aplomb/aplomb.toml
 start_daemon || { finish; exit; }
@@ -127,6 +129,11 @@ check an-own-cgroup-is-protected "$(protection $cg/alone)" until_true 5 own_is_p
 check a-limit-is-not-escaped "$(cat /proc/$limited/cgroup)" grep -q "/limited\$" /proc/$limited/cgroup
 check a-shared-cgroup-is-not-protected "$(protection $cg/limited)" is_protected $cg/limited 0
 kill -KILL $limited $alone
+until_true 5 is_protected $cg/alone 0
+in_cgroup $cg/alone $bin/clan exec sleep 600
+clan=$!
+check an-own-cgroup-with-children-is-protected "$(protection $cg/alone)" until_true 5 own_is_protected
+kill -KILL $clan
 
 say "children that outlive their program"
 chrt -o 0 $bin/sleeper 5 1000 3 > /dev/null 2>&1 &
