@@ -155,6 +155,7 @@ enum zone_stat_item {
 /* A part of a node's memory. In pages. */
 struct zone {
 	unsigned long _watermark[3]; /* enum zone_watermarks */
+	unsigned long watermark_boost;
 	atomic_long_t vm_stat[1];    /* enum zone_stat_item */
 };
 

@@ -38,6 +38,9 @@
 /* Length of a park, ns, if memory is not there earlier. Redline's. */
 #define BUMP_NS (100 * NSEC_PER_MSEC)
 
+/* Pages of a huge page: of the middle page table, 2 MB where a page has 4 kB */
+#define HUGE_PAGES 512
+
 /*
  * The kernel's __GFP_DIRECT_RECLAIM: an allocation that may wait. One that may not is often made in
  * an interrupt, for another task than the current one. 0: unknown; all count.
@@ -54,18 +57,23 @@ int know_daemon(void *unused)
 	return 0;
 }
 
-/* The watermarks and free pages of a zone, in pages */
+/*
+ * The watermarks and free pages of a zone, in pages. The kernel raises all watermarks for a while
+ * (watermark_boost) when it had to mix pages that can be moved with others, by up to one and a half
+ * times `high`; tasks then reclaim for themselves below the raised `min`.
+ */
 struct zone_level {
 	u64 free, min, low, high;
 };
 
 static __always_inline struct zone_level zone_level(const struct zone *zone)
 {
+	u64 boost = zone->watermark_boost;
 	struct zone_level l = {
 		.free = zone->vm_stat[NR_FREE_PAGES].counter,
-		.min = zone->_watermark[WMARK_MIN],
-		.low = zone->_watermark[WMARK_LOW],
-		.high = zone->_watermark[WMARK_HIGH],
+		.min = zone->_watermark[WMARK_MIN] + boost,
+		.low = zone->_watermark[WMARK_LOW] + boost,
+		.high = zone->_watermark[WMARK_HIGH] + boost,
 	};
 
 	if ((s64)l.free < 0) /* the counter lags */
@@ -77,25 +85,25 @@ static __always_inline struct zone_level zone_level(const struct zone *zone)
 u64 reserve_wanted_until;
 
 /*
- * Parks @p, the current task, until @until, or until @missing more pages are free than now: see
- * relief_watch(). Returns false if it is not to be parked.
+ * Parks @p, the current task, until @until, or until memory is there again: @m as relief_watch()
+ * takes it. Returns false if it is not to be parked.
  */
 static __always_inline bool memory_park(struct task_struct *p, u32 reason, u64 now, u64 until,
-					u64 missing)
+					const struct missing *m)
 {
 	if (!(p->scx.flags & SCX_TASK_QUEUED) || p->tgid == daemon_tgid)
 		return false; /* it is not ours: a real-time task, say; or it is the daemon */
 	if (park(p, reason, now, until))
 		return false;
-	relief_watch(reason, until, missing);
+	relief_watch(reason, until, m);
 	memory_count(reason == PARK_RESERVE ? MEMORY_INTERACTIVE : MEMORY_BEST_EFFORT,
 		     MEMORY_PARKED);
 	return true;
 }
 
-/* @p, a task of interactive program @s, takes @pages from the reserve. */
+/* @p, a task of interactive program @s, takes @pages from the reserve. @m: as in memory_park(). */
 static __always_inline void reserve_take(struct task_struct *p, struct server *s, u32 pages,
-					 u64 now, const struct zone_level *l)
+					 u64 now, const struct missing *m)
 {
 	u64 until = now + BUMP_NS, wait = reserve_draw(&s->reserve, pages, now);
 
@@ -103,7 +111,7 @@ static __always_inline void reserve_take(struct task_struct *p, struct server *s
 		return;
 	if (time_before(wait, until))
 		until = wait;
-	if (memory_park(p, PARK_RESERVE, now, until, l->low - l->free))
+	if (memory_park(p, PARK_RESERVE, now, until, m))
 		reserve_wanted_until = until;
 }
 
@@ -115,6 +123,7 @@ static __always_inline void memory_asked(struct task_struct *p, u32 order, struc
 {
 	u64 now, allowance;
 	u32 pages = 1U << (order & 15);
+	struct missing m = { .to_low = l.low - l.free, .to_high = l.high - l.free };
 	struct task_ctx *t;
 	struct server *s;
 
@@ -127,13 +136,13 @@ static __always_inline void memory_asked(struct task_struct *p, u32 order, struc
 	memory_count(memory_class(s), MEMORY_ASKED);
 	now = bpf_ktime_get_ns();
 	if (s) {
-		reserve_take(p, s, pages, now, &l);
+		reserve_take(p, s, pages, now, &m);
 		return;
 	}
 	allowance = time_before(now, reserve_wanted_until) ? BUMP_FOR_OTHERS
 							   : bump_allowance(l.free, l.min, l.low);
 	if (bump_take(&t->bumped, pages, allowance))
-		memory_park(p, PARK_MEMORY, now, now + BUMP_NS, l.high - l.free);
+		memory_park(p, PARK_MEMORY, now, now + BUMP_NS, &m);
 }
 
 SEC("fentry/wakeup_kswapd")
@@ -147,25 +156,32 @@ int BPF_PROG(on_low_memory, struct zone *zone, unsigned int gfp, int order)
 /*
  * The current task touches memory for which the kernel may take a huge page. That wakes no
  * reclaimer, whatever is left (GFP_TRANSHUGE_LIGHT), so on_low_memory() does not see it. While
- * others are parked for memory, a best-effort task takes one and is parked. An interactive one
- * goes on: 512 pages are more than its budget ever is.
+ * others are parked for memory, a best-effort task takes one and is parked until `high`. Below
+ * `low`, an interactive task takes all of its budget with one.
  */
 SEC("fentry/do_huge_pmd_anonymous_page")
 int BPF_PROG(on_huge_page)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), free;
 	struct task_struct *p;
 	struct task_ctx *t;
+	struct server *s;
 
-	if (!time_before(now, relief_memory.until) || free_pages() >= relief_memory.free)
+	if (!time_before(now, relief_memory.until) && !time_before(now, relief_reserve.until))
 		return 0;
 	p = bpf_get_current_task_btf();
 	t = task_ctx(p);
-	if (p->flags & (PF_KTHREAD | PF_EXITING) || interactive_server(t) ||
-	    (t && t->park.reasons & PARK_BIT(PARK_MEMORY)))
+	s = interactive_server(t);
+	free = free_pages();
+	if (p->flags & (PF_KTHREAD | PF_EXITING) ||
+	    free >= (s ? relief_reserve.free : relief_memory.free) ||
+	    (t && t->park.reasons & (PARK_BIT(PARK_MEMORY) | PARK_BIT(PARK_RESERVE))))
 		return 0;
-	memory_count(MEMORY_BEST_EFFORT, MEMORY_ASKED);
-	memory_park(p, PARK_MEMORY, now, now + BUMP_NS, 0);
+	memory_count(memory_class(s), MEMORY_ASKED);
+	if (s)
+		reserve_take(p, s, HUGE_PAGES, now, NULL);
+	else
+		memory_park(p, PARK_MEMORY, now, now + BUMP_NS, NULL);
 	return 0;
 }
 
@@ -184,7 +200,7 @@ int BPF_PROG(on_direct_reclaim)
 	if (s || (t && t->park.reasons & PARK_BIT(PARK_MEMORY)))
 		return 0;
 	now = bpf_ktime_get_ns();
-	memory_park(p, PARK_MEMORY, now, now + BUMP_NS, 0);
+	memory_park(p, PARK_MEMORY, now, now + BUMP_NS, NULL);
 	return 0;
 }
 

@@ -46,17 +46,27 @@ static __always_inline void relief_timer_start(void)
 		bpf_timer_start(&timer->timer, RELIEF_LOOK_NS, 0);
 }
 
+/* What is missing to the watermarks of the zone that a task asked for, in pages */
+struct missing {
+	u64 to_low, to_high;
+};
+
 /*
  * A task is parked by @reason, PARK_MEMORY or PARK_RESERVE, until @until. The park ends early when
- * @missing more pages are free than now; 0: when as many are free as was said last.
+ * @m more pages are free than now; NULL: when as many are free as was said last.
  */
-static __always_inline void relief_watch(u32 reason, u64 until, u64 missing)
+static __always_inline void relief_watch(u32 reason, u64 until, const struct missing *m)
 {
-	struct relief *r = reason == PARK_RESERVE ? &relief_reserve : &relief_memory;
+	if (m) {
+		u64 free = free_pages();
 
-	if (missing)
-		r->free = free_pages() + missing;
-	r->until = until;
+		relief_reserve.free = free + m->to_low;
+		relief_memory.free = free + m->to_high;
+	}
+	if (reason == PARK_RESERVE)
+		relief_reserve.until = until;
+	else
+		relief_memory.until = until;
 	if (relief_armed)
 		return;
 	relief_armed = 1;

@@ -5,13 +5,13 @@
 # ended. Their outputs are reserved.out and unreserved.out. RESERVE, for /reserved: "-";
 # min=BYTES, memory.min by hand; or memory=SIZE, by aplomb.
 in_two_domains() {
-	local reserve=$1 settle=$2 program=() domain pids=() kept
+	local reserve=$1 settle=$2 program=() domain pids=() kept n domains=(reserved unreserved)
 	shift 2
 	while [ "$1" != -- ]; do program+=("$1"); shift; done
 	shift
 	load=("$@")
 	fresh_memory
-	for domain in reserved unreserved load; do
+	for domain in "${domains[@]}" load; do
 		mkdir "$cgroups/$domain" || fail "$name: no cgroup /$domain"
 	done
 	case $reserve in
@@ -22,7 +22,7 @@ in_two_domains() {
 	memory=*) domain_set /reserved "$reserve" ;;
 	*) fail "$name: there is no reserve $reserve" ;;
 	esac
-	for domain in reserved unreserved; do
+	for domain in "${domains[@]}"; do
 		( in_form sessions /job/enter $domain "${program[@]}" > "$out/$domain.out" 2> "$out/$domain.err" < /dev/null ) &
 		pids+=($!)
 	done
@@ -32,8 +32,9 @@ in_two_domains() {
 	# What the domains have, each second: builtins only, as in memory_at.
 	while ! has_ended "${pids[0]}" || ! has_ended "${pids[1]}"; do
 		sleep 1
-		for domain in reserved unreserved; do
-			read -r kept < "$cgroups/$domain/memory.current" && echo "$kept" >> "$out/$domain.bytes"
+		for n in 0 1; do
+			domain=${domains[n]}
+			has_ended "${pids[n]}" || { read -r kept < "$cgroups/$domain/memory.current" && echo "$kept" >> "$out/$domain.bytes"; }
 		done
 	done
 	memory_at after
@@ -41,7 +42,7 @@ in_two_domains() {
 	until_true 30 has_ended "$load_pid"
 	end_load
 	[[ $reserve != memory=* ]] || domain_set /reserved memory=none
-	for domain in reserved unreserved load; do
+	for domain in "${domains[@]}" load; do
 		until_true 10 rmdir "$cgroups/$domain" || fail "$name: the cgroup /$domain cannot be removed"
 	done
 }

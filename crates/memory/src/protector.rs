@@ -193,14 +193,14 @@ impl Protector {
 
     /// When the next look is due. None: nothing is due until a domain is used.
     pub fn deadline(&self) -> Option<Instant> {
-        let looks = self.domains.values().filter_map(|d| d.set.next_look());
+        let looks = self.domains.values().filter_map(|d| d.set.next_due());
         looks.chain(self.reserves.deadline()).min()
     }
 
     /// Do all looks that are due. A domain whose cgroup was removed is forgotten. Returns what went
     /// wrong; the other looks are done nevertheless.
     pub fn tick(&mut self, now: Instant) -> Vec<MemoryError> {
-        let due = |d: &Domain| d.set.next_look().is_some_and(|at| at <= now);
+        let due = |d: &Domain| d.set.next_due().is_some_and(|at| at <= now);
         let due = self.domains.iter().filter(|(_, d)| due(d));
         let due: Vec<DomainPath> = due.map(|(path, _)| path.clone()).collect();
         let mut complaints: Vec<MemoryError> = self.measure_if_due(now).err().into_iter().collect();
@@ -218,8 +218,8 @@ impl Protector {
         }
         // Without ages, all that a domain uses counts as young.
         let ages = self.ages_after_use(&looks, &mut complaints);
-        for (path, ran) in &looks {
-            let looked = self.look(path, *ran, ages.get(path), now);
+        for (path, _) in &looks {
+            let looked = self.look(path, ages.get(path), now);
             if let Err(e) = self.without_vanished(path, looked) {
                 complaints.push(e);
             }
@@ -235,19 +235,19 @@ impl Protector {
         self.journal.restore_all()
     }
 
-    /// Whether a task of the domain ran since the last look. None: it is not protected.
+    /// Check whether a task of the domain ran. Returns whether one ran since the last look; None:
+    /// no look is due.
     fn begin_look(&mut self, path: &DomainPath, now: Instant) -> Result<Option<bool>, MemoryError> {
         let dir = self.dir(path);
         let Some(domain) = self.domains.get_mut(path) else {
             return Ok(None);
         };
-        // If the look fails, it is not repeated at once.
-        domain.set.skip(now);
+        let is_look = domain.set.begin(now);
         // The CPU time first: what is used after it counts for the next look.
         let usage_us = cgroup::usage_us(&dir)?;
-        let ran = usage_us != domain.usage_us || domain.set.was_used();
+        domain.set.check(now, usage_us != domain.usage_us);
         domain.usage_us = usage_us;
-        Ok(Some(ran))
+        Ok(is_look.then(|| domain.set.was_used()))
     }
 
     /// The ages of domains, after those that ran were aged. Left out are those whose ages are
@@ -276,7 +276,6 @@ impl Protector {
     fn look(
         &mut self,
         path: &DomainPath,
-        ran: bool,
         ages: Option<&Ages>,
         now: Instant,
     ) -> Result<(), MemoryError> {
@@ -289,7 +288,6 @@ impl Protector {
         let observation = Observation {
             usage,
             expired: expired.bytes(page_size()),
-            ran,
         };
         domain.set.look(now, observation);
         (domain.usage, domain.looked) = (usage, now);

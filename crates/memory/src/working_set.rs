@@ -32,7 +32,9 @@
 //!    a generation, then counts. If no task ran since the last look, no page was used since, and
 //!    the generations of that look suffice.
 //! 8. **When to look.** Each 9/16 pi while tasks of the domain ran since the last look. If none
-//!    ran, pi after the last use, to withdraw. Why 9/16: the kernel keeps at most four
+//!    ran, pi after the last use, to withdraw. Between the looks there is a *check* each 1/16 pi,
+//!    which costs one read of a file: did a task run? So the last use is known to 1/16 pi, and the
+//!    protection of an idle program ends that much late at most. Why 9/16: the kernel keeps at most four
 //!    generations. Right after a look they are 0, 9/16, 18/16 and 27/16 pi old, so the fourth one
 //!    holds the pages that were last used 18/16 pi ago or earlier, and is expired. With steps of
 //!    pi/2 that would be exactly pi, and a late timer or a tick of 10 ms would hide it. So a page
@@ -109,9 +111,6 @@ pub struct Observation {
     /// The part of it that was not used for pi. Zero where there are no ages: then all memory of a
     /// domain that ran within pi counts as young.
     pub expired: Bytes,
-    /// A task of the domain ran since the last look. The calls of [`WorkingSet::used`] count by
-    /// themselves.
-    pub ran: bool,
 }
 
 /// What follows from a look.
@@ -148,6 +147,8 @@ pub struct WorkingSet {
     last: Option<(Bytes, Bytes)>,
     protection: Protection,
     next_look: Option<Instant>,
+    /// Counts while a look is planned.
+    next_check: Instant,
 }
 
 impl WorkingSet {
@@ -164,6 +165,7 @@ impl WorkingSet {
             last: None,
             protection: Protection::None,
             next_look: None,
+            next_check: now,
         };
         let mut decision = new.wake(now);
         decision.age = false;
@@ -190,9 +192,35 @@ impl WorkingSet {
         self.next_look
     }
 
-    /// True if [`WorkingSet::used`] was called since the last look.
+    /// When something is due: a look or a check. None for a withdrawn domain.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.next_look.map(|look| look.min(self.next_check))
+    }
+
+    /// True if [`WorkingSet::used`] was called since the last look, or a check found a use.
     pub fn was_used(&self) -> bool {
         self.used_since
+    }
+
+    /// What is due begins. True: a look; false: a check alone. The next ones are planned, so that
+    /// one that fails is not repeated at once.
+    pub fn begin(&mut self, now: Instant) -> bool {
+        let is_look = self.next_look.is_some_and(|at| at <= now);
+        self.next_check = now + self.check_step();
+        if is_look {
+            self.skip(now);
+        }
+        is_look
+    }
+
+    /// A check has found whether a task of the domain ran since the last check.
+    pub fn check(&mut self, now: Instant, ran: bool) {
+        if ran && self.state != State::Withdrawn {
+            self.used_since = true;
+            // When it ran last is not known, so it counts as now.
+            self.last_use = self.last_use.max(now);
+            self.look_until(now + self.step());
+        }
     }
 
     /// A task of the domain runs. Returns a decision if the domain was withdrawn.
@@ -207,22 +235,13 @@ impl WorkingSet {
         None
     }
 
-    /// Decide by what a look has found. A look before its time is allowed. A withdrawn domain
-    /// returns only if a task ran.
+    /// Decide by what a look has found, after its check. A look before its time is allowed. A
+    /// withdrawn domain stays so: it returns by [`WorkingSet::used`].
     pub fn look(&mut self, now: Instant, seen: Observation) -> Decision {
         if self.state == State::Withdrawn {
-            return if seen.ran {
-                self.wake(now)
-            } else {
-                self.decision(false)
-            };
+            return self.decision(false);
         }
-        let ran = seen.ran || std::mem::take(&mut self.used_since);
-        self.used_since = false;
-        if ran {
-            // When it ran last is not known, so it counts as now.
-            self.last_use = self.last_use.max(now);
-        }
+        let ran = std::mem::take(&mut self.used_since);
         let expired = seen.expired.min(seen.usage);
         let young = Bytes(seen.usage.0 - expired.0);
         if now.saturating_duration_since(self.last_use) >= self.pi {
@@ -241,11 +260,11 @@ impl WorkingSet {
             self.protection = Protection::Bytes(round_up(Bytes(bytes), self.page_size));
         }
         self.last = Some((seen.usage, young));
-        self.next_look = Some(if ran {
-            now + self.step()
-        } else {
-            (self.last_use + self.pi).max(now + MIN_STEP)
-        });
+        let withdrawal = (self.last_use + self.pi).max(now + MIN_STEP);
+        self.next_look = Some(withdrawal);
+        if ran {
+            self.look_until(now + self.step());
+        }
         self.decision(false)
     }
 
@@ -273,12 +292,18 @@ impl WorkingSet {
         self.used_since = true;
         self.last = None;
         self.next_look = Some(now + self.step());
+        self.next_check = now + self.check_step();
         self.decision(true)
     }
 
     /// The time from a look to the next one of a domain that runs.
     fn step(&self) -> Duration {
         self.pi * 9 / 16
+    }
+
+    /// The time from a check to the next one.
+    fn check_step(&self) -> Duration {
+        (self.pi / 16).max(MIN_STEP)
     }
 
     fn headroom(&self, usage: Bytes, young: Bytes) -> Bytes {

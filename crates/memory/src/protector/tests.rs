@@ -6,6 +6,8 @@ use std::fs;
 pub const MB: u64 = 1 << 20;
 pub const PI: Duration = Duration::from_millis(1600);
 pub const STEP: Duration = Duration::from_millis(900);
+/// From a check to the next one.
+pub const CHECK: Duration = Duration::from_millis(100);
 
 pub fn path(text: &str) -> DomainPath {
     text.parse().unwrap()
@@ -107,12 +109,12 @@ fn a_domain_is_protected_by_age_and_put_back() {
         (fake.protection("media"), fake.commands()),
         ("max".into(), 0)
     );
-    assert_eq!(protector.deadline(), Some(start + STEP));
+    assert_eq!(protector.deadline(), Some(start + CHECK));
     // 40 MB of 100 are expired; the headroom is 1/8 of 100.
     fake.ages(&["media"], 40);
-    fake.runs("media", 2);
-    assert!(protector.tick(start + STEP / 2).is_empty(), "not due");
+    assert!(protector.tick(start + STEP / 2).is_empty(), "a check");
     assert_eq!(fake.protection("media"), "max");
+    fake.runs("media", 2);
     assert!(protector.tick(start + STEP).is_empty());
     let wanted = 60 * MB + 100 * MB / 8;
     assert_eq!(
@@ -139,7 +141,7 @@ fn a_domain_is_protected_by_age_and_put_back() {
     // It does not run any more.
     assert!(protector.tick(start + 2 * STEP).is_empty());
     assert_eq!(fake.commands(), 1, "no use, no aging");
-    assert_eq!(protector.deadline(), Some(start + STEP + PI));
+    assert_eq!(protector.deadline(), Some(start + 2 * STEP + CHECK));
     assert!(protector.tick(start + STEP + PI).is_empty());
     assert_eq!(
         (fake.protection("media"), protector.deadline()),
@@ -296,7 +298,7 @@ fn a_failed_look_is_reported_and_not_repeated_at_once() {
         complaints[0].to_string().contains("\"much\""),
         "{complaints:?}"
     );
-    assert_eq!(protector.deadline(), Some(start + 2 * STEP));
+    assert_eq!(protector.deadline(), Some(start + STEP + CHECK));
     assert_eq!(fake.protection("media"), "max", "the protection stays");
     // Ages that cannot be read: all that is used counts as young.
     fake.put("cgroup/media/memory.current", "4096\n");

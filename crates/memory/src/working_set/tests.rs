@@ -9,12 +9,15 @@ use proptest::prelude::*;
 const PAGE: Bytes = Bytes(1 << 20);
 const MS: Duration = Duration::from_millis(1);
 
-fn seen(usage: u64, expired: u64, ran: bool) -> Observation {
-    Observation {
+/// A look that is due or not, after a check. Both in MB.
+fn look(set: &mut WorkingSet, now: Instant, usage: u64, expired: u64, ran: bool) -> Decision {
+    set.begin(now);
+    set.check(now, ran);
+    let seen = Observation {
         usage: Bytes(usage << 20),
         expired: Bytes(expired << 20),
-        ran,
-    }
+    };
+    set.look(now, seen)
 }
 
 #[test]
@@ -26,26 +29,29 @@ fn a_domain_goes_through_its_states() {
     assert_eq!((first.protection, first.age), (Protection::Whole, false));
     assert_eq!((first.next_look, set.size()), (Some(start + step), None));
     // It grows by 100 MB. Then 40 MB are expired; 100 MB is the growth since.
-    let look = set.look(start + step, seen(100, 0, true));
-    assert_eq!((look.protection, look.age), (Protection::Whole, false));
-    let look = set.look(start + 2 * step, seen(200, 40, true));
-    assert_eq!(look.protection, Protection::Bytes(Bytes(260 << 20)));
+    let found = look(&mut set, start + step, 100, 0, true);
+    assert_eq!((found.protection, found.age), (Protection::Whole, false));
+    let found = look(&mut set, start + 2 * step, 200, 40, true);
+    assert_eq!(found.protection, Protection::Bytes(Bytes(260 << 20)));
     assert_eq!(set.size(), Some(Bytes(160 << 20)));
     // Without growth the headroom is 1/8 of the usage; 8 MB at least.
-    let look = set.look(start + 3 * step, seen(200, 40, true));
-    assert_eq!(look.protection, Protection::Bytes(Bytes(185 << 20)));
-    let look = set.look(start + 4 * step, seen(40, 10, true));
-    assert_eq!(look.protection, Protection::Bytes(Bytes(38 << 20)));
-    let look = set.look(start + 5 * step, seen(40, 0, true));
-    assert_eq!(look.protection, Protection::Whole);
-    assert_eq!(look.next_look, Some(start + 6 * step));
+    let found = look(&mut set, start + 3 * step, 200, 40, true);
+    assert_eq!(found.protection, Protection::Bytes(Bytes(185 << 20)));
+    let found = look(&mut set, start + 4 * step, 40, 10, true);
+    assert_eq!(found.protection, Protection::Bytes(Bytes(38 << 20)));
+    let found = look(&mut set, start + 5 * step, 40, 0, true);
+    assert_eq!(found.protection, Protection::Whole);
+    assert_eq!(found.next_look, Some(start + 6 * step));
     // Idle from here on.
-    let look = set.look(start + 6 * step, seen(40, 0, false));
-    assert_eq!(look.next_look, Some(start + 5 * step + pi));
-    let look = set.look(start + 5 * step + pi, seen(40, 0, false));
-    assert_eq!((look.protection, look.next_look), (Protection::None, None));
+    let found = look(&mut set, start + 6 * step, 40, 0, false);
+    assert_eq!(found.next_look, Some(start + 5 * step + pi));
+    let found = look(&mut set, start + 5 * step + pi, 40, 0, false);
+    assert_eq!(
+        (found.protection, found.next_look),
+        (Protection::None, None)
+    );
     let later = start + 100 * pi;
-    assert_eq!(set.look(later, seen(40, 0, false)).next_look, None);
+    assert_eq!(look(&mut set, later, 40, 0, false).next_look, None);
     let back = set.used(later).unwrap();
     assert_eq!((back.protection, back.age), (Protection::Whole, true));
     assert_eq!(back.next_look, Some(later + step));
@@ -56,9 +62,9 @@ fn a_domain_goes_through_its_states() {
 fn a_use_brings_the_look_of_the_withdrawal_forward() {
     let start = Instant::now();
     let (mut set, _) = WorkingSet::new(1600 * MS, PAGE, start);
-    set.look(start, seen(40, 0, true));
-    let look = set.look(start + 100 * MS, seen(40, 0, false));
-    assert_eq!(look.next_look, Some(start + 1600 * MS));
+    look(&mut set, start, 40, 0, true);
+    let found = look(&mut set, start + 100 * MS, 40, 0, false);
+    assert_eq!(found.next_look, Some(start + 1600 * MS));
     set.used(start + 200 * MS);
     assert_eq!(set.next_look(), Some(start + 1100 * MS));
     set.set_pi(800 * MS, start + 200 * MS);
@@ -84,7 +90,7 @@ struct World {
     pi: Duration,
     kernel: Kernel,
     set: WorkingSet,
-    /// A task ran since the last look.
+    /// A task ran since the last check.
     ran: bool,
     last_use: Instant,
     /// Usage, and pages that were young, at the last look.
@@ -128,24 +134,28 @@ impl World {
     /// Let time pass.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
-        while let Some(due) = self.set.next_look().filter(|due| *due + self.late <= end) {
+        while let Some(due) = self.set.next_due().filter(|due| *due + self.late <= end) {
             self.now = self.now.max(due + self.late);
             self.look();
         }
         self.now = end;
     }
 
+    /// A check, and a look if one is due.
     fn look(&mut self) {
         self.looks += 1;
-        let ran = std::mem::take(&mut self.ran);
-        if ran {
+        let is_look = self.set.begin(self.now);
+        self.set.check(self.now, std::mem::take(&mut self.ran));
+        if !is_look {
+            return;
+        }
+        if self.set.was_used() {
             self.kernel.age(self.now);
         }
         let ages = self.kernel.ages(self.now);
         let observation = Observation {
             usage: Pages(self.kernel.pages()).bytes(PAGE),
             expired: ages.expired(self.pi).bytes(PAGE),
-            ran,
         };
         let decision = self.set.look(self.now, observation);
         assert_eq!(decision.next_look, self.set.next_look());
@@ -191,7 +201,8 @@ proptest! {
         }
     }
 
-    /// The protection ends within pi and one step after the last use, and no deadline is left.
+    /// The protection ends pi after the last use, at most a check and a look later, and no
+    /// deadline is left.
     #[test]
     fn an_idle_domain_costs_nothing(life in life(), pi_ms in 250u32..100_000) {
         let mut world = World::new(pi_ms * MS, Duration::ZERO);
@@ -201,9 +212,9 @@ proptest! {
         }
         world.pass(world.pi - MS);
         prop_assert!(world.set.protection() != Protection::None, "too early");
-        world.pass(world.pi * 9 / 16 + MS);
+        world.pass((world.pi / 16).max(MIN_STEP) + MIN_STEP + MS);
         prop_assert_eq!(world.set.protection(), Protection::None);
-        prop_assert_eq!(world.set.next_look(), None);
+        prop_assert_eq!(world.set.next_due(), None);
         let looks = world.looks;
         world.pass(world.pi * 100);
         prop_assert_eq!(world.looks, looks);
@@ -246,7 +257,7 @@ proptest! {
             let Some(due) = set.next_look() else { break };
             prop_assert!(due >= now + MIN_STEP);
             now = due;
-            set.look(now, seen(100, 10, ran));
+            look(&mut set, now, 100, 10, ran);
         }
     }
 }

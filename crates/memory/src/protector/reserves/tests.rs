@@ -1,6 +1,6 @@
 //! Reserves by amount, on folders that stand for cgroups.
 
-use super::super::tests::{path, Fake, MB, PI, STEP};
+use super::super::tests::{path, Fake, CHECK, MB, PI, STEP};
 use super::*;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn without_reserves_nothing_is_divided() {
     let (fake, mut protector) = two([0, 0]);
     assert_eq!(fake.protection("top/7/a"), "max");
     assert_eq!(mb(&fake, "top/7"), 150);
-    assert_eq!(protector.deadline(), Some(fake.start + STEP));
+    assert_eq!(protector.deadline(), Some(fake.start + CHECK));
     assert!(protector.tick(fake.start + STEP).is_empty());
     assert_eq!(fake.protection("top/7/a"), "max");
 }
