@@ -79,6 +79,7 @@ class Experiment:
     memory_mb: int = 2048  # of each guest; as much as the lab gives unasked
     disks: tuple[str, ...] = ()  # of each guest, as the lab's --disk: "64M,iops=400,rate=40M"
     swaps: tuple[str, ...] = ()  # likewise, as --swap
+    packages: tuple[str, ...] = ()  # Debian's, that its guests have beside those of all
     # What the guests find in /job beside the workloads; with a name: under that one.
     inputs: tuple[Path | tuple[Path, str], ...] = ()
     subject: str = "aplomb"  # the scheduler that is judged: without it there are no marks

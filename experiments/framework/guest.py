@@ -202,6 +202,7 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
                 memory=experiment.memory_mb,
                 disks=experiment.disks,
                 swaps=experiment.swaps,
+                packages=experiment.packages,
                 inputs=inputs,
                 quiet=quiet,
                 limit=LIMIT_BASE_S

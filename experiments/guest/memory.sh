@@ -112,6 +112,26 @@ left() {
 	umount /mnt/disk || fail "$name: /mnt/disk is still in use"
 }
 
+# started FOLDER LIMIT SETTLE PREFIX… -- PROGRAM… -- LOAD…: as after_load, with the program's
+# FOLDER on the timed disk and nothing of it in memory. The program is killed after LIMIT seconds.
+# It has a new home.
+started() {
+	local folder=$1 limit=$2 settle=$3
+	shift 3
+	timed_disk /mnt/disk
+	cp -a "$folder/." /mnt/disk || fail "$name: the disk has no room for $folder"
+	mount --bind /mnt/disk "$folder" || fail "$name: $folder cannot be on the disk"
+	export HOME=/tmp/home
+	rm -rf $HOME
+	mkdir $HOME
+	sync
+	echo 3 > /proc/sys/vm/drop_caches
+	reload_specs
+	after_load "$settle" timeout -s KILL "$limit" "$@"
+	umount "$folder" || fail "$name: $folder is still in use"
+	umount /mnt/disk || fail "$name: the disk of $folder is still in use"
+}
+
 # out_and_in MB SECONDS: how long the kernel takes, on an otherwise idle machine, to write MB of a
 # program's memory to the swap device and to read all of it back. The program sleeps SECONDS, in
 # which the writing must be done. Pages are free when they are written, so the kernel is asked again

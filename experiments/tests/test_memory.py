@@ -86,6 +86,15 @@ def resident(*mb: float, reclaims: int = 0) -> Any:
     }
 
 
+def start(seconds: float | None, reclaims: int = 0) -> Any:
+    return {
+        "seconds": seconds,
+        "killed": seconds is None,
+        "major_faults": 3,
+        **shortage_of(reclaims=reclaims),
+    }
+
+
 def status(value: int) -> str:
     counts = [{"class": kind, **dict.fromkeys(TASK_COUNTERS, value)} for kind in CLASSES]
     return json.dumps({"memory": {"protected": None, "counts": counts}})
@@ -169,6 +178,7 @@ class Steps(unittest.TestCase):
             ("redline/memory-bomb", ["-", "memory.min=60M", "min_ttl_ms=1000"]),
             ("redline/no-reserve", ["-", "memory.min=60M", "min_ttl_ms=1000"]),
             ("redline/resident-sets", ["-", "memory.min=384M", "min_ttl_ms=1000", "-"]),
+            ("redline/browser-start", ["-", "-", "memory.min=250M", "min_ttl_ms=1000"]),
             ("memory/return", ["-", "memory.low=130M", "memory.min=130M", "min_ttl_ms=1000"]),
         ):
             each = experiment.load_lab(name)
@@ -254,6 +264,24 @@ class MarksAndPictures(unittest.TestCase):
     def test_without_an_idle_machine_resident_sets_are_not_judged(self) -> None:
         self.assertIsNone(self.sets(resident(384))[0].ok)
 
+    def started(self, *ours: Any, alone: bool = True) -> list[Mark]:
+        runs = {f"be-{i}": run for i, run in enumerate(ours, 1)}
+        if alone:
+            runs |= {f"alone-{i}": start(seconds) for i, seconds in enumerate((9, 10, 30), 1)}
+        stock = {"plain-1": start(None), "plain-2": start(250)}
+        return self.judged("redline/browser-start", {"eevdf": stock, "aplomb": runs})
+
+    def test_starts_are_compared_with_the_median_of_those_alone(self) -> None:
+        for ours, verdicts in (
+            ((start(14), start(15)), [True, True]),
+            ((start(14), start(15.1, 1)), [False, False]),
+            ((start(14), start(None)), [False, True]),
+        ):
+            self.assertEqual([mark.ok for mark in self.started(*ours)], verdicts)
+
+    def test_without_a_start_alone_nothing_is_compared(self) -> None:
+        self.assertEqual([mark.ok for mark in self.started(start(5), alone=False)], [None, True])
+
     def test_returns(self) -> None:
         for ours, lost in (
             (returned(3, 20), 0),
@@ -329,6 +357,25 @@ class Reading(unittest.TestCase):
         )
         self.assertEqual((found["write_s"], found["read_s"]), (9.5, 30.5))
         self.assertEqual((found["not_written_mb"], found["in_swap_mb"]), (1, 383))
+
+    def test_a_start(self) -> None:
+        each = experiment.load_lab("redline/browser-start")
+        files = {
+            "stdout": "convert /job/letter.fodt as a Writer document -> letter.pdf\n",
+            "stderr": "",
+            "seconds": "12.3456\n",
+            "stat_program": "anon 5\npgmajfault 812\n",
+            "memory_load": counters(1, 1),
+            "memory_after": counters(2, 1),
+            "zoneinfo": ZONES,
+        }
+        found = each.read(folder_of(self, **files))
+        self.assertEqual((found["seconds"], found["major_faults"]), (12.346, 812))
+        self.assertIsNone(found["bomb_pages_per_s"])
+        killed = each.read(folder_of(self, **{**files, "stdout": "", "killed": "137\n"}))
+        self.assertEqual((killed["seconds"], killed["killed"]), (None, True))
+        with self.assertRaisesRegex(ExperimentError, "did not do its work"):
+            each.read(folder_of(self, **{**files, "stdout": ""}))
 
 
 if __name__ == "__main__":

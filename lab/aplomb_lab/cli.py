@@ -90,6 +90,13 @@ def _parser() -> _Parser:
         metavar="SIZE[,…]",
         help="a swap device likewise, /dev/swap0, …, which is on when the command starts",
     )
+    doing.add_argument(
+        "--package",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a package of Debian's beside those that all guests have; builds an image of its own",
+    )
     doing.add_argument("--quiet", action="store_true", help="no progress lines")
     doing.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND [ARGUMENT...]")
     commands.add_parser("image", help="build the root image if needed and print its path")
@@ -143,6 +150,7 @@ def _run(options: argparse.Namespace) -> int:
         cpus=options.cpus,
         topology=options.topology,
         swaps=options.swap,
+        packages=options.package,
         disks=[text for text in options.disk if not text.isdecimal()],
     )
     return result.exit_code

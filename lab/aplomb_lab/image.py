@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from .apt import Apt, host_acquire_options, source_lines
@@ -33,9 +34,10 @@ def package_list() -> list[str]:
     return [word for line in lines for word in line.partition("#")[0].split()]
 
 
-def entry_name() -> str:
-    """The cache entry of the image that the present recipe makes."""
-    parts: list[str | bytes] = [FORMAT, COMPILE_SOURCE, str(FREE_MB), *package_list()]
+def entry_name(more: Sequence[str] = ()) -> str:
+    """The cache entry of the image that the present recipe makes. more: as of get_image()."""
+    packages = [*package_list(), *sorted(more)]
+    parts: list[str | bytes] = [FORMAT, COMPILE_SOURCE, str(FREE_MB), *packages]
     for name in _IN_IMAGE:
         path = GUEST_FILES / name
         for item in sorted(path.rglob("*")) if path.is_dir() else [path]:
@@ -44,16 +46,20 @@ def entry_name() -> str:
     return "image-" + recipe_hash(*parts)
 
 
-def get_image(cache: Cache, quiet: bool = False) -> Path:
-    """The root image's file, built now if the cache lacks it."""
+def get_image(cache: Cache, quiet: bool = False, more: Sequence[str] = ()) -> Path:
+    """The root image's file, built now if the cache lacks it. more: packages beside those that all
+    guests have; each choice of them is an image of its own."""
     tools = Tools(cache, quiet)
     folder = cache.get(
-        entry_name(), lambda work: _build(work, cache, tools, quiet), "root image", quiet
+        entry_name(more),
+        lambda work: _build(work, cache, tools, quiet, more),
+        "root image",
+        quiet,
     )
     return folder / "root.img"
 
 
-def _build(work: Path, cache: Cache, tools: Tools, quiet: bool) -> None:
+def _build(work: Path, cache: Cache, tools: Tools, quiet: bool, more: Sequence[str]) -> None:
     mmdebstrap = find_program("mmdebstrap", "mmdebstrap")
     if os.geteuid() != 0:
         find_program(
@@ -75,7 +81,7 @@ def _build(work: Path, cache: Cache, tools: Tools, quiet: bool) -> None:
         "--variant=minbase",
         "--architectures=amd64",
         "--format=tar",
-        "--include=" + ",".join(package_list()),
+        "--include=" + ",".join([*package_list(), *more]),
     ]
     words += [
         f'--aptopt={option.split("=", 1)[0]} "{option.split("=", 1)[1]}"'

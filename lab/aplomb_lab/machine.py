@@ -82,6 +82,7 @@ def run(
     topology: str | None = None,
     disks: Sequence[str] = (),
     swaps: Sequence[str] = (),
+    packages: Sequence[str] = (),
 ) -> RunResult:
     """Run `command` in a fresh guest. Raises LabError if the lab itself cannot do it.
 
@@ -92,7 +93,8 @@ def run(
     disk_mb: size of an empty scratch disk, /dev/vda. accel: "kvm" or "tcg" instead of choosing.
     cpus: of the machine types with several. topology: as in `sockets=2,cores=2,threads=2,nodes=2`.
     disks, swaps: disks with a time of their own, as in `512M,iops=200,rate=40M,latency=4ms`
-    (disks.py).
+    (disks.py). packages: Debian's, beside those that all guests have; a new choice of them takes
+    some minutes once.
     """
     if not command:
         raise LabError("no command to run")
@@ -113,7 +115,7 @@ def run(
     cache = cache or Cache()
     tools = Tools(cache, quiet)
     chosen_kernel = get_kernel(cache, kernel, quiet)
-    image = get_image(cache, quiet)
+    image = get_image(cache, quiet, packages)
     if accel is None:
         from .accel import choose  # it boots a guest itself to find out, through this function
 
