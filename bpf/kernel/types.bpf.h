@@ -156,7 +156,7 @@ enum zone_stat_item {
 struct zone {
 	unsigned long _watermark[3]; /* enum zone_watermarks */
 	unsigned long watermark_boost;
-	atomic_long_t vm_stat[1];    /* enum zone_stat_item */
+	atomic_long_t vm_stat[1]; /* enum zone_stat_item */
 };
 
 struct sigpending {

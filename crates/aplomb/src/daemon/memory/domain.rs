@@ -4,8 +4,8 @@
 //! `aplomb/UID/NAME-PID`, before it has touched much, unless its spec names a domain. The kernel
 //! side leaves these out of the tree of shares, so the program keeps its place there. Its children
 //! stay with it. An empty domain is removed. A program in another cgroup than the root is not
-//! moved, since it would escape that one's limits. If nothing else is there but its children, and it
-//! is recognised by its file, the cgroup is protected as it is.
+//! moved, since it would escape that one's limits. If nothing else is there but its children, and
+//! it is recognised by its file, the cgroup is protected as it is.
 //!
 //! Where systemd is process 1, it owns the tree, and nothing is moved: the program's unit is
 //! protected as it is (units.rs).
