@@ -45,6 +45,13 @@ min_free() {
 	echo "$before" > $knob
 }
 
+# grouped FUNCTION ARGUMENT…: a step with a cgroup /program, in which the kernel accounts for memory.
+grouped() {
+	mkdir "$cgroups/program" || fail "$name: no cgroup /program"
+	"$@"
+	until_true 10 rmdir "$cgroups/program" || fail "$name: the cgroup /program cannot be removed"
+}
+
 # memory_at PHASE: the kernel's counters, and the program's page faults, at the beginning of a
 # phase. It takes builtins only: the harness runs at real-time priority, and a new process would
 # need memory.
