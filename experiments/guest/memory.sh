@@ -45,7 +45,8 @@ min_free() {
 	echo "$before" > $knob
 }
 
-# grouped FUNCTION ARGUMENT…: a step with a cgroup /program, in which the kernel accounts for memory.
+# grouped FUNCTION ARGUMENT…: a step with a cgroup /program, in which the kernel accounts for
+# memory.
 grouped() {
 	mkdir "$cgroups/program" || fail "$name: no cgroup /program"
 	"$@"

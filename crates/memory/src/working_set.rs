@@ -36,9 +36,9 @@
 //!    which costs one read of a file: did a task run? So the last use is known to 1/16 pi, and the
 //!    protection of an idle program ends that much late at most. Why 9/16: the kernel keeps at most
 //!    four generations. Right after a look they are 0, 9/16, 18/16 and 27/16 pi old, so the fourth
-//!    one holds the pages that were last used 18/16 pi ago or earlier, and is expired. With steps of
-//!    pi/2 that would be exactly pi, and a late timer or a tick of 10 ms would hide it. So a page is
-//!    found expired between pi and 27/16 pi after its last use, and never before pi.
+//!    one holds the pages that were last used 18/16 pi ago or earlier, and is expired. With steps
+//!    of pi/2 that would be exactly pi, and a late timer or a tick of 10 ms would hide it. So a
+//!    page is found expired between pi and 27/16 pi after its last use, and never before pi.
 //!    Under pressure the kernel creates generations on its own, and the four may cover less than
 //!    pi. Then nothing is found expired: the protection errs towards too much.
 //! 9. **Return.** When a withdrawn domain runs again, all of it is protected at once, and a
