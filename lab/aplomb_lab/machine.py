@@ -38,6 +38,8 @@ GRACE_S = 20.0
 # done again, within its time limit.
 ATTEMPTS = 3
 _EMULATOR_FAULT = "Oops: int3: 0000"
+# A CPU's timer interrupt got lost. In a guest that has started, what is tested may be at fault.
+_LOST_TIMER = "kthread timer wakeup didn't happen"
 _OWN_FILES = ("stdout", "console", "dmesg")
 
 
@@ -176,14 +178,14 @@ def run(
                 quiet,
             )
             if not (
-                guest.emulator_fault
+                guest.is_emulators_fault(result.reason)
                 and attempt < ATTEMPTS
                 and time.monotonic() + guest.wall_s < ends_at
             ):
                 return result
             attempt += 1
             progress(
-                "the emulator's fault (stale kernel text, see lab/README.md): running it again",
+                "the emulator's fault (see Traps in lab/README.md): running it again",
                 quiet,
             )
             prepare_out(out)
@@ -214,6 +216,7 @@ class _Guest:
         self.timed_out = False
         self.panicked = False
         self.emulator_fault = False
+        self.lost_timer = False
         self.boot_failure = ""
         self._emulated = "tcg,thread=multi" in words
         self._errors = open(folder / "errors", "wb")
@@ -245,10 +248,16 @@ class _Guest:
                     self.panicked = True
                 if _EMULATOR_FAULT in text and self._emulated:
                     self.emulator_fault = True
+                if _LOST_TIMER in text and self._emulated:
+                    self.lost_timer = True
                 if text.startswith("LAB boot failed: "):
                     self.boot_failure = text.removeprefix("LAB boot failed: ")
                 if text.startswith(("progress: ", "LAB ")):
                     progress(f"guest: {text.removeprefix('progress: ')}", self._quiet)
+
+    def is_emulators_fault(self, reason: str) -> bool:
+        """Whether a guest that ended for this reason is worth another try."""
+        return self.emulator_fault or (self.lost_timer and reason == "boot-failed")
 
     def _poll(self, until: float) -> bool:
         """Wait for the guest's end until that time; did it end?"""
@@ -333,7 +342,7 @@ def _collect(
     }
     if guest.boot_failure:
         status["boot_failure"] = guest.boot_failure
-    if guest.emulator_fault:
+    if guest.is_emulators_fault(reason):
         status["emulator_fault"] = True
     if guest.errors:
         status["qemu_errors"] = guest.errors
