@@ -133,7 +133,7 @@ started() {
 	export HOME=/tmp/home
 	mkdir -p $HOME
 	split_words "$@"
-	while ( in_form sessions "${program[@]}" > "$out/before" 2>&1 < /dev/null ); [ $? = 81 ]; do
+	while ( in_form sessions "${program[@]}" > "$out/first-run" 2>&1 < /dev/null ); [ $? = 81 ]; do
 		[ $((restarts += 1)) -lt 4 ] || fail "$name: ${program[0]} wants to be started again and again"
 	done
 	sync

@@ -2,10 +2,10 @@
 starts a browser beside four bombs: ready after 30 s under Redline, after 4 minutes under Linux.
 
 The program is LibreOffice without a display, which opens a letter, lays it out and writes it as
-PDF: then it has answered. Its folder is on a disk with a time of its own, nothing of it is in
-memory,. A browser is no larger where it matters (LibreOffice loads
-some 100 libraries), but compiles at run time: under emulation each instruction that a program makes
-is translated anew, so its time would be the emulator's.
+PDF: then it has answered. It has run before, its folder is on a disk with a time of its own, and
+nothing of it is in memory. A browser is no larger where it matters (LibreOffice loads some 100
+libraries), but compiles at run time: under emulation each instruction that a program makes is
+translated anew, so its time would be the emulator's.
 
 The mark compares with the same start when nothing else runs.
 """
