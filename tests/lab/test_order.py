@@ -25,7 +25,7 @@ TOLERANCE_US = 300
 TICK_US = 4000
 # How many pieces may begin a tick apart depends on how often kernel threads run: 12 of 643 on one
 # boot, 30 on another. More than this, and the scenario is no longer what is compared.
-A_TICK_APART = 0.1  # of the pieces
+A_TICK_APART = 0.06  # of the pieces
 # The seconds of the scenario that are compared. They begin with the first jobs, which in the
 # simulator are the programs' exec as well.
 WINDOW = (1.2, 4.9)
@@ -59,14 +59,16 @@ def differences(
         return after < len(interruptions) and interruptions[after] < at
 
     found: list[str] = []
-    nr_late, late = 0, False
+    nr_late, followed = 0, False
     pairs = list(zip(kernel, simulated))
     for k, s in pairs:
         apart = abs(k[0] - s[0])
-        # The piece after one that is late is late, too.
-        may_be_late = late or interrupted(min(k[0], s[0]))
+        after_interruption = interrupted(min(k[0], s[0]))
+        may_be_late = followed or after_interruption
         late = apart > TOLERANCE_US
         nr_late += late
+        # The piece after a late one is late, too, but that one excuses no more.
+        followed = late and after_interruption
         if k[1] != s[1] or apart > (TICK_US if may_be_late else 0) + TOLERANCE_US:
             found.append(f"{k[0]:.0f} us: {k[1]} in the kernel; {s[0]:.0f} us: {s[1]} simulated")
     if nr_late > A_TICK_APART * len(pairs):
