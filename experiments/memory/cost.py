@@ -6,8 +6,9 @@ protected. aplomb with `[memory] protect = true` alternates with aplomb without 
 virtual time; medians are compared. EEVDF is there to be looked at.
 
 All but the compile job run in a cgroup of their own, as a service manager starts programs. The
-kernel accounts for memory in each cgroup but the root: there a fork takes an eighth less, whatever
-the scheduler.
+kernel accounts for memory in each cgroup but the root. Without a service manager an interactive
+program is in the root until its memory is protected, and what accounting costs comes on top of what
+is measured here: a fork took 695 us instead of 615 (medians of three).
 """
 
 from __future__ import annotations

@@ -81,7 +81,8 @@ pub fn settle(tree: &Tree, event: &Event, wanted: &Wanted) -> Result<Option<Home
                 return Ok(None);
             };
             let pids = tree.pids(&tree.open(&domain)?)?;
-            if !others(&pids, event.pid).iter().all(|other| other.descends) {
+            let its_own = others(&pids, event.pid).iter().all(|other| other.descends);
+            if !pids.contains(&event.pid) || !its_own {
                 return Ok(None);
             }
             (domain, Vec::new())
