@@ -17,6 +17,12 @@
  *    A new task starts one slice ahead of the queue. Otherwise a stream of short-lived children (a
  *    fork bomb) would always be served before tasks that already ran, and virtual time would stand
  *    still.
+ *
+ * 3. Preemption. A task that sleeps most of the time (a terminal, a shell, a pipe's reader) wakes
+ *    up with up to FAIR_CREDIT of virtual time in hand. If it had to wait for the end of the
+ *    running task's slice, each key press would take a slice, and a tick more. So it preempts the
+ *    running task if it is behind it by more than FAIR_LEAD. It cannot do so often: what it runs
+ *    takes the lead away, and only sleep in which others run gives it back.
  */
 #ifndef APLOMB_POLICY_FAIR_H
 #define APLOMB_POLICY_FAIR_H
@@ -33,6 +39,12 @@
  */
 #define FAIR_DEBT_NS (100 * NSEC_PER_MSEC)
 
+/*
+ * Trade: with less, tasks that wake up each other would preempt each other in turn, and each switch
+ * costs both; with more, a task that uses half of its share would wait for a slice.
+ */
+#define FAIR_LEAD_NS (1 * NSEC_PER_MSEC)
+
 /* The virtual time that @ran_ns of CPU time cost a task of @weight. */
 static inline u64 fair_cost(u64 ran_ns, u32 weight)
 {
@@ -47,6 +59,12 @@ static inline u64 fair_place(u64 v, u64 now)
 	if (time_before(now + FAIR_DEBT_NS, v))
 		return now + FAIR_DEBT_NS;
 	return v;
+}
+
+/* Does a task that wakes up with virtual time @v preempt one that is at @other? */
+static inline bool fair_preempts(u64 v, u64 other)
+{
+	return time_before(v + FAIR_LEAD_NS, other);
 }
 
 /*

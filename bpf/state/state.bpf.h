@@ -154,6 +154,8 @@ struct tree_cpu {
 	u32 passing;  /* it waited in the queue of SLOT_PASSING */
 	/* of the last task that the fair layer chose */
 	u64 vtime;        /* its virtual time when it began to run */
+	u64 began;        /* when that was: scx_bpf_now() */
+	u32 weight;       /* its weight then */
 	u32 pinned;       /* it may not run everywhere: those have a virtual time of their own */
 	struct pick next; /* for the task that dispatch has sent; ops.running takes it */
 	struct lane lanes[MAX_LANES];

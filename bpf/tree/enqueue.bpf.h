@@ -45,21 +45,38 @@ static __always_inline bool goes_straight(struct task_struct *p, struct cpu_ctx 
 	       !leaf_has_members(branch(leaf)) && is_next(p, c, leaf);
 }
 
+/*
+ * @p, of domain @leaf, wakes up and is next on @c's CPU. Returns the flag with which it preempts
+ * the running task, or 0. (With it @p goes before a reserved task that was sent to this CPU.)
+ */
+static __always_inline u64 preempt_flag(struct task_struct *p, const struct cpu_ctx *c, u32 leaf,
+					u64 now)
+{
+	if (!wake_preempts(p, c, leaf, p->scx.dsq_vtime, now))
+		return 0;
+	return c->reserved.deadline == TIME_NEVER ? SCX_ENQ_PREEMPT : 0;
+}
+
 /* @p, of context @t, waits in the queue of domain @leaf from now on; it may preempt @c's CPU. */
 static __always_inline void enqueue_in_domain(struct task_struct *p, struct task_ctx *t,
 					      struct cpu_ctx *c, u32 leaf, u64 enq_flags)
 {
 	bool wake = enq_flags & SCX_ENQ_WAKEUP, before;
+	u64 vtime;
 
 	t->weight = fair_weight(p);
 	before = tree_enter(t, leaf, wake, c->tree.leaf);
+	vtime = leaf_vtime(p, t, leaf, wake);
 	/* of the same domain as the task that runs: its order says which goes first */
-	if (wake && leaf == c->tree.leaf && branch(leaf)->policy == DOMAIN_MTR)
-		before = time_before(leaf_key(branch(leaf), t), c->tree.leaf_key);
+	if (wake && leaf == c->tree.leaf) {
+		if (branch(leaf)->policy == DOMAIN_MTR)
+			before = time_before(vtime, c->tree.leaf_key);
+		else if (leaf_is_fair(branch(leaf)))
+			before = wake_preempts(p, c, leaf, vtime, branch(leaf)->now);
+	}
 	if (before && !c->by_right && !c->in_turn)
 		scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_PREEMPT);
-	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, leaf_vtime(p, t, leaf, wake),
-			 enq_flags);
+	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, vtime, enq_flags);
 	if (branch(leaf)->limited && path_throttled(leaf)) {
 		throttled_begin(t);
 		look_for_recall(p, t);
@@ -91,8 +108,11 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 				tree_leave(t);
 			if (pinned(p) && !last)
 				return false;
-			if (wake)
+			if (wake) {
 				task_set_vtime(p, fair_place(p->scx.dsq_vtime, branch(leaf)->now));
+				if (leaf_is_fair(branch(leaf)))
+					enq_flags |= preempt_flag(p, c, leaf, branch(leaf)->now);
+			}
 			dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
 			return true;
 		}
@@ -110,6 +130,8 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 {
 	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
 	struct cpu_ctx *c = cpu_ctx(cpu);
+	bool before;
+	u64 vtime;
 	u32 k = 0;
 
 	if (!c->online) { /* from a local queue the kernel moves it to another CPU */
@@ -122,9 +144,12 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 		if (!rescue_armed)
 			rescue_arm();
 	}
-	dsq_insert_vtime(p, DSQ_PINNED(cpu, k), FAIR_SLICE_NS,
-			 fair_vtime(p, DSQ_PINNED(cpu, k), lane(c, k)->now), enq_flags);
-	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	vtime = fair_vtime(p, DSQ_PINNED(cpu, k), lane(c, k)->now);
+	before = (enq_flags & SCX_ENQ_WAKEUP) &&
+		 wake_preempts(p, c, t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT, vtime,
+			       lane(c, k)->now);
+	dsq_insert_vtime(p, DSQ_PINNED(cpu, k), FAIR_SLICE_NS, vtime, enq_flags);
+	scx_bpf_kick_cpu(cpu, before ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 	if (p->nr_cpus_allowed > 1 && needs_help(c, t ? t->domain : SLOT_ROOT, looked))
 		ask_idle(p);
 }
@@ -137,12 +162,16 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 {
 	s32 cpu = task_cpu(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
+	u64 vtime;
 
 	if (tree_on && tree_enqueue(p, enq_flags, looked))
 		return;
 	if ((enq_flags & SCX_ENQ_WAKEUP) && (nr_cpus == 1 || pinned(p)) && nobody_waits(cpu, c)) {
-		task_set_vtime(p, fair_place(p->scx.dsq_vtime, *fair_clock(p, c)));
+		u64 now = *fair_clock(p, c);
+
+		task_set_vtime(p, fair_place(p->scx.dsq_vtime, now));
 		if (is_next(p, c, domain_of_task(p))) {
+			enq_flags |= preempt_flag(p, c, domain_of_task(p), now);
 			dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
 			return;
 		}
@@ -152,7 +181,10 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 		pinned_enqueue(p, cpu, enq_flags, looked);
 		return;
 	}
-	dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, fair_vtime(p, DSQ_FAIR, fair_now), enq_flags);
+	vtime = fair_vtime(p, DSQ_FAIR, fair_now);
+	dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, vtime, enq_flags);
+	if ((enq_flags & SCX_ENQ_WAKEUP) && wake_preempts(p, c, SLOT_ROOT, vtime, fair_now))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if (nr_cpus > 1 && !looked)
 		ask_idle(p);
 }

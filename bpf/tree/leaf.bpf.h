@@ -14,7 +14,7 @@
  *
  * 2. Control. A task joins when it first waits under this policy (`leaf_epoch` tells). It wakes up
  *    in tree_enter() and is charged in leaf_charge(), both under tree_lock. Under MTR-LS a task
- *    that wakes up preempts the running task of its domain if its key is less. Under the others a
+ *    that wakes up preempts the running task of its domain if its key is less. Under SFQ and WRR a
  *    turn ends with its slice.
  */
 #ifndef APLOMB_TREE_LEAF_BPF_H
@@ -27,6 +27,12 @@
 static __always_inline bool leaf_has_members(const struct branch *b)
 {
 	return b->policy == DOMAIN_SFQ || b->policy == DOMAIN_MTR || b->policy == DOMAIN_WRR;
+}
+
+/* Are they ordered by policy/fair.h? */
+static __always_inline bool leaf_is_fair(const struct branch *b)
+{
+	return !leaf_has_members(b) && b->policy != DOMAIN_FIFO;
 }
 
 /* Returns the part of the time of @b's own tasks that is due to @t's thread, ppm. */

@@ -78,6 +78,22 @@ static __always_inline u64 *fair_clock(struct task_struct *p, struct cpu_ctx *c)
 	return tree_on ? &branch(domain_of_task(p))->now : &fair_now;
 }
 
+/*
+ * The least weight of a kernel thread. Its nice value says how little it matters by itself, but it
+ * may hold a lock that others need (khugepaged, at nice 19, the mmap_lock of a player) and be
+ * preempted in the middle of that. With the weight of nice 0 it then waited for a slice of each of
+ * 50 hogs, and a movie stood still for 300 ms. With ten times that weight it waits for a tenth of
+ * them. Trade: a kernel thread that has much to do takes as much as ten tasks.
+ */
+#define KTHREAD_WEIGHT (10 * FAIR_WEIGHT)
+
+static __always_inline u32 fair_weight(const struct task_struct *p)
+{
+	u32 weight = p->scx.weight;
+
+	return (p->flags & PF_KTHREAD) && weight < KTHREAD_WEIGHT ? KTHREAD_WEIGHT : weight;
+}
+
 /* @p begins to run: the virtual time of its queue follows. */
 static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *c)
 {
@@ -86,6 +102,8 @@ static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *
 	if (time_before(*now, p->scx.dsq_vtime))
 		*now = p->scx.dsq_vtime;
 	c->tree.vtime = p->scx.dsq_vtime;
+	c->tree.began = scx_bpf_now();
+	c->tree.weight = fair_weight(p);
 	c->tree.pinned = pinned(p);
 }
 
@@ -103,6 +121,29 @@ static __always_inline bool is_next(struct task_struct *p, struct cpu_ctx *c, u3
 	    (tree_on && c->tree.leaf != SLOT_NONE && c->tree.leaf != domain))
 		return false;
 	return !time_before(c->tree.vtime + FAIR_SLICE_NS, p->scx.dsq_vtime);
+}
+
+/*
+ * @p, of @domain, wakes up and waits with virtual time @v in a queue at @now: does it preempt the
+ * task that runs on @c's CPU? Not a reserved task by right, nor best-effort work in its turn. Nor a
+ * task of another domain or another kind of queue, whose virtual time is another.
+ *
+ * First @v is compared with the queue: tasks that wake up each other end there, without the clock.
+ */
+static __always_inline bool wake_preempts(struct task_struct *p, const struct cpu_ctx *c,
+					  u32 domain, u64 v, u64 now)
+{
+	s64 ran;
+
+	if (!fair_preempts(v, now))
+		return false;
+	if (c->by_right || c->in_turn || c->tree.pinned != pinned(p) ||
+	    (tree_on && c->tree.leaf != domain))
+		return false;
+	if (fair_preempts(v, c->tree.vtime))
+		return true;
+	ran = scx_bpf_now() - c->tree.began; /* the clocks of two CPUs may differ a little */
+	return ran > 0 && fair_preempts(v, c->tree.vtime + fair_cost(ran, c->tree.weight));
 }
 
 /* Returns the virtual time with which @p joins @dsq, whose virtual time is @now. */
@@ -142,22 +183,6 @@ static __noinline bool still_first(struct task_struct *prev, u64 dsq)
 	keep = !head || time_before(prev->scx.dsq_vtime, head->scx.dsq_vtime);
 	bpf_iter_scx_dsq_destroy(&it);
 	return keep;
-}
-
-/*
- * The least weight of a kernel thread. Its nice value says how little it matters by itself, but it
- * may hold a lock that others need (khugepaged, at nice 19, the mmap_lock of a player) and be
- * preempted in the middle of that. With the weight of nice 0 it then waited for a slice of each of
- * 50 hogs, and a movie stood still for 300 ms. With ten times that weight it waits for a tenth of
- * them. Trade: a kernel thread that has much to do takes as much as ten tasks.
- */
-#define KTHREAD_WEIGHT (10 * FAIR_WEIGHT)
-
-static __always_inline u32 fair_weight(const struct task_struct *p)
-{
-	u32 weight = p->scx.weight;
-
-	return (p->flags & PF_KTHREAD) && weight < KTHREAD_WEIGHT ? KTHREAD_WEIGHT : weight;
 }
 
 #endif /* APLOMB_TREE_PLACE_BPF_H */

@@ -7,7 +7,17 @@ class Memory(harness.JobTest):
     """working sets keep resident beside memory bombs; knobs and processes go back"""
 
     job = "memory"
-    seconds = 150
+    seconds = 180
+    memory = 768
+    swaps = ("1G,iops=400",)
+
+
+class MemoryEnds(harness.JobTest):
+    """the daemon killed while memory is short, and ended by the kernel: all goes back"""
+
+    job = "memory_ends"
+    full = True
+    seconds = 200
     memory = 768
     may_end = "sysrq"
     swaps = ("1G,iops=400",)

@@ -55,6 +55,11 @@ extern "C" fn sim_now() -> u64 {
 }
 
 #[no_mangle]
+extern "C" fn scx_bpf_now() -> u64 {
+    sim_now()
+}
+
+#[no_mangle]
 extern "C" fn sim_jiffies() -> u64 {
     with(|s| s.now.get() / s.settings.tick_ns)
 }

@@ -173,3 +173,4 @@ mod pinned;
 pub(crate) mod probe;
 mod rescue;
 mod reservations;
+mod waking;

@@ -1,11 +1,9 @@
 # Tests that an interactive program keeps its working set while others want more memory than there
-# is, and that nothing of it outlives the daemon. One CPU, 768 MB, swap of 400 requests a second.
+# is, and that nothing of it outlives the daemon (other ends: memory_ends.sh). One CPU, 768 MB, swap
+# of 400 requests a second.
 . /job/guest/lib.sh
+. /job/guest/memory_lib.sh
 
-cg=/sys/fs/cgroup
-top=$cg/aplomb
-scale=/proc/sys/vm/watermark_scale_factor
-scale_before=$(cat $scale)
 swapon --show=NAME --noheadings > $out/swaps
 check there-is-swap "$(cat $out/swaps)" [ -s $out/swaps ]
 
@@ -23,19 +21,8 @@ mkdir -p /etc/aplomb
 printf '[memory]\nprotect = true\n' > /etc/aplomb/aplomb.toml
 start_daemon || { finish; exit; }
 
-protection() { cat "$1/memory.min" 2> /dev/null; } # DIRECTORY
-is_protected() { [ "$(protection "$1")" = "$2" ]; }
-knobs_are_back() { [ "$(cat $scale)" = "$scale_before" ] && ! [ -s /run/aplomb/knobs ]; }
 counted() { json --arg class "$1" --arg what "$2" '.memory.counts[] | select(.class == $class) | .[$what]'; }
 held() { json '.memory.protected.held'; } # bytes of shared file pages
-start_bombs() { # four that want 240 MB each
-	local i
-	bombs=
-	for i in 1 2 3 4; do
-		bg_to /dev/null $programs/leave 240 0 1000000
-		bombs="$bombs $!"
-	done
-}
 
 flag=$(for map in $(bpftool map show | sed -n 's/^\([0-9]*\): .*name [a-z_]*\.rodata.*/\1/p'); do
 	bpftool map dump id "$map" | grep -o '"gfp_may_reclaim": [0-9]*'
@@ -144,24 +131,6 @@ child=$!
 echo $child > $top/0/sleeper-$parent/cgroup.procs
 wait $parent
 check no-protection-without-the-program "$(protection $top/0/sleeper-$parent)" until_true 5 is_protected $top/0/sleeper-$parent 0
-
-say "SIGKILL while memory is short, and the next daemon"
-start_bombs
-kill -KILL $daemon
-wait $daemon 2> /dev/null
-check knobs-outlive-sigkill "$(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]
-start_daemon
-check protected-again "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
-
-kill -KILL $bombs
-
-say "the kernel ends the scheduler"
-echo S > /proc/sysrq-trigger
-check daemon-ends-with-it "" until_true 20 has_ended $daemon
-wait $daemon 2> /dev/null
-check knobs-are-back-then "$(cat $scale); $(cat /run/aplomb/knobs)" knobs_are_back
-check no-domain-is-left-then "$(ls -d $top 2>&1)" [ ! -d $top ]
-start_daemon
 
 say "the end"
 until_true 10 is_protected $top/65534/sleeper-$users max

@@ -30,10 +30,11 @@ beside_bombs() {
 	wait "$sleeper" # without a new process: this script is a real-time task, and its own are never parked
 	last=$(tail -n 1 $out/sleeper)
 	check "$kind-all-returns" "$last" [ "$(value returns "$last")" = 4 ]
-	# Not zero: some pages of a program are charged to the root, where it was executed, and may go.
+	# Not zero: pages that are charged to the root, where a program was executed, may go.
 	check "$kind-few-major-faults" "$last" within 0 "$(value faults "$last")" 2
 	check "$kind-at-once" "$last" within 0 "$(value worst_us "$last")" 60000
-	check "$kind-interactive-does-not-reclaim" "$before, then $(reclaimed) times" [ "$(reclaimed)" = "$before" ]
+	check "$kind-interactive-does-not-reclaim" "$before, then $(reclaimed) times" \
+		[ "$(reclaimed)" = "$before" ]
 	# shellcheck disable=SC2086 # a list; without swap the kernel may have killed some
 	kill -KILL $bombs 2> /dev/null
 	for i in $bombs; do until_true 20 has_ended "$i"; done

@@ -1,0 +1,75 @@
+//! Ordinary tasks that sleep most of the time are served when they wake up (`policy/fair.h` 3).
+
+use super::cgroups::machine;
+use super::domains::{domain, had, hogs, near};
+use super::{MS, SEC};
+use crate::workload::{on_off, Periodic};
+use crate::{CgroupId, CpuMask, Simulation, ROOT};
+
+const WORK: u64 = MS;
+const FAIR_SLICE: u64 = 4 * MS;
+/// Of the wake-up itself, and of a switch.
+const ALLOWED: u64 = MS / 20;
+
+/// Starts a task of 1 ms every 50 ms in `cgroup`, beside hogs that leave no CPU of `cpus` idle.
+/// Returns its response times, the first second left out, ns.
+fn responses(
+    sim: &mut Simulation,
+    cgroup: CgroupId,
+    cpus: CpuMask,
+    hogs_are: CgroupId,
+) -> Vec<u64> {
+    hogs(sim, hogs_are, 10);
+    let (task, jobs) = Periodic::new(0, WORK, 50 * MS, SEC);
+    sim.start_in(cgroup, 100, cpus, Box::new(task)).unwrap();
+    sim.run_until(20 * SEC);
+    let jobs = jobs.borrow();
+    assert!(jobs.response.len() > 350, "{}", jobs.response.len());
+    jobs.response.clone()
+}
+
+/// A wake-up on a CPU whose task has just begun its turn may wait for the rest of it: on several
+/// CPUs that task's virtual time may be earlier than the queue's.
+fn nearly_all_at_once(mut found: Vec<u64>) {
+    found.sort_unstable();
+    let most = found[found.len() * 99 / 100];
+    assert!(most <= WORK + ALLOWED, "99 of 100: {most} ns");
+    let worst = found[found.len() - 1];
+    assert!(worst <= WORK + FAIR_SLICE + ALLOWED, "{worst} ns");
+}
+
+#[test]
+fn a_sleeper_preempts_hogs() {
+    for cpus in [1, 2, 8] {
+        let mut sim = machine(cpus);
+        nearly_all_at_once(responses(&mut sim, ROOT, CpuMask::first(cpus), ROOT));
+    }
+}
+
+#[test]
+fn a_sleeper_preempts_hogs_of_its_domain() {
+    for cpus in [1, 2] {
+        let mut sim = machine(cpus);
+        let a = domain(&mut sim, ROOT, "a", 100);
+        nearly_all_at_once(responses(&mut sim, a, CpuMask::first(cpus), a));
+    }
+}
+
+/// Preemption gives no more than the share.
+#[test]
+fn who_preempts_gets_no_more_than_its_share() {
+    for sleep in [MS / 10, MS, 5 * MS] {
+        let mut sim = machine(1);
+        let hog = hogs(&mut sim, ROOT, 1);
+        let often: Vec<_> = (0..3)
+            .map(|_| {
+                let task = on_off(0, 4 * MS, sleep);
+                sim.start_in(ROOT, 100, CpuMask::first(1), Box::new(task))
+                    .unwrap()
+            })
+            .collect();
+        sim.run_until(20 * SEC);
+        near(had(&sim, &hog, 20 * SEC), 250_000, 20_000);
+        near(had(&sim, &often, 20 * SEC), 750_000, 20_000);
+    }
+}

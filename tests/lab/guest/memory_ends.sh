@@ -1,0 +1,44 @@
+# Tests what becomes of protected programs and of knobs when the daemon is killed while memory is
+# short, and when the kernel ends the scheduler. One CPU, 768 MB, swap of 400 requests a second.
+. /job/guest/lib.sh
+. /job/guest/memory_lib.sh
+
+program leave sleeper
+spec sleeper 5ms/100ms
+mkdir -p /etc/aplomb
+printf '[memory]\nprotect = true\n' > /etc/aplomb/aplomb.toml
+start_daemon || { finish; exit; }
+
+chmod 755 $bin/sleeper
+chrt -o 0 "${as_nobody[@]}" $bin/sleeper 5 900000 1 > /dev/null 2>&1 &
+users=$!
+check protected "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
+
+say "SIGKILL while memory is short, and the next daemon"
+start_bombs
+kill -KILL $daemon
+wait $daemon 2> /dev/null
+check knobs-outlive-sigkill "$(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]
+start_daemon
+check protected-again "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
+
+kill -KILL $bombs
+
+say "the kernel ends the scheduler"
+echo S > /proc/sysrq-trigger
+check daemon-ends-with-it "" until_true 20 has_ended $daemon
+wait $daemon 2> /dev/null
+check knobs-are-back-then "$(cat $scale); $(cat /run/aplomb/knobs)" knobs_are_back
+check no-domain-is-left-then "$(ls -d $top 2>&1)" [ ! -d $top ]
+start_daemon
+
+say "the end"
+check protected-once-more "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
+stop_daemon
+check knobs-are-back "$(cat $scale); $(cat /run/aplomb/knobs)" knobs_are_back
+check processes-are-back "$(cat /proc/$users/cgroup)" grep -q '^0::/$' /proc/$users/cgroup
+check no-domain-is-left "$(ls $top 2>&1)" [ ! -d $top ]
+kill -KILL $users
+end_all
+check stock-again "" until_true 5 stock
+finish
