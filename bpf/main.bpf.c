@@ -161,14 +161,18 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 /* --- it runs --------------------------------------------------------------------------------- */
 
 /*
- * No other task is there: @prev goes on. (Without a slice it would be enqueued.) Its queue's
- * virtual time follows it. Otherwise @prev would owe, to a task that comes later, time that no task
- * wanted.
+ * No other task is there: @prev, if it is still runnable, goes on. (Without a slice it would be
+ * enqueued.) Its queue's virtual time follows it. Otherwise @prev would owe, to a task that comes
+ * later, time that no task wanted.
  */
-static __always_inline void go_on(struct task_struct *prev, struct cpu_ctx *c)
+static __always_inline void nothing_waits(struct task_struct *prev, struct cpu_ctx *c)
 {
-	task_set_slice(prev, FAIR_SLICE_NS);
-	fair_running(prev, c);
+	if (prev) {
+		task_set_slice(prev, FAIR_SLICE_NS);
+		fair_running(prev, c);
+	} else {
+		fair_idle(c);
+	}
 }
 
 /*
@@ -192,8 +196,8 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 			plain = prev;
 	}
 	if (!reserved_on) {
-		if (!fair_dispatch(cpu, c, plain) && prev)
-			go_on(prev, c);
+		if (!fair_dispatch(cpu, c, plain))
+			nothing_waits(prev, c);
 		return;
 	}
 	/* a task that was sent before, but never came to run, is forgotten here */
@@ -230,8 +234,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (nr_cpus > 1 && reserved_steal(cpu))
 		return;
-	if (prev && (plain || reserved_continue(prev)))
-		go_on(prev, c);
+	nothing_waits(prev && (plain || reserved_continue(prev)) ? prev : NULL, c);
 }
 
 /* @p, which has a server or had one when it was queued, begins to run. True: by right. */
@@ -260,8 +263,8 @@ void OPS(aplomb_running, struct task_struct *p)
 	struct task_ctx *t = task_ctx_if_any(p);
 	struct handover sent = c->next;
 
-	if (parks_on)
-		park_running(p, cpu);
+	if (parks_on && park_running(p, cpu))
+		fair_rejoin(p, c);
 	c->exec_start = p->se.sum_exec_runtime;
 	c->reserved.deadline = TIME_NEVER;
 	c->reserved.stopped_pid = 0;

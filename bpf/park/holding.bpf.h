@@ -231,20 +231,21 @@ static __always_inline void unpark(struct task_struct *p, u32 reason)
 /*
  * In ops.running, before all others. A task that was held is told to give up the CPU, and is
  * enqueued by its policy. So is a task that waited in its domain's queue where it landed, and is to
- * be held now.
+ * be held now. Returns whether it was held.
  */
-static __noinline void park_running(struct task_struct *p, u32 cpu)
+static __noinline bool park_running(struct task_struct *p, u32 cpu)
 {
 	struct task_ctx *t = task_ctx(p);
-	bool landed;
+	bool landed, was_held;
 	u64 now;
 
 	if (!t || !(t->held | t->park.reasons))
-		return;
+		return false;
 	now = bpf_ktime_get_ns();
 	landed = t->landing == LANDING_LANDED;
 	landing_leave(t);
-	if (t->held) {
+	was_held = t->held != 0;
+	if (was_held) {
 		held_leave(p, t);
 		held_charge(p, t, now);
 	} else {
@@ -253,6 +254,7 @@ static __noinline void park_running(struct task_struct *p, u32 cpu)
 	park_settle(&t->park, now);
 	if (landed && !is_recalled(p))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	return was_held;
 }
 
 /* @p leaves sched_ext: it is held no longer. */

@@ -14,6 +14,10 @@
  *
  *        now - FAIR_CREDIT ........ now ........ now + FAIR_DEBT
  *
+ *    While no task waits, virtual time follows the task that ran last to the end of its turn. A
+ *    task that ran alone would otherwise be behind others that come later, for time that none
+ *    wanted.
+ *
  *    A new task starts one slice ahead of the queue. Otherwise a stream of short-lived children (a
  *    fork bomb) would always be served before tasks that already ran, and virtual time would stand
  *    still.
@@ -51,20 +55,32 @@ static inline u64 fair_cost(u64 ran_ns, u32 weight)
 	return weight == FAIR_WEIGHT ? ran_ns : ran_ns * FAIR_WEIGHT / (weight ? weight : 1);
 }
 
-/* The virtual time with which a task of virtual time @v joins a queue that is at @now. */
-static inline u64 fair_place(u64 v, u64 now)
+/*
+ * The part of a virtual time @ns that counts for a task of @weight: what @ns of CPU time cost it,
+ * if it is heavier than nice 0. Otherwise a kernel thread of ten times that weight could run for
+ * ten slices after its sleep, before another task that slept.
+ */
+static inline u64 fair_scaled(u64 ns, u32 weight)
 {
-	if (time_before(v, now - FAIR_CREDIT_NS))
-		return now - FAIR_CREDIT_NS;
+	return weight > FAIR_WEIGHT ? fair_cost(ns, weight) : ns;
+}
+
+/* The virtual time with which a task of @weight and virtual time @v joins a queue at @now. */
+static inline u64 fair_place(u64 v, u64 now, u32 weight)
+{
+	u64 earliest = now - fair_scaled(FAIR_CREDIT_NS, weight);
+
+	if (time_before(v, earliest))
+		return earliest;
 	if (time_before(now + FAIR_DEBT_NS, v))
 		return now + FAIR_DEBT_NS;
 	return v;
 }
 
-/* Does a task that wakes up with virtual time @v preempt one that is at @other? */
-static inline bool fair_preempts(u64 v, u64 other)
+/* Does a task of @weight that wakes up with virtual time @v preempt one that is at @other? */
+static inline bool fair_preempts(u64 v, u32 weight, u64 other)
 {
-	return time_before(v + FAIR_LEAD_NS, other);
+	return time_before(v + fair_scaled(FAIR_LEAD_NS, weight), other);
 }
 
 /*

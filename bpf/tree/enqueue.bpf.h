@@ -109,7 +109,8 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 			if (pinned(p) && !last)
 				return false;
 			if (wake) {
-				task_set_vtime(p, fair_place(p->scx.dsq_vtime, branch(leaf)->now));
+				task_set_vtime(p, fair_place(p->scx.dsq_vtime, branch(leaf)->now,
+							     fair_weight(p)));
 				if (leaf_is_fair(branch(leaf)))
 					enq_flags |= preempt_flag(p, c, leaf, branch(leaf)->now);
 			}
@@ -169,7 +170,7 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 	if ((enq_flags & SCX_ENQ_WAKEUP) && (nr_cpus == 1 || pinned(p)) && nobody_waits(cpu, c)) {
 		u64 now = *fair_clock(p, c);
 
-		task_set_vtime(p, fair_place(p->scx.dsq_vtime, now));
+		task_set_vtime(p, fair_place(p->scx.dsq_vtime, now, fair_weight(p)));
 		if (is_next(p, c, domain_of_task(p))) {
 			enq_flags |= preempt_flag(p, c, domain_of_task(p), now);
 			dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);

@@ -23,18 +23,6 @@
 #include "state/state.bpf.h"
 #include "tree/node.bpf.h"
 
-/* Are @b's own tasks members, with an order of this file? */
-static __always_inline bool leaf_has_members(const struct branch *b)
-{
-	return b->policy == DOMAIN_SFQ || b->policy == DOMAIN_MTR || b->policy == DOMAIN_WRR;
-}
-
-/* Are they ordered by policy/fair.h? */
-static __always_inline bool leaf_is_fair(const struct branch *b)
-{
-	return !leaf_has_members(b) && b->policy != DOMAIN_FIFO;
-}
-
 /* Returns the part of the time of @b's own tasks that is due to @t's thread, ppm. */
 static __always_inline u64 leaf_ppm(const struct branch *b, const struct task_ctx *t)
 {

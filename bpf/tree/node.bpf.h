@@ -152,6 +152,18 @@ VERIFIED_ONCE int path_throttled(u32 slot)
 	return found;
 }
 
+/* Are @b's own tasks members, with an order of this file? */
+static __always_inline bool leaf_has_members(const struct branch *b)
+{
+	return b->policy == DOMAIN_SFQ || b->policy == DOMAIN_MTR || b->policy == DOMAIN_WRR;
+}
+
+/* Are they ordered by policy/fair.h? */
+static __always_inline bool leaf_is_fair(const struct branch *b)
+{
+	return !leaf_has_members(b) && b->policy != DOMAIN_FIFO;
+}
+
 /* Returns the virtual time with which a new task begins in @b's queue. */
 static __always_inline u64 branch_start(struct branch *b)
 {

@@ -108,6 +108,32 @@ static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *
 }
 
 /*
+ * @c's CPU has no task to run: if there are no domains, the queue's virtual time follows the task
+ * that ran last (policy/fair.h 2). In a domain that is done when the task goes to sleep.
+ */
+static __always_inline void fair_idle(struct cpu_ctx *c)
+{
+	u64 *now = c->tree.pinned ? &lane(c, 0)->now : &fair_now;
+
+	if (!tree_on && time_before(*now, c->tree.vtime))
+		*now = c->tree.vtime;
+}
+
+/*
+ * @p was held. That was no sleep of its own, so it has no credit: else a task that is parked again
+ * and again would go before all that sleep.
+ */
+static __always_inline void fair_rejoin(struct task_struct *p, struct cpu_ctx *c)
+{
+	u64 now = *fair_clock(p, c);
+
+	if (tree_on && !leaf_is_fair(branch(domain_of_task(p))))
+		return; /* its order is not by this virtual time */
+	if (time_before(p->scx.dsq_vtime, now))
+		task_set_vtime(p, now);
+}
+
+/*
  * @p, of @domain, wakes up while no task waits: is it next after the task that runs on @c's CPU, in
  * whatever queue it would wait?
  *
@@ -133,23 +159,24 @@ static __always_inline bool is_next(struct task_struct *p, struct cpu_ctx *c, u3
 static __always_inline bool wake_preempts(struct task_struct *p, const struct cpu_ctx *c,
 					  u32 domain, u64 v, u64 now)
 {
+	u32 weight = fair_weight(p);
 	s64 ran;
 
-	if (!fair_preempts(v, now))
+	if (!fair_preempts(v, weight, now))
 		return false;
 	if (c->by_right || c->in_turn || c->tree.pinned != pinned(p) ||
 	    (tree_on && c->tree.leaf != domain))
 		return false;
-	if (fair_preempts(v, c->tree.vtime))
+	if (fair_preempts(v, weight, c->tree.vtime))
 		return true;
 	ran = scx_bpf_now() - c->tree.began; /* the clocks of two CPUs may differ a little */
-	return ran > 0 && fair_preempts(v, c->tree.vtime + fair_cost(ran, c->tree.weight));
+	return ran > 0 && fair_preempts(v, weight, c->tree.vtime + fair_cost(ran, c->tree.weight));
 }
 
 /* Returns the virtual time with which @p joins @dsq, whose virtual time is @now. */
 static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
 {
-	u64 v = fair_place(p->scx.dsq_vtime, now), latest;
+	u64 v = fair_place(p->scx.dsq_vtime, now, fair_weight(p)), latest;
 
 	if (!time_before(now + FAIR_SLICE_NS, v))
 		return v;

@@ -212,6 +212,10 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 	} else {
 		task_set_vtime(p, p->scx.dsq_vtime + fair_cost(ran, fair_weight(p)));
 	}
+	c->tree.vtime = p->scx.dsq_vtime;
+	if (tree_on && sleeps && !b->waiting && !pinned(p) && leaf_is_fair(b) &&
+	    time_before(b->now, c->tree.vtime))
+		b->now = c->tree.vtime; /* none waits: policy/fair.h 2 */
 	if (tree_on)
 		tree_charge(cpu, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));
 	if (nr_cpus > 1)

@@ -188,7 +188,7 @@ def job_stages() -> list[Stage]:
     for module in modules("tests/lab"):
         importlib.import_module(module)
     stages = []
-    for job in harness.JobTest.__subclasses__():
+    for job in kinds_of(harness.JobTest):
         needs = ("image", "build", "programs", *job.needs)
         needs += () if job.kernel == "7.3" else ("kernels",)
         stages.append(
@@ -207,6 +207,14 @@ def job_stages() -> list[Stage]:
             )
         )
     return stages
+
+
+def kinds_of(job: type[harness.JobTest]) -> list[type[harness.JobTest]]:
+    """All classes below this one, each behind its own."""
+    found = []
+    for kind in job.__subclasses__():
+        found += [kind, *kinds_of(kind)]
+    return found
 
 
 def all_stages() -> list[Stage]:

@@ -172,6 +172,10 @@ class Stages(unittest.TestCase):
         named = " ".join(re.findall(r'job = "([\w ]+)"', text)).split()
         self.assertEqual(sorted(jobs.difference(named)), [])
 
+    def test_a_job_that_varies_another_is_a_stage(self) -> None:
+        names = {each.name for each in stages.find([], full=True)}
+        self.assertLessEqual({"Limits", "LimitsOfMemory"}, names)
+
     def test_the_command_knows_its_stages(self) -> None:
         words = [sys.executable, str(stage.REPOSITORY / "scripts/test")]
         said = subprocess.run([*words, "--list"], capture_output=True, text=True, check=True)

@@ -24,7 +24,7 @@ pub struct Pair {
 
 extern "C" {
     fn policy_fair_cost(ran_ns: u64, weight: u32) -> u64;
-    fn policy_fair_place(v: u64, now: u64) -> u64;
+    fn policy_fair_place(v: u64, now: u64, weight: u32) -> u64;
     fn policy_fair_debt(waiting: u64) -> u64;
     fn policy_fair_start(now: u64) -> u64;
     fn policy_fair_pair_pick(f: *mut Pair) -> u32;
@@ -37,9 +37,10 @@ pub fn cost(ran_ns: u64, weight: u32) -> u64 {
     unsafe { policy_fair_cost(ran_ns, weight) }
 }
 
-/// The virtual time, ns, with which a task of virtual time `v` joins a queue that is at `now`.
-pub fn place(v: u64, now: u64) -> u64 {
-    unsafe { policy_fair_place(v, now) }
+/// The virtual time, ns, with which a task of `weight` and virtual time `v` joins a queue that is
+/// at `now`.
+pub fn place(v: u64, now: u64, weight: u32) -> u64 {
+    unsafe { policy_fair_place(v, now, weight) }
 }
 
 /// How far ahead of its queue a task may be when it joins while `waiting` tasks wait, ns of virtual

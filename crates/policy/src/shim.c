@@ -134,9 +134,9 @@ u64 policy_fair_cost(u64 ran_ns, u32 weight)
 	return fair_cost(ran_ns, weight);
 }
 
-u64 policy_fair_place(u64 v, u64 now)
+u64 policy_fair_place(u64 v, u64 now, u32 weight)
 {
-	return fair_place(v, now);
+	return fair_place(v, now, weight);
 }
 
 u64 policy_fair_debt(u64 waiting)

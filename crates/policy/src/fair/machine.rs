@@ -3,8 +3,8 @@
 //!
 //! A task is placed when it is queued. When it begins to run, the queue's virtual time advances to
 //! the task's. When it stops (at the end of its slice, or when its work is done and it sleeps), it
-//! is charged. Tasks with equal virtual times run in the order of arrival, as in a dispatch queue
-//! of the kernel.
+//! is charged; if it sleeps and none waits, the queue's virtual time follows. Tasks with equal
+//! virtual times run in the order of arrival, as in a dispatch queue of the kernel.
 
 use super::{cost, debt, place, start};
 
@@ -95,7 +95,7 @@ impl Machine {
     /// Queues a task as `fair_enqueue` does: places it, and limits its debt by the queue's length.
     fn enqueue(&mut self, i: usize) {
         let waiting = self.tasks.iter().filter(|t| queued(t)).count() as u64;
-        let mut v = place(self.tasks[i].vtime, self.queue_now);
+        let mut v = place(self.tasks[i].vtime, self.queue_now, self.tasks[i].weight);
         if v > self.queue_now + SLICE {
             v = v.min(self.queue_now + debt(waiting));
         }
@@ -133,6 +133,7 @@ impl Machine {
     }
 
     fn stop(&mut self, i: usize, since: u64) {
+        let none_waits = !self.tasks.iter().any(queued);
         let t = &mut self.tasks[i];
         let ran = self.now - since;
         t.vtime += cost(ran, t.weight);
@@ -144,6 +145,9 @@ impl Machine {
         t.left = work(t.life);
         match t.life {
             Life::Sleeper { sleep, .. } => {
+                if none_waits {
+                    self.queue_now = self.queue_now.max(t.vtime);
+                }
                 t.state = State::Asleep {
                     until: self.now + sleep,
                 }

@@ -48,21 +48,33 @@ fn cost_is_time_over_weight() {
 #[test]
 fn place_is_within_the_window() {
     let now = 10 * SEC;
-    assert_eq!(place(now, now), now);
-    assert_eq!(place(0, now), now - CREDIT);
-    assert_eq!(place(now - CREDIT, now), now - CREDIT);
-    assert_eq!(place(now + MS, now), now + MS);
-    assert_eq!(place(now + SEC, now), now + DEBT);
+    assert_eq!(place(now, now, 100), now);
+    assert_eq!(place(0, now, 100), now - CREDIT);
+    assert_eq!(place(now - CREDIT, now, 100), now - CREDIT);
+    assert_eq!(place(now + MS, now, 100), now + MS);
+    assert_eq!(place(now + SEC, now, 100), now + DEBT);
+}
+
+/// Else a kernel thread, of ten times nice 0's weight, would run for ten slices after its sleep.
+#[test]
+fn the_credit_is_worth_a_slice_at_most() {
+    let now = 10 * SEC;
+    for weight in [100, 200, 1000, 8876] {
+        assert_eq!(place(0, now, weight), now - cost(SLICE, weight));
+    }
+    for weight in [1, 50, 99] {
+        assert_eq!(place(0, now, weight), now - CREDIT);
+    }
 }
 
 /// Virtual time starts at 0 and may wrap.
 #[test]
 fn place_at_both_ends_of_the_clock() {
-    assert_eq!(place(0, 0), 0);
-    assert_eq!(place(MS, 0), MS);
-    assert_eq!(place(2 * MS, 0u64.wrapping_sub(MS)), 2 * MS);
+    assert_eq!(place(0, 0, 100), 0);
+    assert_eq!(place(MS, 0, 100), MS);
+    assert_eq!(place(2 * MS, 0u64.wrapping_sub(MS), 100), 2 * MS);
     assert_eq!(
-        place(0u64.wrapping_sub(SEC), MS),
+        place(0u64.wrapping_sub(SEC), MS, 100),
         MS.wrapping_sub(CREDIT),
         "behind, not far ahead"
     );
