@@ -10,6 +10,4 @@ alone=$(domains)
 for part in ${PARTS:-random moves vanish users limit}; do . "/job/guest/domain_$part.sh"; done
 
 check still-attached "$(state)" attached
-stop_daemon
-check stock-again "" until_true 5 stock
-finish
+end_job

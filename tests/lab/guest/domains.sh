@@ -274,6 +274,4 @@ gone kept
 
 check still-attached "$(state)" attached
 a domain ls --json > $out/ls.json
-stop_daemon
-check stock-again "" until_true 5 stock
-finish
+end_job
