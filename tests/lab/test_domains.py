@@ -12,7 +12,7 @@ SEED = os.environ.get("APLOMB_LAB_SEED", "4711")
 
 
 class Domains(harness.JobTest):
-    """domains: shares, limits, policies, reservations; changes, moves, users' rights, 4,096 of them"""
+    """domains: shares, limits, policies, reservations; changes, moves, rights, 4,096 of them"""
 
     job = "domains domain_faults"
     seconds = 300

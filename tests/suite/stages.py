@@ -173,7 +173,7 @@ def guest_stages() -> list[Stage]:
         Stage(
             "selftests",
             "the kernel's own tests of what aplomb replaces",
-            ("make", "selftests"),
+            ("make", "selftests", "ARGS="),  # else it gets those of `make test ARGS=…`
             900,
             needs=("image", "build"),
             memory_mb=GUEST_MB,
