@@ -84,9 +84,6 @@ static __always_inline u64 *fair_clock(struct task_struct *p, struct cpu_ctx *c)
  * preempted in the middle of that. With the weight of nice 0 it then waited for a slice of each of
  * 50 hogs, and a movie stood still for 300 ms. With ten times that weight it waits for a tenth of
  * them. Trade: a kernel thread that has much to do takes as much as ten tasks.
- *
- * Not kswapd. It holds no such lock, and while memory is short it runs for milliseconds at a time:
- * ordinary tasks that wake up would wait for all of that.
  */
 #define KTHREAD_WEIGHT (10 * FAIR_WEIGHT)
 
@@ -94,9 +91,7 @@ static __always_inline u32 fair_weight(const struct task_struct *p)
 {
 	u32 weight = p->scx.weight;
 
-	if ((p->flags & (PF_KTHREAD | PF_KSWAPD)) == PF_KTHREAD && weight < KTHREAD_WEIGHT)
-		return KTHREAD_WEIGHT;
-	return weight;
+	return (p->flags & PF_KTHREAD) && weight < KTHREAD_WEIGHT ? KTHREAD_WEIGHT : weight;
 }
 
 /* @p begins to run: the virtual time of its queue follows. */

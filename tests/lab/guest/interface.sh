@@ -24,12 +24,6 @@ echo $$ > $cg/cgroup.procs
 domain_of a
 check attached "" attached
 
-# --- numbers that no BTF has (bpf/kernel/uapi.h): the flags of a task, in its stat file
-flags_of() { awk '{ print $9 }' "/proc/$1/stat"; } # PID, of a name without spaces
-kswapd=$(pgrep -x kswapd0)
-check kswapd-is-known "$(flags_of "$kswapd")" [ $(($(flags_of "$kswapd") & 0x220000)) = $((0x220000)) ]
-check no-other-is-kswapd "$(flags_of 2)" [ $(($(flags_of 2) & 0x220000)) = $((0x200000)) ]
-
 # --- what the kernel offers
 /job/aplomb doctor > $out/doctor 2>&1
 check doctor-agrees "" [ $? = 0 ]
