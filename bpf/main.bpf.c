@@ -271,6 +271,7 @@ void OPS(aplomb_running, struct task_struct *p)
 	c->reserved.slot = 0;
 	c->by_right = 0;
 	c->in_turn = sent.in_turn;
+	c->tree.rescued = sent.rescued;
 	if (tree_on)
 		tree_running(p, cpu);
 	else if (sent.rescued)

@@ -74,7 +74,7 @@ static __always_inline void enqueue_in_domain(struct task_struct *p, struct task
 		else if (leaf_is_fair(branch(leaf)))
 			before = wake_preempts(p, c, leaf, vtime, branch(leaf)->now);
 	}
-	if (before && !c->by_right && !c->in_turn)
+	if (before && !c->by_right && !c->in_turn && !c->tree.rescued)
 		scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_PREEMPT);
 	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, vtime, enq_flags);
 	if (branch(leaf)->limited && path_throttled(leaf)) {

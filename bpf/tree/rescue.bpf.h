@@ -14,7 +14,8 @@
  *    (tree/rescue_tick.bpf.h). A task that has waited for RESCUE_AFTER_NS is rescued: it moves to a
  *    queue that is served before all others of the fair layer, and runs for RESCUE_SLICE_NS. That
  *    time is charged as always, whether the domain is throttled or not. But no virtual time follows
- *    it, because the task was far from its turn.
+ *    it, because the task was far from its turn. No wake-up preempts it: it may have waited in the
+ *    middle of the kernel, as a reader of RCU, say, and has to come out.
  *
  *        [its queue] --- 10 s ---> [DSQ_RESCUE] --- next choice ---> runs 0.2 ms ---> [its queue]
  *
