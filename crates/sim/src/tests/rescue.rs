@@ -61,6 +61,33 @@ fn nice_19_runs_beside_nice_minus_20() {
     }
 }
 
+/// A rescued task may wait in the middle of the kernel, and has to come out. So those that sleep
+/// most of the time, and preempt the others at each wake-up, leave it its 0.2 ms.
+#[test]
+fn no_wake_up_preempts_a_rescued_task() {
+    for grouped in [false, true] {
+        let mut sim = machine(1);
+        let all = CpuMask::first(1);
+        let group = if grouped {
+            domain(&mut sim, ROOT, "a", 100)
+        } else {
+            ROOT
+        };
+        hogs_of(&mut sim, group, HEAVIEST, all, 5);
+        for _ in 0..20 {
+            let often = Box::new(on_off(0, MS / 50, MS));
+            sim.start_in(group, HEAVIEST, all, often).unwrap();
+        }
+        let light = hogs_of(&mut sim, group, LIGHTEST, all, 1)[0];
+        sim.run_until(20 * SEC);
+        let before = sim.ran(light);
+        sim.run_until(80 * SEC);
+        let ran = sim.ran(light) - before;
+        // 5 or 6 turns
+        assert!((MS..2 * MS).contains(&ran), "grouped {grouped}: {ran} ns");
+    }
+}
+
 /// Hundreds of tasks with low weights, beside tasks with nice 0 whose rounds take longer than the
 /// time to a rescue.
 #[test]
