@@ -198,6 +198,7 @@ struct reserved_cpu {
 /* Execs on a CPU that the tracing program missed (task/exec.bpf.h) */
 struct exec_cpu {
 	s32 seen;     /* thread whose exec on_exec has just looked at here */
+	u32 busy;     /* a thread is in the middle of on_exec here: no wake-up preempts it */
 	u32 left_out; /* a thread is in `left_out` whose exec it has not looked at */
 };
 

@@ -15,7 +15,8 @@
  *    is still in the program. But perf's handlers, at the same tracepoint and after on_exec, run
  *    with preemption disabled. A program of that kind may not take a lock or set a timer. So it
  *    records the thread, and ops.dispatch or ops.tick, whichever comes first on this CPU, starts a
- *    timer that matches it.
+ *    timer that matches it. What the thread forks before that has no part in its server. So a task
+ *    that wakes up does not preempt one that is in on_exec (wake_preempts()).
  *
  * 3. Specs that change. The daemon reads the iterator `rematch` after attach, and whenever specs
  *    have changed: it looks at every task again.
@@ -112,8 +113,12 @@ static __noinline bool exec_match(struct task_struct *p, struct file *file)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *p, s32 old_pid, struct linux_binprm *bprm)
 {
+	struct cpu_ctx *c = cpu_ctx(bpf_get_smp_processor_id()); /* the task stays here */
+
+	c->exec.busy = 1;
 	if (exec_match(p, bprm->file))
-		cpu_ctx(bpf_get_smp_processor_id())->exec.seen = p->pid;
+		c->exec.seen = p->pid;
+	c->exec.busy = 0;
 	return 0;
 }
 

@@ -152,8 +152,8 @@ static __always_inline bool is_next(struct task_struct *p, struct cpu_ctx *c, u3
 /*
  * @p, of @domain, wakes up and waits with virtual time @v in a queue at @now: does it preempt the
  * task that runs on @c's CPU? Not a reserved task by right, nor best-effort work in its turn, nor a
- * rescued task in its 0.2 ms. Nor a task of another domain or another kind of queue, whose virtual
- * time is another.
+ * rescued task in its 0.2 ms, nor one that starts a program (task/exec.bpf.h 2). Nor a task of
+ * another domain or another kind of queue, whose virtual time is another.
  *
  * First @v is compared with the queue: tasks that wake up each other end there, without the clock.
  */
@@ -165,8 +165,8 @@ static __always_inline bool wake_preempts(struct task_struct *p, const struct cp
 
 	if (!fair_preempts(v, weight, now))
 		return false;
-	if (c->by_right || c->in_turn || c->tree.rescued || c->tree.pinned != pinned(p) ||
-	    (tree_on && c->tree.leaf != domain))
+	if (c->by_right || c->in_turn || c->tree.rescued || c->exec.busy ||
+	    c->tree.pinned != pinned(p) || (tree_on && c->tree.leaf != domain))
 		return false;
 	if (fair_preempts(v, weight, c->tree.vtime))
 		return true;
