@@ -272,6 +272,7 @@ void OPS(aplomb_running, struct task_struct *p)
 	c->by_right = 0;
 	c->in_turn = sent.in_turn;
 	c->tree.rescued = sent.rescued;
+	c->exec.busy = 0; /* a tick preempted the one that was; it may wait for long */
 	if (tree_on)
 		tree_running(p, cpu);
 	else if (sent.rescued)

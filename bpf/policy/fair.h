@@ -44,6 +44,7 @@
 #define FAIR_DEBT_NS (100 * NSEC_PER_MSEC)
 
 /*
+ * How far behind the running task a task that wakes up must be to preempt it, in virtual time.
  * Trade: with less, tasks that wake up each other would preempt each other in turn, and each switch
  * costs both; with more, a task that uses half of its share would wait for a slice.
  */

@@ -154,8 +154,8 @@ struct tree_cpu {
 	u32 passing;  /* it waited in the queue of SLOT_PASSING */
 	u32 rescued;  /* it was rescued (tree/rescue.bpf.h): no wake-up preempts it */
 	/* of the last task that the fair layer chose */
-	u64 vtime;        /* its virtual time when it began to run */
-	u64 began;        /* when that was: scx_bpf_now() */
+	u64 vtime;        /* its virtual time when it began to run, or was charged last */
+	u64 began;        /* when it began to run: scx_bpf_now() */
 	u32 weight;       /* its weight then */
 	u32 pinned;       /* it may not run everywhere: those have a virtual time of their own */
 	struct pick next; /* for the task that dispatch has sent; ops.running takes it */
@@ -198,7 +198,7 @@ struct reserved_cpu {
 /* Execs on a CPU that the tracing program missed (task/exec.bpf.h) */
 struct exec_cpu {
 	s32 seen;     /* thread whose exec on_exec has just looked at here */
-	u32 busy;     /* a thread is in the middle of on_exec here: no wake-up preempts it */
+	u32 busy;     /* the thread that runs is in on_exec: no wake-up preempts it */
 	u32 left_out; /* a thread is in `left_out` whose exec it has not looked at */
 };
 

@@ -47,7 +47,8 @@ static __always_inline bool goes_straight(struct task_struct *p, struct cpu_ctx 
 
 /*
  * @p, of domain @leaf, wakes up and is next on @c's CPU. Returns the flag with which it preempts
- * the running task, or 0. (With it @p goes before a reserved task that was sent to this CPU.)
+ * the running task, or 0. If a reserved task was sent to this CPU it is 0, since with the flag @p
+ * would go before that task.
  */
 static __always_inline u64 preempt_flag(struct task_struct *p, const struct cpu_ctx *c, u32 leaf,
 					u64 now)

@@ -7,7 +7,7 @@ class Memory(harness.JobTest):
     """working sets keep resident beside memory bombs; knobs and processes go back"""
 
     job = "memory"
-    seconds = 180
+    seconds = 150
     memory = 768
     swaps = ("1G,iops=400",)
 

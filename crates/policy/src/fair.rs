@@ -25,6 +25,7 @@ pub struct Pair {
 extern "C" {
     fn policy_fair_cost(ran_ns: u64, weight: u32) -> u64;
     fn policy_fair_place(v: u64, now: u64, weight: u32) -> u64;
+    fn policy_fair_preempts(v: u64, weight: u32, other: u64) -> bool;
     fn policy_fair_debt(waiting: u64) -> u64;
     fn policy_fair_start(now: u64) -> u64;
     fn policy_fair_pair_pick(f: *mut Pair) -> u32;
@@ -33,7 +34,7 @@ extern "C" {
 
 /// The virtual time, ns, that `ran_ns` of CPU time cost a task of `weight`.
 pub fn cost(ran_ns: u64, weight: u32) -> u64 {
-    // SAFETY: pure arithmetic on its arguments, as are the next three
+    // SAFETY: pure arithmetic on its arguments, as are the next four
     unsafe { policy_fair_cost(ran_ns, weight) }
 }
 
@@ -41,6 +42,11 @@ pub fn cost(ran_ns: u64, weight: u32) -> u64 {
 /// at `now`.
 pub fn place(v: u64, now: u64, weight: u32) -> u64 {
     unsafe { policy_fair_place(v, now, weight) }
+}
+
+/// Whether a task of `weight` that wakes up with virtual time `v`, ns, preempts one at `other`.
+pub fn preempts(v: u64, weight: u32, other: u64) -> bool {
+    unsafe { policy_fair_preempts(v, weight, other) }
 }
 
 /// How far ahead of its queue a task may be when it joins while `waiting` tasks wait, ns of virtual

@@ -139,6 +139,11 @@ u64 policy_fair_place(u64 v, u64 now, u32 weight)
 	return fair_place(v, now, weight);
 }
 
+bool policy_fair_preempts(u64 v, u32 weight, u64 other)
+{
+	return fair_preempts(v, weight, other);
+}
+
 u64 policy_fair_debt(u64 waiting)
 {
 	return fair_debt(waiting);

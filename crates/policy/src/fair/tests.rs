@@ -67,6 +67,21 @@ fn the_credit_is_worth_a_slice_at_most() {
     }
 }
 
+/// Of tasks that wake up each other, one is always a little later: that is no reason to preempt.
+#[test]
+fn a_lead_of_a_millisecond_preempts() {
+    let now = 10 * SEC;
+    for (weight, lead) in [(100, MS), (1, MS), (1000, MS / 10)] {
+        assert!(!preempts(now - lead, weight, now), "{weight}");
+        assert!(preempts(now - lead - 1, weight, now), "{weight}");
+        assert!(!preempts(now + MS, weight, now), "{weight}: it is ahead");
+    }
+    assert!(
+        preempts(0u64.wrapping_sub(2 * MS), 100, 0),
+        "the clock wraps"
+    );
+}
+
 /// Virtual time starts at 0 and may wrap.
 #[test]
 fn place_at_both_ends_of_the_clock() {
