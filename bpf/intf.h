@@ -222,7 +222,8 @@ enum memory_count {
 	MEMORY_PARKED = 1,          /* parks by PARK_MEMORY */
 	MEMORY_RECLAIMED = 2,       /* times that a task reclaimed for itself */
 	MEMORY_RECLAIMED_LIMIT = 3, /* the same, because of a cgroup's own limit */
-	NR_MEMORY_COUNTS = 4
+	MEMORY_SWAPPED_IN = 4,      /* page faults that read a page from swap and waited for it */
+	NR_MEMORY_COUNTS = 5
 };
 
 /* What user space sees of a server: the first member of the values of map `servers`. */

@@ -52,6 +52,10 @@ enum scx_exit_code {
 	SCX_ECODE_ACT_RESTART = 1ULL << 48,
 };
 
+enum vm_fault_reason {
+	VM_FAULT_MAJOR = 4, /* a page fault waited for a device */
+};
+
 enum cgroup_subsys_id {
 	cpu_cgrp_id = 1,
 };
@@ -70,6 +74,7 @@ enum cgroup_subsys_id {
 #define SCX_KICK_IDLE bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_IDLE)
 #define SCX_KICK_PREEMPT bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_PREEMPT)
 #define SCX_DSQ_ITER_REV bpf_core_enum_value(enum scx_dsq_iter_flags, SCX_DSQ_ITER_REV)
+#define VM_FAULT_MAJOR bpf_core_enum_value(enum vm_fault_reason, VM_FAULT_MAJOR)
 #define SCX_EXIT_ERROR bpf_core_enum_value(enum scx_exit_kind, SCX_EXIT_ERROR)
 #define SCX_ECODE_RSN_HOTPLUG bpf_core_enum_value(enum scx_exit_code, SCX_ECODE_RSN_HOTPLUG)
 #define SCX_ECODE_ACT_RESTART bpf_core_enum_value(enum scx_exit_code, SCX_ECODE_ACT_RESTART)

@@ -62,6 +62,10 @@ struct sched_entity {
 	u64 sum_exec_runtime;
 };
 
+struct sched_info {
+	u64 last_arrival; /* when it last began to run, ns of the run queue's clock */
+};
+
 struct super_block {
 	u32 s_dev;
 };
@@ -176,6 +180,7 @@ struct task_struct {
 	struct task_struct *real_parent, *group_leader;
 	struct css_set *cgroups;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	struct sched_ext_entity scx;
 	void *bpf_storage;    /* task storage of all BPF programs, NULL: none */
 	u64 self_exec_id;     /* changes with each exec */

@@ -215,4 +215,15 @@ int BPF_PROG(on_memcg_reclaim)
 	return 0;
 }
 
+/* The current task had a page fault for a page in swap. It was a major one if it had to be read. */
+SEC("fexit/do_swap_page")
+int BPF_PROG(on_swap_in, const void *fault, unsigned int result)
+{
+	struct task_struct *p = bpf_get_current_task_btf();
+
+	if (result & VM_FAULT_MAJOR && !(p->flags & PF_KTHREAD))
+		memory_count(memory_class(interactive_server(task_ctx(p))), MEMORY_SWAPPED_IN);
+	return 0;
+}
+
 #endif /* APLOMB_MEMORY_LOW_BPF_H */

@@ -149,29 +149,40 @@ static __always_inline bool is_next(struct task_struct *p, struct cpu_ctx *c, u3
 	return !time_before(c->tree.vtime + FAIR_SLICE_NS, p->scx.dsq_vtime);
 }
 
+/* Did @p last begin to run so long ago that it is rested (policy/fair.h 3)? */
+static __always_inline bool rested(const struct task_struct *p, u64 clock)
+{
+	/* the clocks of two CPUs may differ a little */
+	return bpf_core_field_exists(p->sched_info.last_arrival) &&
+	       (s64)(clock - p->sched_info.last_arrival) >= (s64)FAIR_REST_NS;
+}
+
 /*
  * @p, of @domain, wakes up and waits with virtual time @v in a queue at @now: does it preempt the
  * task that runs on @c's CPU? Not a reserved task by right, nor best-effort work in its turn, nor a
  * rescued task in its 0.2 ms, nor one that starts a program (task/exec.bpf.h 2). Nor a task of
  * another domain or another kind of queue, whose virtual time is another.
  *
- * First @v is compared with the queue: tasks that wake up each other end there, without the clock.
+ * First @v is compared with the queue: tasks that wake up each other end there.
  */
 static __always_inline bool wake_preempts(struct task_struct *p, const struct cpu_ctx *c,
 					  u32 domain, u64 v, u64 now)
 {
 	u32 weight = fair_weight(p);
+	u64 clock = scx_bpf_now();
+	bool rest = rested(p, clock);
 	s64 ran;
 
-	if (!fair_preempts(v, weight, now))
+	if (!fair_preempts(v, weight, rest, now))
 		return false;
 	if (c->by_right || c->in_turn || c->tree.rescued || c->exec.busy ||
 	    c->tree.pinned != pinned(p) || (tree_on && c->tree.leaf != domain))
 		return false;
-	if (fair_preempts(v, weight, c->tree.vtime))
+	if (fair_preempts(v, weight, rest, c->tree.vtime))
 		return true;
-	ran = scx_bpf_now() - c->tree.began; /* the clocks of two CPUs may differ a little */
-	return ran > 0 && fair_preempts(v, weight, c->tree.vtime + fair_cost(ran, c->tree.weight));
+	ran = clock - c->tree.began;
+	return ran > 0 &&
+	       fair_preempts(v, weight, rest, c->tree.vtime + fair_cost(ran, c->tree.weight));
 }
 
 /* Returns the virtual time with which @p joins @dsq, whose virtual time is @now. */

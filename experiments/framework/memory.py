@@ -49,7 +49,7 @@ FAULTS = "program_majflt"
 PROTECT = ("[memory]", "protect = true")  # lines of aplomb.toml: it is off by default
 # The classes of tasks in `aplomb status`, and what it counts of each since the daemon started.
 CLASSES = ("interactive", "best-effort")
-TASK_COUNTERS = ("asked", "parked", "reclaimed", "reclaimed_limit")
+TASK_COUNTERS = ("asked", "parked", "reclaimed", "reclaimed_limit", "swapped_in")
 PAGE = 4096
 
 

@@ -19,6 +19,8 @@ pub struct MemoryCounts {
     pub reclaimed: u64,
     /// The same, because its cgroup had reached a limit (memory.high, memory.max).
     pub reclaimed_limit: u64,
+    /// Page faults that waited for a page from swap.
+    pub swapped_in: u64,
 }
 
 /// Names of `enum memory_class`, in its order.
@@ -47,6 +49,7 @@ impl MemoryCounts {
                 parked: of(raw::memory_count::MEMORY_PARKED)?,
                 reclaimed: of(raw::memory_count::MEMORY_RECLAIMED)?,
                 reclaimed_limit: of(raw::memory_count::MEMORY_RECLAIMED_LIMIT)?,
+                swapped_in: of(raw::memory_count::MEMORY_SWAPPED_IN)?,
             })
         };
         (0..).zip(CLASSES).map(class).collect()

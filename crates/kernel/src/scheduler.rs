@@ -189,6 +189,9 @@ impl Scheduler {
             // A kernel without huge pages lacks the function.
             let huge_pages = kernel.has_function("do_huge_pmd_anonymous_page");
             open.progs.on_huge_page.set_autoload(huge_pages);
+            // Nor has one without swap.
+            let swap = kernel.has_function("do_swap_page");
+            open.progs.on_swap_in.set_autoload(swap);
             let skel = open.load()?;
             skel.progs.find_symbols.test_run(ProgramInput::default())?;
             skel.progs.know_daemon.test_run(ProgramInput::default())?;

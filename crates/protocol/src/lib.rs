@@ -203,6 +203,9 @@ pub struct MemoryCounts {
     pub reclaimed: u64,
     /// The same, because of a limit of its cgroup.
     pub reclaimed_limit: u64,
+    /// Page faults that waited for a page from swap.
+    #[serde(default)]
+    pub swapped_in: u64,
 }
 
 /// `aplomb status`.

@@ -424,6 +424,7 @@ const size_t host_layout[] = {
 	__builtin_offsetof(struct task_struct, mm),
 	__builtin_offsetof(struct task_struct, cgroups),
 	__builtin_offsetof(struct task_struct, se),
+	__builtin_offsetof(struct task_struct, sched_info),
 	__builtin_offsetof(struct task_struct, scx),
 	__builtin_offsetof(struct task_struct, bpf_storage),
 	__builtin_offsetof(struct task_struct, self_exec_id),

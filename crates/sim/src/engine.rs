@@ -192,7 +192,7 @@ impl Simulation {
 
     /// Number of migrations of a task.
     pub fn migrations(&self, id: TaskId) -> u64 {
-        self.state.tasks[id].migrations.get()
+        self.state.tasks[id].migrations.get().into()
     }
 
     /// A task's server: its state (`enum server_state` of bpf/intf.h), and the CPU time that the

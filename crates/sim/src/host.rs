@@ -169,7 +169,7 @@ extern "C" {
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
     fn host_throttled(p: *mut TaskStruct) -> bool;
     static host_cgroup_ops: CgroupOps;
-    static host_layout: [usize; 26];
+    static host_layout: [usize; 27];
 }
 
 /// Which of the optional callbacks the scheduler has.
@@ -306,8 +306,8 @@ pub(crate) fn server(p: *mut TaskStruct) -> Option<(u32, u64)> {
     unsafe {
         let info = host_server(p).cast::<u8>();
         (!info.is_null()).then(|| {
-            let served = info.add(host_layout[13]).cast::<u64>().read_unaligned();
-            let state = info.add(host_layout[14]).cast::<u32>().read_unaligned();
+            let served = info.add(host_layout[14]).cast::<u64>().read_unaligned();
+            let state = info.add(host_layout[15]).cast::<u32>().read_unaligned();
             (state, served)
         })
     }
@@ -337,6 +337,7 @@ mod tests {
             offset_of!(TaskStruct, mm),
             offset_of!(TaskStruct, cgroups),
             offset_of!(TaskStruct, sum_exec_runtime),
+            offset_of!(TaskStruct, last_arrival),
             offset_of!(TaskStruct, scx),
             offset_of!(TaskStruct, bpf_storage),
             offset_of!(TaskStruct, self_exec_id),

@@ -26,6 +26,7 @@ pub struct Numbers {
     pub(crate) exit_error: u64,
     pub(crate) ecode_rsn_hotplug: u64,
     pub(crate) ecode_act_restart: u64,
+    vm_fault_major: u64,
     cpu_cgrp_id: u64,
 }
 
@@ -46,6 +47,7 @@ impl Numbers {
         exit_error: 1024,
         ecode_rsn_hotplug: 1 << 32,
         ecode_act_restart: 1 << 48,
+        vm_fault_major: 4,
         cpu_cgrp_id: 1,
     };
 
@@ -73,6 +75,7 @@ impl Numbers {
         exit_error: 1 << 14,
         ecode_rsn_hotplug: 1 << 37,
         ecode_act_restart: 1 << 53,
+        vm_fault_major: 8,
         cpu_cgrp_id: 5,
     };
 }

@@ -207,6 +207,7 @@ impl State {
         let Some(id) = next else { return };
         let t = &self.tasks[id];
         t.place.set(Place::Running(cpu));
+        t.kernel.last_arrival.set(now);
         self.enter_cpu(cpu);
         self.ops_running(t);
         self.plan(now + t.left.get(), Event::Done(cpu as u32, c.run.get()));

@@ -110,6 +110,7 @@ pub(crate) struct TaskStruct {
     pub group_leader: Cell<*mut TaskStruct>,
     pub cgroups: Cell<*mut CssSet>,
     pub sum_exec_runtime: Cell<u64>,
+    pub last_arrival: Cell<u64>,
     pub scx: Entity,
     pub bpf_storage: Cell<*mut c_void>,
     pub self_exec_id: Cell<u64>,
@@ -131,6 +132,7 @@ impl TaskStruct {
             group_leader: Cell::new(ptr::null_mut()),
             cgroups: Cell::new(ptr::null_mut()),
             sum_exec_runtime: Cell::new(0),
+            last_arrival: Cell::new(0),
             scx: Entity::default(),
             bpf_storage: Cell::new(ptr::null_mut()),
             self_exec_id: Cell::new(0),
@@ -233,7 +235,7 @@ pub(crate) struct Task {
     pub pending: Cell<Option<Step>>,
     /// The time of its last enqueue, ns.
     pub waits_since: Cell<u64>,
-    pub migrations: Cell<u64>,
+    pub migrations: Cell<u32>,
     /// It sleeps in [`Step::Wait`].
     pub until_woken: Cell<bool>,
     /// The scheduler's task storage.

@@ -57,6 +57,11 @@ check all-returns "$last" [ "$(value returns "$last")" = 10 ]
 check returns-without-major-faults "$last" within 0 "$(value faults "$last")" 0
 check returns-at-once "$last" within 0 "$(value worst_us "$last")" 60000
 check best-effort-is-parked "$(counted best-effort parked) times" [ "$(counted best-effort parked)" -gt 10 ]
+check page-faults-for-swap-are-counted "$(counted best-effort swapped_in) times" [ "$(counted best-effort swapped_in)" -gt 10 ]
+taken=$(json '.memory_use["/"].reclaimed')
+check what-the-kernel-took-is-shown "$taken bytes" [ "$taken" -gt $((50 << 20)) ]
+all=$(a domain ls --memory --json | jq '.[] | select(.path == "/").memory_use | .in_memory + .in_swap')
+check domains-show-their-memory "$all bytes" [ "${all:-0}" -gt $((400 << 20)) ]
 check interactive-does-not-reclaim "$(counted interactive reclaimed) times" [ "$(counted interactive reclaimed)" = 0 ]
 check an-empty-domain-goes "$(ls -d $top/0/*-$sleeper 2>&1)" until_true 5 test ! -d $own
 

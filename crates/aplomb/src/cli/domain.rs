@@ -23,13 +23,16 @@ Example:
 )]
 pub enum DomainCommand {
     /// Show the tree: weight, policy, reservations, limit, share asked and share received
-    #[command(
-        after_help = "Example:\n  aplomb domain ls --over 10s     received: over the next ten seconds"
-    )]
+    #[command(after_help = "Examples:
+  aplomb domain ls --over 10s     received: over the next ten seconds
+  aplomb domain ls --memory       what each has of memory, and what was taken from it")]
     Ls {
         /// Look at what each receives for so long (0.1s to 1min)
         #[arg(long, value_name = "TIME", default_value = "1s", value_parser = over)]
         over: Duration,
+        /// Show memory: in use, protected, taken by the kernel, parks for it
+        #[arg(long)]
+        memory: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,

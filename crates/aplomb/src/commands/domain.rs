@@ -17,20 +17,25 @@ use crate::cli::{DomainCommand, DomainRun};
 use crate::client::Client;
 use crate::domains::with_manager;
 use crate::exit::{code_of, Exit, Failure};
-use crate::protocol::{Answer, Ask, DomainLine, DomainTable, MemoryAccount};
+use crate::protocol::{Answer, Ask, DomainLine, DomainTable, MemoryAccount, MemoryLine};
 use tracing::warn;
 
 mod show;
 
-use show::{list, one, received, Row};
+use show::{add_memory, list, list_of_memory, one, received, Row};
 
 pub fn domain(socket: &Path, command: &DomainCommand) -> Result<Exit> {
     let tree = Tree::system().map_err(failure)?;
     match command {
-        DomainCommand::Ls { over, json } => {
-            let rows = rows(socket, &tree, *over)?;
+        DomainCommand::Ls { over, memory, json } => {
+            let mut rows = rows(socket, &tree, *over)?;
+            if *memory {
+                add_memory(&mut rows, &tree, &protected(socket)?);
+            }
             if *json {
                 print_json(&rows)?;
+            } else if *memory {
+                line(list_of_memory(&rows).trim_end())?;
             } else {
                 line(list(&rows).trim_end())?;
             }
@@ -38,15 +43,16 @@ pub fn domain(socket: &Path, command: &DomainCommand) -> Result<Exit> {
         DomainCommand::Show { domain, over, json } => {
             let path = with_manager(&tree, |m| m.place(domain)).map_err(failure)?;
             tree.open(&path).map_err(failure)?;
-            let rows = rows(socket, &tree, *over)?;
-            let found = rows.iter().find(|r| r.line.path == path.to_string());
+            let mut rows = rows(socket, &tree, *over)?;
+            rows.retain(|r| r.line.path == path.to_string());
+            add_memory(&mut rows, &tree, &protected(socket)?);
             let missing = || {
                 DomainError::State {
                 path: tree.root().join(path.to_string()),
                 why: "it is no domain of the kernel side: it has no CPU controller, or is beyond a limit",
             }
             };
-            let row = found.ok_or_else(missing).map_err(failure)?;
+            let row = rows.first().ok_or_else(missing).map_err(failure)?;
             if *json {
                 print_json(row)?;
             } else {
@@ -176,6 +182,19 @@ fn rows(socket: &Path, tree: &Tree, over: Duration) -> Result<Vec<Row>> {
     let before = table()?;
     std::thread::sleep(over);
     Ok(received(Some(before), table()?))
+}
+
+/// The domains whose memory is protected by age. Without a daemon there are none.
+fn protected(socket: &Path) -> Result<Vec<MemoryLine>> {
+    let mut client = match Client::connect(socket) {
+        Ok(client) => client,
+        Err(e) if code_of(&e) == Exit::NoDaemon => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    match client.call(Ask::Status {})? {
+        Answer::Status(status) => Ok(status.memory.protected.map_or(Vec::new(), |t| t.domains)),
+        _ => Err(unexpected()),
+    }
 }
 
 /// The table from the cgroup tree alone.

@@ -17,6 +17,7 @@ mod docs;
 mod doctor;
 mod domain;
 mod log;
+mod memory;
 mod run;
 mod spec;
 mod status;

@@ -1,32 +1,67 @@
 //! `aplomb status`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
+use aplomb_domain::Tree;
 use aplomb_memory::Bytes;
 use aplomb_spec::format_duration;
+use serde::Serialize;
 
+use super::memory::{or_none, protection, MemoryUse};
 use super::table::{self, table};
 use super::{cpus, line, print_json, unexpected};
 use crate::client::Client;
 use crate::config::percent;
 use crate::exit::Exit;
 use crate::explain::rough;
-use crate::protocol::{Answer, Ask, MemoryStatus, Status, TaskLine};
+use crate::protocol::{Answer, Ask, MemoryCounts, MemoryStatus, Status, TaskLine};
+
+const ROOT: &str = "/"; // of the tree of domains
 
 pub fn status(socket: &Path, json: bool) -> Result<Exit> {
     let Answer::Status(status) = Client::connect(socket)?.call(Ask::Status {})? else {
         return Err(unexpected());
     };
+    let memory_use = memory_use(&status.memory);
     if json {
-        print_json(&status)?;
+        print_json(&Shown {
+            status: *status,
+            memory_use,
+        })?;
     } else {
-        line(text(&status).trim_end())?;
+        line(text(&status, &memory_use).trim_end())?;
     }
     Ok(Exit::Ok)
 }
 
-fn text(s: &Status) -> String {
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    status: Status,
+    memory_use: Uses,
+}
+
+/// What domains have of memory, by path.
+type Uses = BTreeMap<String, MemoryUse>;
+
+/// Of the protected domains, and of the root, which is the whole machine.
+fn memory_use(m: &MemoryStatus) -> Uses {
+    let Ok(tree) = Tree::system() else {
+        return Uses::new();
+    };
+    let protected = m.protected.iter().flat_map(|t| &t.domains);
+    let paths = protected.map(|d| d.path.as_str()).chain([ROOT]);
+    let uses = paths.filter_map(|path| {
+        let dir = tree.root().join(path.trim_start_matches('/'));
+        Some((path.to_owned(), MemoryUse::of(&dir)?))
+    });
+    uses.collect()
+}
+
+fn text(s: &Status, uses: &Uses) -> String {
     let mut out = format!(
         "{} {} is {} on Linux {}, for {}; {} specs, {} matchers{}\n",
         s.scheduler,
@@ -131,7 +166,7 @@ fn text(s: &Status) -> String {
         }
         out += &table::text(&tasks);
     }
-    out += &memory(&s.memory);
+    out += &memory(&s.memory, uses);
     let counts: Vec<_> = s
         .counters
         .iter()
@@ -145,7 +180,7 @@ fn text(s: &Status) -> String {
 }
 
 /// Protected domains, and what happened while memory was short. Empty if there is neither.
-fn memory(m: &MemoryStatus) -> String {
+fn memory(m: &MemoryStatus, uses: &Uses) -> String {
     let mut out = String::new();
     let domains = m.protected.iter().flat_map(|t| &t.domains);
     let mut lines = table(&[
@@ -155,21 +190,32 @@ fn memory(m: &MemoryStatus) -> String {
         ">working set",
         ">private",
         ">protected",
+        ">taken",
     ]);
     let mut any = false;
+    let mut taken_here = 0;
     for d in domains {
         any = true;
+        let taken = uses.get(&d.path).map(|u| u.reclaimed);
+        taken_here += taken.unwrap_or(0);
         lines.add_row(vec![
             d.path.clone(),
             format_duration(d.pi_ms * 1_000_000),
             Bytes(d.usage).to_string(),
             or_none(d.working_set),
             or_none(Some(d.private).filter(|b| *b > 0)),
-            d.protected.map_or("all".into(), |b| Bytes(b).to_string()),
+            protection(d.protected),
+            or_none(taken),
         ]);
     }
     if any {
         out += &format!("\n{}", table::text(&lines));
+        if let Some(all) = uses.get(ROOT) {
+            let others = Bytes(all.reclaimed.saturating_sub(taken_here));
+            out += &format!(
+                "(taken: by the kernel, since the domain was created; from all others since boot: {others})\n"
+            );
+        }
     }
     if let Some(t) = m.protected.as_ref().filter(|t| t.held > 0) {
         let held = Bytes(t.held);
@@ -177,21 +223,40 @@ fn memory(m: &MemoryStatus) -> String {
             "\nheld beside that: {held} of file pages that other cgroups are charged for\n"
         );
     }
-    for c in m.counts.iter().filter(|c| c.asked + c.reclaimed > 0) {
-        out += &format!(
-            "\nmemory was short: {} tasks asked for pages {} times, were parked {} times, reclaimed {} times",
-            c.class, c.asked, c.parked, c.reclaimed
-        );
-    }
-    if out.ends_with("times") {
-        out.push('\n');
-    }
+    out += &counts(&m.counts);
     out
 }
 
-/// An amount as text.
-fn or_none(bytes: Option<u64>) -> String {
-    bytes.map_or("-".into(), |b| Bytes(b).to_string())
+/// What happened to each class of tasks. Empty if nothing did.
+fn counts(counts: &[MemoryCounts]) -> String {
+    let mut lines = table(&[
+        "while memory was short",
+        ">asked",
+        ">parked",
+        ">reclaimed",
+        ">at a limit",
+        ">from swap",
+    ]);
+    let mut any = false;
+    for c in counts {
+        any |= c.asked + c.reclaimed + c.reclaimed_limit + c.swapped_in > 0;
+        lines.add_row(vec![
+            format!("{} tasks", c.class),
+            c.asked.to_string(),
+            c.parked.to_string(),
+            c.reclaimed.to_string(),
+            c.reclaimed_limit.to_string(),
+            c.swapped_in.to_string(),
+        ]);
+    }
+    if !any {
+        return String::new();
+    }
+    format!(
+        "\n{}(how often they asked for pages below the low watermark, were parked for it, reclaimed \
+         memory themselves, did so at a limit of their cgroup, waited for a page from swap)\n",
+        table::text(&lines)
+    )
 }
 
 /// A time in seconds as readable text.
@@ -207,6 +272,7 @@ fn age(s: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{MemoryLine, MemoryTable};
     use aplomb_kernel::{Cpu, Part, ServerPolicy, ServerState};
     use serde_json::json;
 
@@ -303,7 +369,7 @@ mod tests {
 
     #[test]
     fn it_shows_the_state_the_loads_and_the_tasks() {
-        let shown = text(&example());
+        let shown = text(&example(), &Uses::new());
         let expected = "\
 aplomb 0.1.0 is attached on Linux 7.3.4, for 5 min; 100 specs, 140 matchers, 1 restarts
 skipped: /etc/x.toml:4:7: field \"io\": 8 is too much
@@ -320,6 +386,55 @@ CPU  guaranteed  R_load  S_load  interactive tasks
 1002  movie    movie                25ms/41ms            1  guaranteed  4.1 %        3          0       0           0          0
 
 so far: 1 matched
+";
+        assert_eq!(shown, expected, "\n{shown}");
+    }
+
+    #[test]
+    fn protected_memory_is_a_table() {
+        let line = |path: &str, working_set, protected| MemoryLine {
+            path: path.into(),
+            pi_ms: 1_800_000,
+            usage: 80 << 20,
+            private: 0,
+            working_set,
+            protected,
+            limited_by: None,
+        };
+        let found = MemoryStatus {
+            protected: Some(MemoryTable {
+                by_age: true,
+                held: 0,
+                domains: vec![
+                    line("aplomb/0/mpv-7", Some(60 << 20), Some(75 << 20)),
+                    line("aplomb/0/vi-9", None, None),
+                ],
+            }),
+            counts: vec![MemoryCounts {
+                class: "best-effort".into(),
+                asked: 70,
+                parked: 30,
+                reclaimed: 2,
+                reclaimed_limit: 0,
+                swapped_in: 900,
+            }],
+        };
+        let taken = |mb: u64| MemoryUse {
+            reclaimed: mb << 20,
+            ..MemoryUse::default()
+        };
+        let uses = [("aplomb/0/mpv-7", 2), (ROOT, 500)];
+        let uses = uses.map(|(path, mb)| (path.to_owned(), taken(mb))).into();
+        let shown = memory(&found, &uses);
+        let expected = "
+protected memory of     pi      used  working set  private  protected    taken
+aplomb/0/mpv-7       30min  80.0 MiB     60.0 MiB        -   75.0 MiB  2.0 MiB
+aplomb/0/vi-9        30min  80.0 MiB            -        -        all        -
+(taken: by the kernel, since the domain was created; from all others since boot: 498.0 MiB)
+
+while memory was short  asked  parked  reclaimed  at a limit  from swap
+best-effort tasks          70      30          2           0        900
+(how often they asked for pages below the low watermark, were parked for it, reclaimed memory themselves, did so at a limit of their cgroup, waited for a page from swap)
 ";
         assert_eq!(shown, expected, "\n{shown}");
     }

@@ -77,6 +77,7 @@ fn memory_line(of: aplomb_kernel::MemoryCounts) -> MemoryCounts {
         parked: of.parked,
         reclaimed: of.reclaimed,
         reclaimed_limit: of.reclaimed_limit,
+        swapped_in: of.swapped_in,
     }
 }
 

@@ -29,6 +29,7 @@ pub(super) fn attach(
         links.extend(quietly(|| programs.on_huge_page.attach()).ok());
         links.extend(quietly(|| programs.on_direct_reclaim.attach()).ok());
         links.extend(quietly(|| programs.on_memcg_reclaim.attach()).ok());
+        links.extend(quietly(|| programs.on_swap_in.attach()).ok());
         // Without this one, only the kernel's log tells what was killed for memory.
         links.extend(quietly(|| programs.on_killed.attach()).ok());
     }

@@ -18,6 +18,7 @@ extern struct sim_numbers {
 	u64 SCX_KICK_IDLE, SCX_KICK_PREEMPT;
 	u64 SCX_DSQ_ITER_REV;
 	u64 SCX_EXIT_ERROR, SCX_ECODE_RSN_HOTPLUG, SCX_ECODE_ACT_RESTART;
+	u64 VM_FAULT_MAJOR;
 	u64 cpu_cgrp_id;
 } sim_numbers;
 

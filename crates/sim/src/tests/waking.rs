@@ -1,10 +1,13 @@
 //! Ordinary tasks that sleep most of the time are served when they wake up (`policy/fair.h` 3).
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use super::cgroups::machine;
 use super::domains::{domain, had, hogs, near};
 use super::{MS, SEC};
 use crate::workload::{on_off, Periodic};
-use crate::{CgroupId, CpuMask, Simulation, ROOT};
+use crate::{CgroupId, CpuMask, Program, Simulation, Step, ROOT};
 
 const WORK: u64 = MS;
 const FAIR_SLICE: u64 = 4 * MS;
@@ -53,6 +56,49 @@ fn a_sleeper_preempts_hogs_of_its_domain() {
         let a = domain(&mut sim, ROOT, "a", 100);
         nearly_all_at_once(responses(&mut sim, a, CpuMask::first(cpus), a));
     }
+}
+
+/// A heavy task that works now and then (the kernel's reclaimer, say) leaves the CPU idle most of
+/// the time, so that virtual time hardly advances while the other task sleeps.
+#[test]
+fn a_sleeper_preempts_on_a_cpu_that_is_mostly_idle() {
+    for (heavy, every) in [(MS, 9 * MS), (2 * MS, 19 * MS), (9 * MS, 37 * MS)] {
+        let mut sim = machine(1);
+        // Not at the same instant: the heavier task would go first.
+        let (task, _) = Periodic::new(0, heavy, every, SEC + MS / 3);
+        sim.start_in(ROOT, 1000, CpuMask::first(1), Box::new(task))
+            .unwrap();
+        let (task, delays) = sleeper();
+        sim.start_in(ROOT, 100, CpuMask::first(1), Box::new(task))
+            .unwrap();
+        sim.run_until(20 * SEC);
+        let mut delays = delays.borrow().clone();
+        delays.sort_unstable();
+        assert!(delays.len() > 350, "{}", delays.len());
+        let most = delays[delays.len() * 99 / 100];
+        assert!(most <= ALLOWED, "99 of 100: {most} ns ({heavy} of {every})");
+    }
+}
+
+/// A task of 1 ms every 50 ms, and how long after each wake-up it began to run, ns.
+fn sleeper() -> (impl Program, Rc<RefCell<Vec<u64>>>) {
+    const FIRST: u64 = 1000; // then it has begun
+    let delays = Rc::new(RefCell::new(Vec::new()));
+    let found = Rc::clone(&delays);
+    let (mut due, mut step) = (SEC, 0);
+    let task = move |now: u64, _| {
+        step += 1;
+        match step % 3 {
+            1 => Step::SleepUntil(due),
+            2 => Step::Run(FIRST),
+            _ => {
+                found.borrow_mut().push(now - due - FIRST);
+                due += 50 * MS;
+                Step::Run(WORK)
+            }
+        }
+    };
+    (task, delays)
 }
 
 /// Preemption gives no more than the share.

@@ -1,13 +1,17 @@
 //! The output of `aplomb domain ls` and `show`.
 
-use aplomb_domain::{DomainPath, Reservation};
+use aplomb_domain::{DomainPath, Reservation, Tree};
 use aplomb_memory::Bytes;
 use serde::Serialize;
 
+use crate::commands::memory::{self, MemoryUse};
 use crate::commands::table::{self, table};
 use crate::config::percent;
 use crate::explain::rough;
-use crate::protocol::{DomainLine, DomainTable};
+use crate::protocol::{DomainLine, DomainTable, MemoryLine};
+
+/// The reasons of parks that are for memory.
+const PARKS_FOR_MEMORY: [&str; 2] = ["memory", "reserve"];
 
 /// A domain, with the CPU time that it received.
 #[derive(Debug, Serialize)]
@@ -18,6 +22,10 @@ pub struct Row {
     pub received_ppm: Option<u64>,
     /// The time between the two tables, ns.
     pub over_ns: u64,
+    /// What it has of memory. None if it was not read, or the domain has no memory controller.
+    pub memory_use: Option<MemoryUse>,
+    /// Bytes that were used within its protection period. None if it is not protected by age.
+    pub working_set: Option<u64>,
     /// Number of CPUs of the machine.
     #[serde(skip)]
     cpus: u32,
@@ -47,6 +55,8 @@ pub fn received(before: Option<DomainTable>, now: DomainTable) -> Vec<Row> {
         Row {
             received_ppm: ppm.map(|p| p as u64),
             over_ns,
+            memory_use: None,
+            working_set: None,
             cpus,
             measured,
             line,
@@ -102,8 +112,59 @@ pub fn list(rows: &[Row]) -> String {
     text
 }
 
+/// Reads what each domain has of memory. `protected`: those that the daemon protects by age.
+pub fn add_memory(rows: &mut [Row], tree: &Tree, protected: &[MemoryLine]) {
+    for row in rows {
+        let path = row.line.path.as_str();
+        if path.is_empty() {
+            continue; // removed, or not known yet
+        }
+        row.memory_use = MemoryUse::of(&tree.root().join(path.trim_start_matches('/')));
+        let line = protected.iter().find(|p| p.path == path);
+        row.working_set = line.and_then(|p| p.working_set);
+    }
+}
+
+/// What each domain has of memory, one domain a line.
+pub fn list_of_memory(rows: &[Row]) -> String {
+    let mut table = table(&[
+        "domain",
+        ">reserved",
+        ">in memory",
+        ">in swap",
+        ">working set",
+        ">protected",
+        ">taken",
+        ">read back",
+        ">parked",
+    ]);
+    for row in rows {
+        let d = &row.line;
+        let of = |get: fn(&MemoryUse) -> u64| memory::or_none(row.memory_use.as_ref().map(get));
+        let parked = d
+            .parked
+            .iter()
+            .filter(|p| PARKS_FOR_MEMORY.contains(&p.reason.as_str()));
+        let ns: u64 = parked.map(|p| p.ns).sum();
+        table.add_row(vec![
+            name(d),
+            memory::or_none(d.memory.and_then(|m| m.reserved)),
+            of(|m| m.in_memory),
+            of(|m| m.in_swap),
+            memory::or_none(row.working_set),
+            or_none(row.memory_use.map(|m| memory::protection(m.protected))),
+            of(|m| m.reclaimed),
+            of(|m| m.read_back),
+            or_none((ns > 0).then(|| rough(ns))),
+        ]);
+    }
+    table::text(&table)
+        + "(taken: by the kernel, so far; read back: of that, what was used again soon; parked: the \
+           domain's own tasks, while memory was short)\n"
+}
+
 /// The reservation of memory, with what there is beside it.
-fn memory(row: &Row) -> String {
+fn reserved_beside(row: &Row) -> String {
     let own = or_none(reserved_memory(&row.line).map(|m| m.to_string()));
     match row.line.memory.filter(|_| row.measured) {
         None => own,
@@ -161,7 +222,16 @@ pub fn one(row: &Row) -> String {
     put("idle", if d.idle { "yes" } else { "no" }.into());
     put("policy", d.policy.to_string());
     put("reserved", or_none(d.reservation.map(|r| r.to_string())));
-    put("memory", memory(row));
+    put("memory", reserved_beside(row));
+    if let Some(m) = &row.memory_use {
+        let amount = |bytes| Bytes(bytes).to_string();
+        put("in memory", amount(m.in_memory));
+        put("in swap", amount(m.in_swap));
+        put("working set", memory::or_none(row.working_set));
+        put("protected", memory::protection(m.protected));
+        let (taken, back) = (amount(m.reclaimed), amount(m.read_back));
+        put("taken", format!("{taken}, of which {back} was read back"));
+    }
     if let Some(why) = &d.refused {
         put("not in force", why.clone());
     }
@@ -239,7 +309,7 @@ fn notes(d: &DomainLine) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::MemoryAccount;
+    use crate::protocol::{MemoryAccount, ParkLine};
     use aplomb_domain::{DomainPolicy, Max};
 
     fn example(time_ns: u64, ran: [u64; 3]) -> DomainTable {
@@ -306,6 +376,41 @@ reserved in all: 25 % of the machine
 memory reserved in all: 200.0 MiB, at most 500.0 MiB
 ";
         assert_eq!(text, expected, "\n{text}");
+    }
+
+    #[test]
+    fn memory_is_a_table() {
+        let mut rows = received(None, example(1, [0; 3]));
+        rows[1].line.parked = vec![ParkLine {
+            reason: "memory".into(),
+            times: 3,
+            ns: 300_000_000,
+        }];
+        rows[1].working_set = Some(150 << 20);
+        rows[1].memory_use = Some(MemoryUse {
+            in_memory: 180 << 20,
+            in_swap: 20 << 20,
+            protected: Some(200 << 20),
+            reclaimed: 40 << 20,
+            read_back: 10 << 20,
+        });
+        let text = list_of_memory(&rows);
+        let expected = "\
+domain         reserved  in memory   in swap  working set  protected     taken  read back  parked
+/                     -          -         -            -          -         -          -       -
+  media       200.0 MiB  180.0 MiB  20.0 MiB    150.0 MiB  200.0 MiB  40.0 MiB   10.0 MiB  300 ms
+    a\\u{1b}b          -          -         -            -          -         -          -       -
+(taken: by the kernel, so far; read back: of that, what was used again soon; parked: the domain's own tasks, while memory was short)
+";
+        assert_eq!(text, expected, "\n{text}");
+        let text = one(&rows[1]);
+        for words in [
+            "in memory        180.0 MiB",
+            "working set      150.0 MiB",
+            "taken            40.0 MiB, of which 10.0 MiB was read back",
+        ] {
+            assert!(text.contains(words), "{words}:\n{text}");
+        }
     }
 
     #[test]
