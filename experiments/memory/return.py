@@ -61,6 +61,8 @@ IDLE_S, RETURNS = 60, 20
 QUICK_IDLE_S, QUICK_RETURNS = 20, 4
 # Nothing is judged of stock Linux, and a return takes half a minute there.
 STOCK_RETURNS, QUICK_STOCK_RETURNS = 4, 1
+# The same program under the same protection: a few show that the way there makes no difference.
+MOVED_RETURNS, QUICK_MOVED_RETURNS = 5, 2
 SETTLE_S = 4
 SLOW_RETURN_S, STOCK_RETURN_S = 1, 40  # estimates, for limits only
 LONGEST_MS = 20
@@ -86,10 +88,13 @@ def make(scheduler: Scheduler, quick: bool) -> list[Step]:
     takes = SLOW_RETURN_S
     if scheduler.name != "aplomb":
         returns, takes = QUICK_STOCK_RETURNS if quick else STOCK_RETURNS, STOCK_RETURN_S
-    longest = returns * (idle + takes)
     steps = []
     for variant in of_scheduler(VARIANTS, scheduler):
         place = PLACES.get(variant.name, "program")
+        times = returns
+        if variant.name in PLACES:
+            times = QUICK_MOVED_RETURNS if quick else MOVED_RETURNS
+        longest = times * (idle + takes)
         words = [
             "left",
             "editor",
@@ -99,7 +104,7 @@ def make(scheduler: Scheduler, quick: bool) -> list[Step]:
             "--",
             OWN_MB,
             idle,
-            returns,
+            times,
             *(f"{name}=/mnt/disk/{name}" for name, _, _ in FILES),
             "--",
             *bombs(20 * longest),  # they get a signal when the program has ended
@@ -211,8 +216,9 @@ EXPERIMENT = in_short_memory(
         figure="of no paper; Redline, section 8.2, has the bombs",
         about=f"In a guest of {GUEST_MB} MB a program with {OWN_MB} MB of memory and "
         f"{sum(mb for _, mb, _ in FILES)} MB of mapped files sleeps for {IDLE_S} s and then "
-        f"touches all of its pages, {RETURNS} times (stock Linux: {STOCK_RETURNS}); {BOMBS} tasks "
-        f"write to each page of {BOMB_MB} MB each, again and again.",
+        f"touches all of its pages, {RETURNS} times (stock Linux: {STOCK_RETURNS}; started in the "
+        f"root cgroup: {MOVED_RETURNS}); {BOMBS} tasks write to each page of {BOMB_MB} MB each, "
+        "again and again.",
         steps=make,
         read=read,
         judge=judge,
@@ -226,6 +232,7 @@ EXPERIMENT = in_short_memory(
             "idle_s": IDLE_S,
             "returns": RETURNS,
             "stock_returns": STOCK_RETURNS,
+            "moved_returns": MOVED_RETURNS,
             "reservation_ms": str(RESERVATION),
             "protected": PROTECTED,
             "bombs_settle_s": SETTLE_S,
