@@ -16,7 +16,8 @@
  *
  * 3. Interactive tasks take what is left between `low` and `min`: the reserve (policy/reserve.h).
  *    A program that takes it too fast is parked by PARK_RESERVE. Meanwhile best-effort tasks take
- *    next to nothing, so free memory rises. Its park ends at `low`, theirs at `high`.
+ *    next to nothing, so free memory rises. Its park ends at the top of the reserve, theirs at
+ *    `high`. (The top is `low`, but while there is a growth buffer.)
  *
  *    Huge pages take another way through the kernel: on_huge_page().
  *
@@ -85,6 +86,12 @@ static __always_inline struct zone_level zone_level(const struct zone *zone)
 u64 reserve_wanted_until;
 
 /*
+ * The part of the distance from `min` to `low` that is the growth buffer, ppm (policy/reserve.h 4).
+ * The daemon sets it after it has moved the watermarks apart. 0: there is none.
+ */
+u32 growth_ppm;
+
+/*
  * Parks @p, the current task, until @until, or until memory is there again: @m as relief_watch()
  * takes it. Returns false if it is not to be parked.
  */
@@ -122,8 +129,9 @@ static __always_inline void reserve_take(struct task_struct *p, struct server *s
 static __always_inline void memory_asked(struct task_struct *p, u32 order, struct zone_level l)
 {
 	u64 now, allowance;
-	u32 pages = 1U << (order & 15);
-	struct missing m = { .to_low = l.low - l.free, .to_high = l.high - l.free };
+	u32 pages = 1U << (order & 15), growth = growth_ppm;
+	u64 top = reserve_top(l.min, l.low, growth);
+	struct missing m = { .to_reserve = top - l.free, .to_high = l.high - l.free };
 	struct task_ctx *t;
 	struct server *s;
 
@@ -136,11 +144,13 @@ static __always_inline void memory_asked(struct task_struct *p, u32 order, struc
 	memory_count(memory_class(s), MEMORY_ASKED);
 	now = bpf_ktime_get_ns();
 	if (s) {
-		reserve_take(p, s, pages, now, &m);
+		if (l.free < top)
+			reserve_take(p, s, pages, now, &m);
 		return;
 	}
-	allowance = time_before(now, reserve_wanted_until) ? BUMP_FOR_OTHERS
-							   : bump_allowance(l.free, l.min, l.low);
+	allowance = growth || time_before(now, reserve_wanted_until)
+			    ? BUMP_FOR_OTHERS
+			    : bump_allowance(l.free, l.min, l.low);
 	if (bump_take(&t->bumped, pages, allowance))
 		memory_park(p, PARK_MEMORY, now, now + BUMP_NS, &m);
 }

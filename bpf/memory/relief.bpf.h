@@ -6,9 +6,9 @@
  * needs a millisecond, and then the tasks that wait for memory may go on.
  *
  * One timer looks while such tasks may be parked, and not otherwise. When free memory has reached
- * the low watermark, it releases the interactive tasks (PARK_RESERVE), for which the kernel has
- * pages without the reserve then. At the high watermark, where the reclaimer stops, it releases all
- * others (PARK_MEMORY).
+ * the top of the reserve, it releases the interactive tasks (PARK_RESERVE), for which the kernel
+ * has pages without the reserve then. At the high watermark, where the reclaimer stops, it releases
+ * all others (PARK_MEMORY).
  */
 #ifndef APLOMB_MEMORY_RELIEF_BPF_H
 #define APLOMB_MEMORY_RELIEF_BPF_H
@@ -46,9 +46,9 @@ static __always_inline void relief_timer_start(void)
 		bpf_timer_start(&timer->timer, RELIEF_LOOK_NS, 0);
 }
 
-/* What is missing to the watermarks of the zone that a task asked for, in pages */
+/* Pages that are missing in the zone that a task asked for: to the top of the reserve, to `high` */
 struct missing {
-	u64 to_low, to_high;
+	u64 to_reserve, to_high;
 };
 
 /*
@@ -60,7 +60,7 @@ static __always_inline void relief_watch(u32 reason, u64 until, const struct mis
 	if (m) {
 		u64 free = free_pages();
 
-		relief_reserve.free = free + m->to_low;
+		relief_reserve.free = free + m->to_reserve;
 		relief_memory.free = free + m->to_high;
 	}
 	if (reason == PARK_RESERVE)

@@ -19,6 +19,18 @@
  *
  *        t_f                      t                t_f + b c
  *         |---- b pages taken ----|-- waits --------->|   next budget
+ *
+ * 4. Growth buffer. A program that starts or grows beside others that fill memory needs more than
+ *    the reserve, and each page that it lacks costs it a wait for the disk. The kernel frees pages
+ *    ahead of it only if its watermarks are farther apart. So while an interactive program takes
+ *    pages below `low`, the daemon moves `low` and `high` up by the growth buffer:
+ *
+ *        min        top of the reserve             low            high
+ *         |-- reserve --|----- growth buffer ------|---------------|--- free
+ *          by budget       at will
+ *
+ *    Best-effort tasks are parked below `low` as always, so what the kernel frees there is for the
+ *    program.
  */
 #ifndef APLOMB_POLICY_RESERVE_H
 #define APLOMB_POLICY_RESERVE_H
@@ -52,6 +64,16 @@ static inline u64 reserve_draw(struct reserve_budget *b, u32 pages, u64 now)
 		return end;
 	b->left = b->left > pages ? b->left - pages : 0;
 	return 0;
+}
+
+/*
+ * The top of the reserve, below which an interactive program draws on its budget, where the
+ * kernel's watermarks are @min and @low, in pages. @growth_ppm: the part of their distance that is
+ * the growth buffer, at most a million.
+ */
+static inline u64 reserve_top(u64 min, u64 low, u32 growth_ppm)
+{
+	return low - (low - min) * growth_ppm / PPM;
 }
 
 #endif /* APLOMB_POLICY_RESERVE_H */

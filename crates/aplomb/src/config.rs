@@ -303,7 +303,7 @@ mod tests {
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            14,
+            15,
             "{all}"
         );
     }

@@ -186,6 +186,11 @@ pub trait Kernel {
     /// The thread does not exist, it never returns to user mode, or the kernel is older than 7.0.
     fn park(&mut self, tid: i32, for_ns: u64) -> Result<(), KernelError>;
 
+    /// From now on so much of the distance between the kernel's watermarks `min` and `low` is
+    /// a growth buffer for interactive tasks, ppm, at most 1,000,000; the rest is the reserve
+    /// (bpf/policy/reserve.h 4).
+    fn set_growth_buffer(&mut self, ppm: u32);
+
     /// All servers of processes at this moment.
     ///
     /// # Errors

@@ -344,6 +344,14 @@ impl Kernel for Scheduler {
         self.request_park(tid, for_ns)
     }
 
+    fn set_growth_buffer(&mut self, ppm: u32) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            // SAFETY: it is valid. The kernel side may read it at the same time, but only as a
+            // whole word.
+            unsafe { std::ptr::write_volatile(&raw mut bss.growth_ppm, ppm) };
+        }
+    }
+
     fn servers(&self) -> Result<Vec<Server>, KernelError> {
         let Some(bss) = self.skel.maps.bss_data.as_deref() else {
             return Ok(Vec::new());

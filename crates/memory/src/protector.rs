@@ -227,6 +227,17 @@ impl Protector {
         complaints
     }
 
+    /// Set a knob of the machine, which goes back with all others; None: put it back now.
+    ///
+    /// # Errors
+    /// As [`Journal::set`] and [`Journal::restore`].
+    pub fn set_knob(&mut self, knob: &Path, value: Option<&str>) -> Result<(), MemoryError> {
+        match value {
+            Some(value) => self.journal.set(knob, value),
+            None => self.journal.restore(knob).map(|_| ()),
+        }
+    }
+
     /// Protect nothing any more: all knobs get their old values.
     pub fn end(&mut self) -> Report {
         self.domains.clear();

@@ -18,6 +18,15 @@ pub struct Budget {
 
 extern "C" {
     fn policy_reserve_draw(budget: *mut Budget, pages: u32, now: u64) -> u64;
+    fn policy_reserve_top(min: u64, low: u64, growth_ppm: u32) -> u64;
+}
+
+/// The free pages below which a program draws on its budget, where the kernel's watermarks are
+/// `min` and `low`, pages. `growth_ppm`: the part of their distance that is the growth buffer, at
+/// most 1,000,000.
+pub fn top(min: u64, low: u64, growth_ppm: u32) -> u64 {
+    // SAFETY: pure arithmetic on its arguments
+    unsafe { policy_reserve_top(min, low, growth_ppm) }
 }
 
 impl Budget {

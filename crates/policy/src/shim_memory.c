@@ -26,6 +26,11 @@ const size_t policy_layout_reserve_budget[] = {
 	AT(reserve_budget, begun),
 };
 
+u64 policy_reserve_top(u64 min, u64 low, u32 growth_ppm)
+{
+	return reserve_top(min, low, growth_ppm);
+}
+
 u64 policy_reserve_draw(struct reserve_budget *b, u32 pages, u64 now)
 {
 	return reserve_draw(b, pages, now);

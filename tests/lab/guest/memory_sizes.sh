@@ -1,5 +1,5 @@
-# Tests that a protected program keeps its working set on a machine with less memory, and on one with
-# more: the reserve, the caps, and returns beside four programs that want 1.2 times the memory.
+# Tests that a protected program keeps its working set on a machine with less memory, and on one
+# with more: the reserve, the caps, and returns beside four programs that want 1.2 times the memory.
 . /job/guest/lib.sh
 . /job/guest/memory_lib.sh
 

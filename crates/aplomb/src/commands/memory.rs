@@ -1,7 +1,7 @@
 //! What a domain has of memory, and what the kernel took from it.
 //!
 //! The command reads the files of the cgroup itself. Anybody may, and memory.stat costs the kernel
-//! a sum over all CPUs, which the daemon would pay for each domain whenever somebody asks.
+//! a sum over all CPUs, which the daemon would pay for each domain at each request.
 
 use std::path::Path;
 

@@ -19,6 +19,8 @@ pub struct MemoryConfig {
     pub user_limit_ppm: u64,
     /// Free memory that is kept for interactive programs, bytes.
     pub reserve: u64,
+    /// Free memory beyond that while an interactive program grows, bytes.
+    pub growth_buffer: u64,
     /// The free part of the shared reserve, bytes.
     pub shared_reserve: u64,
     /// Interactive programs are killed after others when memory runs out.
@@ -32,13 +34,14 @@ impl Default for MemoryConfig {
             limit_ppm: 800_000,
             user_limit_ppm: 500_000,
             reserve: 8 << 20,
+            growth_buffer: 64 << 20,
             shared_reserve: 32 << 20,
             oom: true,
         }
     }
 }
 
-/// The largest reserve, and the largest free part of the shared reserve, bytes.
+/// The largest reserve, growth buffer, and free part of the shared reserve, bytes.
 const MAX_RESERVE: u64 = 1 << 30;
 
 /// The table before it is checked.
@@ -49,6 +52,7 @@ pub struct File {
     limit: Option<Spanned<String>>,
     user_limit: Option<Spanned<String>>,
     reserve: Option<Spanned<String>>,
+    growth_buffer: Option<Spanned<String>>,
     shared_reserve: Option<Spanned<String>>,
     oom: Option<bool>,
 }
@@ -78,6 +82,11 @@ pub fn read<E>(
     }
     for (field, value, place) in [
         ("memory.reserve", &file.reserve, &mut config.reserve),
+        (
+            "memory.growth-buffer",
+            &file.growth_buffer,
+            &mut config.growth_buffer,
+        ),
         (
             "memory.shared-reserve",
             &file.shared_reserve,

@@ -10,7 +10,8 @@
 //!
 //! 3. **Reserve.** Interactive tasks may take the free memory between two watermarks of the kernel,
 //!    `min` and `low` (bpf/memory/low.bpf.h). vm.watermark_scale_factor makes that gap as large as
-//!    the reserve is to be: memory/machine.rs.
+//!    the reserve is to be: memory/machine.rs. While a program grows it is larger:
+//!    memory/growth.rs.
 //!
 //! 4. **Demotion.** If the programs need more than their caps, some are demoted:
 //!    memory/shortage.rs.
@@ -26,6 +27,7 @@
 pub(super) mod domain;
 pub mod domains;
 mod follow;
+mod growth;
 mod guard;
 pub(super) mod machine;
 pub(super) mod pace;
@@ -54,6 +56,7 @@ pub use restore::restore;
 
 use domain::{empty_all, top, Home};
 use domains::DomainReservations;
+use growth::GrowthBuffer;
 use machine::{field, is_recursive, scale_factor, usable_memory, MEMINFO, MOUNTS, SCALE_FACTOR};
 use pace::Pace;
 use private::PrivateReserves;
@@ -85,6 +88,7 @@ pub struct Memory {
     /// Fires when tasks wait for memory. None: no program is demoted.
     pressure: Option<Trigger>,
     parks: Parks,
+    growth: Option<GrowthBuffer>,
     private: PrivateReserves,
     of_domains: DomainReservations,
     /// What programs can have of the machine's memory.
@@ -133,6 +137,7 @@ impl Memory {
             room_changed: false,
             pressure: None,
             parks: Parks::default(),
+            growth: None,
             private: PrivateReserves::default(),
             of_domains: DomainReservations::default(),
             total: Bytes(0),
@@ -177,10 +182,13 @@ impl Memory {
             warn!("{complaint}");
         }
         let total = self.measure_machine()?;
-        let wanted = self.config.protect.then_some(self.config.reserve);
-        let factor = wanted.map(|reserve| scale_factor(reserve, total));
-        if let Some(factor) = factor.transpose()?.flatten() {
-            journal.set(Path::new(SCALE_FACTOR), &factor.to_string())?;
+        if self.config.protect {
+            let (now, wanted) = scale_factor(self.config.reserve, total)?;
+            if let Some(factor) = wanted {
+                journal.set(Path::new(SCALE_FACTOR), &factor.to_string())?;
+            }
+            let scale = wanted.unwrap_or(now);
+            self.growth = GrowthBuffer::new(self.config.growth_buffer, total, scale, wanted);
         }
         let mut protector = Protector::new(Places::system(tree.root()), journal);
         protector.cap(&top(), self.most_of(0));
@@ -351,12 +359,15 @@ impl Memory {
         let units = self.units.as_ref().and_then(Units::deadline);
         let all = [looks, self.holding.deadline(), units];
         let due = all.into_iter().flatten().min();
-        due.map(|due| self.pace.begin_at(due))
+        let due = due.map(|due| self.pace.begin_at(due));
+        let growth = self.growth.as_ref().and_then(GrowthBuffer::deadline);
+        [due, growth].into_iter().flatten().min()
     }
 
     /// Look at the working sets that are due, at the units, and whether a demoted program fits
     /// again.
     pub fn tick(&mut self, tree: Option<&Tree>, now: Instant, kernel: &mut dyn Kernel) {
+        self.look_at_growth(now, kernel);
         if self.deadline().is_some_and(|at| at <= now) {
             let begun = pace::ran();
             self.look(tree, now);
@@ -384,6 +395,7 @@ impl Memory {
     pub fn end(&mut self, tree: Option<&Tree>) {
         let reserved = self.domains_that_need();
         self.units = None;
+        self.growth = None;
         let ended = self.protector.take().map(|mut p| p.end());
         for complaint in ended.into_iter().flat_map(|report| report.complaints) {
             warn!("{complaint}");

@@ -34,6 +34,8 @@ pub struct Seen {
     /// Parked threads, and the length of each park, ns.
     pub parked: Vec<(i32, u64)>,
     pub demoted: Vec<(i32, Option<Shortage>)>,
+    pub growth_ppm: u32,
+    pub memory_counts: Vec<MemoryCounts>,
     pub attached: bool,
     pub events: VecDeque<Event>,
     pub exit: Option<ExitInfo>,
@@ -123,6 +125,10 @@ impl Kernel for Fake {
         Ok(())
     }
 
+    fn set_growth_buffer(&mut self, ppm: u32) {
+        self.seen.borrow_mut().growth_ppm = ppm;
+    }
+
     fn servers(&self) -> Result<Vec<Server>, KernelError> {
         Ok(self.seen.borrow().servers.clone())
     }
@@ -165,7 +171,7 @@ impl Kernel for Fake {
     }
 
     fn memory_counts(&self) -> Result<Vec<MemoryCounts>, KernelError> {
-        Ok(Vec::new())
+        Ok(self.seen.borrow().memory_counts.clone())
     }
 
     fn take_events(&mut self, max: usize) -> Vec<Event> {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Budget, PAGES, PAGE_NS};
+use super::{top, Budget, PAGES, PAGE_NS};
 use crate::{assert_layout, MS};
 
 /// The least time between two budgets, ns: b c.
@@ -57,4 +57,15 @@ proptest! {
             }
         }
     }
+}
+
+/// The reserve and the growth buffer are the distance of the watermarks, whatever that is.
+#[test]
+fn the_growth_buffer_is_above_the_reserve() {
+    assert_eq!(top(100, 300, 0), 300, "no growth buffer");
+    assert_eq!(top(100, 300, 750_000), 150);
+    assert_eq!(top(100, 300, 1_000_000), 100, "no reserve");
+    assert_eq!(top(100, 100, 500_000), 100);
+    let terabyte = 1u64 << 28; // in pages
+    assert_eq!(top(0, terabyte, 500_000), terabyte / 2, "no overflow");
 }

@@ -7,7 +7,7 @@ use aplomb_memory::Bytes;
 /// What all of the machine's memory is for vm.watermark_scale_factor.
 const SCALE: u64 = 10_000;
 /// Its largest value.
-const MAX_SCALE: u64 = 3000;
+pub const MAX_SCALE: u64 = 3000;
 /// The mounts of this machine.
 pub const MOUNTS: &str = "/proc/self/mountinfo";
 pub const MEMINFO: &str = "/proc/meminfo";
@@ -40,9 +40,9 @@ pub fn is_recursive(mounts: &str) -> bool {
     options.any(|all| all.split(',').any(|o| o == "memory_recursiveprot"))
 }
 
-/// The vm.watermark_scale_factor at which `reserve` bytes lie between two watermarks. None if the
-/// machine has that much there already.
-pub fn scale_factor(reserve: u64, total: u64) -> Result<Option<u64>> {
+/// The vm.watermark_scale_factor that is in force, and the one at which `reserve` bytes lie between
+/// two watermarks; None if the machine has that much there already.
+pub fn scale_factor(reserve: u64, total: u64) -> Result<(u64, Option<u64>)> {
     let text =
         std::fs::read_to_string(SCALE_FACTOR).with_context(|| format!("reading {SCALE_FACTOR}"))?;
     let now: u64 = text
@@ -50,10 +50,11 @@ pub fn scale_factor(reserve: u64, total: u64) -> Result<Option<u64>> {
         .parse()
         .with_context(|| format!("{SCALE_FACTOR}: \"{}\"", text.trim()))?;
     let wanted = wanted_scale(reserve, total);
-    Ok((wanted > now).then_some(wanted))
+    Ok((now, (wanted > now).then_some(wanted)))
 }
 
-fn wanted_scale(reserve: u64, total: u64) -> u64 {
+/// The scale factor at which `reserve` of `total` bytes lie between two watermarks.
+pub fn wanted_scale(reserve: u64, total: u64) -> u64 {
     let scale = u128::from(reserve) * u128::from(SCALE);
     let wanted = scale.div_ceil(u128::from(total.max(1)));
     u64::try_from(wanted).unwrap_or(MAX_SCALE).min(MAX_SCALE)

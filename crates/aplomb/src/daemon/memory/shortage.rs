@@ -36,6 +36,7 @@ impl Memory {
     /// Interactive tasks were parked for memory for `time` more. If they wait by that, and need
     /// more than their cap, demote some.
     pub fn waited(&mut self, time: Duration, now: Instant, kernel: &mut dyn Kernel) {
+        self.open_growth_buffer(now, kernel);
         let Some(protector) = self
             .protector
             .as_ref()

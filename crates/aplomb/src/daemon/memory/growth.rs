@@ -1,0 +1,183 @@
+//! The growth buffer: memory that is freed ahead of an interactive program which starts or grows
+//! while memory is short. Theory: bpf/policy/reserve.h (4).
+//!
+//! The kernel side reports when an interactive program waits for a page. Then the daemon moves the
+//! kernel's watermarks apart (vm.watermark_scale_factor), and says which part of their distance is
+//! the buffer. It looks once a second whether interactive programs still take pages below `low`, and
+//! moves the watermarks back when none did for [`CALM`]. While memory is there, nothing wakes it.
+//!
+//! Trade: meanwhile best-effort tasks that need memory get next to none, and the buffer's worth
+//! of their pages is in swap that might be in memory.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use aplomb_kernel::Kernel;
+use tracing::warn;
+
+use super::machine::{wanted_scale, MAX_SCALE, SCALE_FACTOR};
+use super::Memory;
+
+const LOOK: Duration = Duration::from_secs(1);
+const CALM: Duration = Duration::from_secs(3);
+/// At most this part of the machine's memory is the buffer.
+const LARGEST_PART: u64 = 16;
+
+/// The settings of the watermarks, and whether they are apart.
+#[derive(Debug)]
+pub struct GrowthBuffer {
+    /// vm.watermark_scale_factor otherwise. None: as it was before the daemon started.
+    normal: Option<u64>,
+    raised: u64,
+    /// The part of the distance of the watermarks that is the buffer, ppm.
+    ppm: u32,
+    open: Option<Open>,
+}
+
+/// While the watermarks are apart.
+#[derive(Debug)]
+struct Open {
+    /// How often interactive tasks had taken pages below `low` at the last look.
+    asked: u64,
+    /// When they last did.
+    grew: Instant,
+    look: Instant,
+}
+
+impl GrowthBuffer {
+    /// `bytes`: its size; `total`: the machine's memory. `scale`: the factor that is in force,
+    /// and `normal` if the daemon has set it. None: there is no buffer.
+    pub fn new(bytes: u64, total: u64, scale: u64, normal: Option<u64>) -> Option<Self> {
+        let more = wanted_scale(bytes.min(total / LARGEST_PART), total);
+        let raised = (scale + more).min(MAX_SCALE);
+        let part = raised.saturating_sub(scale) * 1_000_000 / raised.max(1);
+        (part > 0).then_some(Self {
+            normal,
+            raised,
+            ppm: u32::try_from(part).ok()?,
+            open: None,
+        })
+    }
+
+    /// When to look next; None while the watermarks are where they belong.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.open.as_ref().map(|o| o.look)
+    }
+
+    /// A program waits for a page; `asked` as in [`Open`]. Returns whether the watermarks are to be
+    /// moved apart.
+    fn waits(&mut self, asked: u64, now: Instant) -> bool {
+        let new = self.open.is_none();
+        let look = self.open.as_ref().map_or(now + LOOK, |o| o.look);
+        let grew = now;
+        self.open = Some(Open { asked, grew, look });
+        new
+    }
+
+    /// A look at `now`. Returns whether the watermarks are to be moved back.
+    fn look(&mut self, asked: u64, now: Instant) -> bool {
+        let Some(open) = &mut self.open else {
+            return false;
+        };
+        if asked != open.asked {
+            (open.asked, open.grew) = (asked, now);
+        }
+        open.look = now + LOOK;
+        if now.saturating_duration_since(open.grew) < CALM {
+            return false;
+        }
+        self.open = None;
+        true
+    }
+}
+
+impl Memory {
+    /// An interactive program waits for a page.
+    pub(super) fn open_growth_buffer(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+        let asked = asked(kernel);
+        let Some(growth) = &mut self.growth else {
+            return;
+        };
+        if growth.waits(asked, now) {
+            let (raised, ppm) = (growth.raised, growth.ppm);
+            // First the watermarks: a buffer without them would be taken from the reserve.
+            if self.set_scale(Some(raised)) {
+                kernel.set_growth_buffer(ppm);
+            }
+        }
+    }
+
+    /// The look that is due, if one is.
+    pub(super) fn look_at_growth(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+        let due = |h: &&mut GrowthBuffer| h.deadline().is_some_and(|at| at <= now);
+        let Some(growth) = self.growth.as_mut().filter(due) else {
+            return;
+        };
+        if growth.look(asked(kernel), now) {
+            let normal = growth.normal;
+            kernel.set_growth_buffer(0);
+            self.set_scale(normal);
+        } else {
+            kernel.set_growth_buffer(growth.ppm); // the kernel side may have been loaded again
+        }
+    }
+
+    fn set_scale(&mut self, scale: Option<u64>) -> bool {
+        let Some(protector) = &mut self.protector else {
+            return false;
+        };
+        let value = scale.map(|s| s.to_string());
+        let set = protector.set_knob(Path::new(SCALE_FACTOR), value.as_deref());
+        if let Err(e) = &set {
+            warn!("no growth buffer for interactive programs: {e}");
+        }
+        set.is_ok()
+    }
+}
+
+/// How often interactive tasks took pages below `low` so far.
+fn asked(kernel: &dyn Kernel) -> u64 {
+    let counts = kernel.memory_counts().unwrap_or_default();
+    let of = counts.iter().find(|c| c.class == "interactive");
+    of.map_or(0, |c| c.asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1 << 20;
+
+    #[test]
+    fn it_is_a_part_of_the_distance() {
+        // 8 of 768 MB are 105; 48 (a sixteenth) are 625
+        let small = GrowthBuffer::new(64 * MB, 768 * MB, 105, Some(105)).unwrap();
+        assert_eq!((small.raised, small.ppm), (730, 856_164));
+        // 10 of 10,000 are 64 MB of 64 GB already
+        let large = GrowthBuffer::new(64 * MB, 64 << 30, 10, None).unwrap();
+        assert_eq!((large.raised, large.ppm), (20, 500_000));
+        assert!(GrowthBuffer::new(0, 768 * MB, 105, None).is_none());
+        assert!(GrowthBuffer::new(MB, 768 * MB, 3000, None).is_none());
+        assert!(
+            GrowthBuffer::new(MB, 0, 10, None).is_none(),
+            "no memory is known"
+        );
+    }
+
+    #[test]
+    fn it_lasts_while_programs_grow() {
+        let mut growth = GrowthBuffer::new(64 * MB, 768 * MB, 105, None).unwrap();
+        let start = Instant::now();
+        let at = |s| start + Duration::from_secs(s);
+        assert_eq!(growth.deadline(), None, "nothing wakes the daemon");
+        assert!(growth.waits(7, start));
+        assert!(!growth.waits(8, start), "they are apart already");
+        assert_eq!(growth.deadline(), Some(at(1)));
+        assert!(!growth.look(9, at(1)), "it grows");
+        assert!(!growth.look(9, at(2)));
+        assert!(!growth.look(9, at(3)));
+        assert!(growth.look(9, at(4)), "three seconds after the last page");
+        assert_eq!(growth.deadline(), None);
+        assert!(growth.waits(10, at(9)));
+    }
+}
