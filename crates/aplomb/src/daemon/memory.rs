@@ -24,6 +24,7 @@
 //!    all processes in our domains go back to the root, where they came from. After SIGKILL the
 //!    next daemon puts the knobs back, and finds the programs in their domains.
 
+mod children;
 pub(super) mod domain;
 pub mod domains;
 mod follow;
@@ -54,6 +55,7 @@ use crate::config::MemoryConfig;
 use crate::protocol::{MemoryLine, MemoryTable};
 pub use restore::restore;
 
+use children::Children;
 use domain::{empty_all, top, Home};
 use domains::DomainReservations;
 use growth::GrowthBuffer;
@@ -75,6 +77,8 @@ pub struct Memory {
     protector: Option<Protector>,
     /// The protected ones.
     programs: Programs,
+    /// Interactive ones that the daemon has not looked at yet.
+    children: Children,
     /// Those that were demoted, by process id.
     demoted: BTreeMap<i32, Kept>,
     holding: Holding,
@@ -130,6 +134,7 @@ impl Memory {
             config,
             protector: None,
             programs: Programs::default(),
+            children: Children::default(),
             demoted: BTreeMap::new(),
             holding: Holding::default(),
             pace: Pace::default(),
@@ -228,6 +233,19 @@ impl Memory {
         Bytes(u64::try_from(u128::from(self.total.0) * u128::from(ppm) / 1_000_000).unwrap_or(0))
     }
 
+    /// The process of `event` became interactive, but not by itself: it is a child, or comes back.
+    /// Returns whether it waits until the daemon looks at it (memory/children.rs).
+    pub fn look_later(&mut self, event: &Event, now: Instant) -> bool {
+        let wanted = self.config.protect && self.protector.is_some();
+        let new = self.programs.get(event.pid).is_none();
+        wanted && new && self.children.add(event, now)
+    }
+
+    /// A process that has waited so until `now`.
+    pub fn child_to_look_at(&mut self, now: Instant) -> Option<Event> {
+        self.children.take_due(now)
+    }
+
     /// The program of `event` becomes interactive: protect its memory.
     pub fn protect(&mut self, tree: &Tree, event: &Event, wanted: &Wanted) {
         let known = self.programs.get(event.pid).is_some();
@@ -323,6 +341,7 @@ impl Memory {
     /// Process `pid` is interactive no longer, or has exited.
     pub fn release(&mut self, pid: i32) {
         self.demoted.remove(&pid);
+        self.children.forget(pid);
         if let Some(units) = &mut self.units {
             units.forget(pid);
         }
@@ -353,22 +372,29 @@ impl Memory {
         self.pressure.as_ref()
     }
 
-    /// The next time at which [`Memory::tick`] has work. None while nothing interactive runs.
-    pub fn deadline(&self) -> Option<Instant> {
+    /// When looks at programs are due.
+    fn deadline_of_looks(&self) -> Option<Instant> {
         let looks = self.protector.as_ref().and_then(Protector::deadline);
         let units = self.units.as_ref().and_then(Units::deadline);
         let all = [looks, self.holding.deadline(), units];
         let due = all.into_iter().flatten().min();
-        let due = due.map(|due| self.pace.begin_at(due));
+        due.map(|due| self.pace.begin_at(due))
+    }
+
+    /// The next time at which [`Memory::tick`] or [`Memory::child_to_look_at`] has work. None while
+    /// nothing interactive runs.
+    pub fn deadline(&self) -> Option<Instant> {
+        let looks = self.deadline_of_looks();
         let growth = self.growth.as_ref().and_then(GrowthBuffer::deadline);
-        [due, growth].into_iter().flatten().min()
+        let child = self.children.deadline();
+        [looks, growth, child].into_iter().flatten().min()
     }
 
     /// Look at the working sets that are due, at the units, and whether a demoted program fits
     /// again.
     pub fn tick(&mut self, tree: Option<&Tree>, now: Instant, kernel: &mut dyn Kernel) {
         self.look_at_growth(now, kernel);
-        if self.deadline().is_some_and(|at| at <= now) {
+        if self.deadline_of_looks().is_some_and(|at| at <= now) {
             let begun = pace::ran();
             self.look(tree, now);
             self.pace

@@ -131,6 +131,7 @@ impl State {
     /// Do what is due of domains and of memory.
     pub fn tick(&mut self, now: Instant) {
         self.domains.tick(now, &mut *self.kernel);
+        self.look_at_children(now);
         let tree = self.domains.tree();
         self.memory.tick(tree, now, &mut *self.kernel);
         self.oom.tick(now, &self.memory);

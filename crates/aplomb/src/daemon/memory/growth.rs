@@ -3,8 +3,9 @@
 //!
 //! The kernel side reports when an interactive program waits for a page. Then the daemon moves the
 //! kernel's watermarks apart (vm.watermark_scale_factor), and says which part of their distance is
-//! the buffer. It looks once a second whether interactive programs still take pages below `low`, and
-//! moves the watermarks back when none did for [`CALM`]. While memory is there, nothing wakes it.
+//! the buffer. It looks once a second whether interactive programs still take pages below `low`,
+//! and moves the watermarks back when none did for [`CALM`]. While memory is there, nothing wakes
+//! it.
 //!
 //! Trade: meanwhile best-effort tasks that need memory get next to none, and the buffer's worth
 //! of their pages is in swap that might be in memory.

@@ -27,16 +27,24 @@ impl State {
             let (waited, now) = (Duration::from_nanos(ns), Instant::now());
             return self.memory.waited(waited, now, &mut *self.kernel);
         }
-        let own = match event.kind {
-            EventKind::Matched => true,
-            EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated => false,
-            EventKind::Returned => return self.memory.returned(event.pid),
-            EventKind::Rejected | EventKind::Revoked | EventKind::Limit => {
-                return self.memory.release(event.pid)
+        match event.kind {
+            EventKind::Matched => self.protect_memory(event, true),
+            EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated
+                if !self.memory.look_later(event, Instant::now()) =>
+            {
+                self.protect_memory(event, false);
             }
-            EventKind::Exited => return self.memory.exited(event.pid),
-            _ => return,
-        };
+            EventKind::Returned => self.memory.returned(event.pid),
+            EventKind::Rejected | EventKind::Revoked | EventKind::Limit => {
+                self.memory.release(event.pid);
+            }
+            EventKind::Exited => self.memory.exited(event.pid),
+            _ => {}
+        }
+    }
+
+    /// Protect the memory of the process of `event`. `own`: see [`Wanted`].
+    fn protect_memory(&mut self, event: &Event, own: bool) {
         let Some(tree) = self.domains.tree() else {
             return;
         };
@@ -51,6 +59,13 @@ impl State {
             starts_others: self.library.has(event.spec_id, flags::PARENT),
         };
         self.memory.protect(tree, event, &wanted);
+    }
+
+    /// Look at the children that have waited for it until `now`.
+    pub(super) fn look_at_children(&mut self, now: Instant) {
+        while let Some(event) = self.memory.child_to_look_at(now) {
+            self.protect_memory(&event, false);
+        }
     }
 
     /// Tasks of the machine wait for memory.
