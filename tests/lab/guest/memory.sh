@@ -41,6 +41,7 @@ check protected-as-a-whole "$(protection $own)" is_protected $own max
 check no-domain-of-shares "$(a domain ls --json | grep -c '"path"') domains" eval '! a domain ls --json | grep -q "\"/\?aplomb"'
 check the-user-has-a-cap "$(protection $top/0)" [ "$(protection $top/0)" != max ]
 limit=$(($(protection $top) >> 20)) # MiB, of all programs; the machine has a quarter more
+scale_now=$(cat $scale)
 check the-reserve-is-set "$scale_before, then $(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]
 
 check pages-that-others-are-charged-for-are-held "$(held) bytes" until_true 5 eval '[ "$(held)" -gt 0 ]'
@@ -78,12 +79,15 @@ check its-return-is-an-event "" eval 'a log --json --pid $short | grep -q "\"ret
 say "what does not fit is demoted, the largest first"
 # Beside the bombs a program grows no faster than the swap device writes, 1.6 MB a second.
 kill -KILL $bombs
+scale_is() { test "$(cat $scale)" "$@"; } # OPERATOR VALUE
+until_true 10 scale_is -eq $scale_now # no program grows
 bg_to /dev/null $bin/editor $((limit * 65 / 100)) 100 1000000
 editor=$!
 bg_to /dev/null $bin/hog $((limit * 80 / 100)) 100 1000000
 hog=$!
 until_true 10 is_admitted $editor
 until_true 10 is_admitted $hog
+check the-watermarks-move-apart "$scale_now, $(cat $scale)" until_true 20 scale_is -gt $scale_now
 check the-largest-is-demoted "$limit MiB" until_true 30 eval 'a log --json --pid $hog | grep -q "\"demoted\""'
 check its-protection-ends "$(protection $top/0/hog-$hog)" is_protected $top/0/hog-$hog 0
 check the-others-stays "$(protection $top/0/editor-$editor)" is_protected $top/0/editor-$editor max
@@ -93,6 +97,7 @@ kill -KILL $editor
 check it-comes-back "$(protection $top/0/hog-$hog)" until_true 20 is_protected $top/0/hog-$hog max
 check and-is-reactivated "" is_admitted $hog
 kill -KILL $hog
+check the-watermarks-go-back "$(cat $scale)" until_true 10 scale_is -eq $scale_now
 
 say "a user's programs have that user's cap"
 chmod 755 $bin/sleeper

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use aplomb_kernel::Event;
 
-/// How long a child waits. Trade: with less, more short-lived children are looked at; with more, the
-/// file pages that a child has mapped are held later.
+/// How long a child waits. Trade: with less, more short-lived children are looked at; with more,
+/// the file pages that a child has mapped are held later.
 const WAIT: Duration = Duration::from_millis(100);
 /// The most that wait. One more is looked at when it comes.
 const MOST: usize = 1024;
