@@ -13,7 +13,8 @@
 //! All files of the process are opened below one open directory. The kernel never lets such a
 //! directory lead to another process. So if the start time is right, the setting is that process's.
 //!
-//! An attribute that is not set reads as the empty value, and the empty value removes it.
+//! An attribute that is not set reads as the empty value, and the empty value removes it. A file
+//! that shows all its choices (`always [madvise] never`) reads as the one in force.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -68,7 +69,17 @@ pub fn read(knob: &Path) -> Result<String, MemoryError> {
     } else {
         file::read(knob)?
     };
-    Ok(text.trim_end().to_owned())
+    let text = text.trim_end();
+    Ok(choice(text).unwrap_or(text).to_owned())
+}
+
+/// The choice in force in a text that shows all of them. None: it is no such text.
+fn choice(text: &str) -> Option<&str> {
+    let marked = |word: &'_ str| word.strip_prefix('[')?.strip_suffix(']').map(str::len);
+    let mut found = text.split(' ').filter(|word| marked(word).is_some());
+    let word = found.next()?;
+    let others = text.split(' ').count() > 1 && found.next().is_none();
+    others.then(|| &word[1..word.len() - 1])
 }
 
 /// Set a knob.
@@ -188,6 +199,17 @@ mod tests {
         stat += " 55123 0";
         assert_eq!(start_time(&stat), Some(55123));
         assert_eq!(start_time("812 (a"), None);
+    }
+
+    #[test]
+    fn of_choices_the_one_in_force_is_read() {
+        assert_eq!(choice("always [madvise] never"), Some("madvise"));
+        for text in ["[always]", "7", "", "a [b] [c]", "[a b]"] {
+            assert_eq!(choice(text), None, "{text}");
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "[always] madvise never\n").unwrap();
+        assert_eq!(read(file.path()).unwrap(), "always");
     }
 
     #[test]

@@ -7,6 +7,10 @@
 //! and moves the watermarks back when none did for [`CALM`]. While memory is there, nothing wakes
 //! it.
 //!
+//! Meanwhile no task gets huge pages. A page fault that takes one is 512 pages at once, down to
+//! `min`, and wakes no reclaimer: four best-effort tasks, each parked after each such fault, took
+//! all that the kernel freed, and a program that started waited for three seconds.
+//!
 //! Trade: meanwhile best-effort tasks that need memory get next to none, and the buffer's worth
 //! of their pages is in swap that might be in memory.
 
@@ -21,6 +25,7 @@ use super::Memory;
 
 const LOOK: Duration = Duration::from_secs(1);
 const CALM: Duration = Duration::from_secs(3);
+const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 /// At most this part of the machine's memory is the buffer.
 const LARGEST_PART: u64 = 16;
 
@@ -102,9 +107,10 @@ impl Memory {
         if growth.waits(asked, now) {
             let (raised, ppm) = (growth.raised, growth.ppm);
             // First the watermarks: a buffer without them would be taken from the reserve.
-            if self.set_scale(Some(raised)) {
+            if self.set_knob(SCALE_FACTOR, Some(&raised.to_string())) {
                 kernel.set_growth_buffer(ppm);
             }
+            self.set_knob(HUGE_PAGES, Some("never"));
         }
     }
 
@@ -115,24 +121,28 @@ impl Memory {
             return;
         };
         if growth.look(asked(kernel), now) {
-            let normal = growth.normal;
+            let normal = growth.normal.map(|n| n.to_string());
             kernel.set_growth_buffer(0);
-            self.set_scale(normal);
+            self.set_knob(SCALE_FACTOR, normal.as_deref());
+            self.set_knob(HUGE_PAGES, None);
         } else {
             kernel.set_growth_buffer(growth.ppm); // the kernel side may have been loaded again
         }
     }
 
-    fn set_scale(&mut self, scale: Option<u64>) -> bool {
+    /// Set a knob; None: as it was before the daemon started. Returns whether it is set.
+    fn set_knob(&mut self, knob: &str, value: Option<&str>) -> bool {
         let Some(protector) = &mut self.protector else {
             return false;
         };
-        let value = scale.map(|s| s.to_string());
-        let set = protector.set_knob(Path::new(SCALE_FACTOR), value.as_deref());
-        if let Err(e) = &set {
-            warn!("no growth buffer for interactive programs: {e}");
+        match protector.set_knob(Path::new(knob), value) {
+            Ok(()) => true,
+            Err(e) if e.is_vanished() => false, // a kernel without huge pages
+            Err(e) => {
+                warn!("no growth buffer for interactive programs: {e}");
+                false
+            }
         }
-        set.is_ok()
     }
 }
 
