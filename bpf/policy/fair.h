@@ -29,9 +29,10 @@
  *    takes the lead away, and only sleep in which others run gives it back.
  *
  *    Where the CPU is idle much of the time, virtual time hardly advances while a task sleeps, so
- *    it has no such lead, and is still the one that a user waits for. So a task that has not begun
- *    to run for FAIR_REST is rested: it preempts unless it is ahead by FAIR_LEAD. That bounds how
- *    often each task may, and virtual time bounds what it gets: no more than its share.
+ *    it has no such lead, and is still the one that a user waits for. Or the running task has just
+ *    woken up itself, with as much in hand. So a task that has not begun to run for FAIR_REST is
+ *    rested: it preempts unless it is ahead of the queue's virtual time by FAIR_LEAD. That bounds
+ *    how often each task may, and virtual time bounds what it gets: no more than its share.
  */
 #ifndef APLOMB_POLICY_FAIR_H
 #define APLOMB_POLICY_FAIR_H
@@ -56,11 +57,11 @@
 #define FAIR_LEAD_NS (1 * NSEC_PER_MSEC)
 
 /*
- * A task is rested so long after it last began to run. Trade: with less, tasks that wake up each
- * other over a disk or a network would preempt each other each time; with more, a task that wakes
- * up for each frame of a display would not be rested.
+ * A task is rested so long after it last began to run: half a slice. Trade: with less, tasks that
+ * wake up each other over a network would preempt each other each time; with more, a task that
+ * reads its pages from a disk would wait for a slice at each of them.
  */
-#define FAIR_REST_NS (10 * NSEC_PER_MSEC)
+#define FAIR_REST_NS (2 * NSEC_PER_MSEC)
 
 /* The virtual time that @ran_ns of CPU time cost a task of @weight. */
 static inline u64 fair_cost(u64 ran_ns, u32 weight)
@@ -90,15 +91,16 @@ static inline u64 fair_place(u64 v, u64 now, u32 weight)
 	return v;
 }
 
-/*
- * Does a task of @weight that wakes up with virtual time @v preempt one that is at @other? @rested:
- * it last began to run FAIR_REST_NS ago or earlier.
- */
-static inline bool fair_preempts(u64 v, u32 weight, bool rested, u64 other)
+/* Does a task of @weight that wakes up with virtual time @v preempt one that is at @other? */
+static inline bool fair_preempts(u64 v, u32 weight, u64 other)
 {
-	u64 lead = fair_scaled(FAIR_LEAD_NS, weight);
+	return time_before(v + fair_scaled(FAIR_LEAD_NS, weight), other);
+}
 
-	return time_before(rested ? v - lead : v + lead, other);
+/* Does one that is rested preempt the running task, if the queue's virtual time is @now? */
+static inline bool fair_rested_preempts(u64 v, u32 weight, u64 now)
+{
+	return time_before(v - fair_scaled(FAIR_LEAD_NS, weight), now);
 }
 
 /*

@@ -170,19 +170,18 @@ static __always_inline bool wake_preempts(struct task_struct *p, const struct cp
 {
 	u32 weight = fair_weight(p);
 	u64 clock = scx_bpf_now();
-	bool rest = rested(p, clock);
+	bool rest = rested(p, clock) && fair_rested_preempts(v, weight, now);
 	s64 ran;
 
-	if (!fair_preempts(v, weight, rest, now))
+	if (!rest && !fair_preempts(v, weight, now))
 		return false;
 	if (c->by_right || c->in_turn || c->tree.rescued || c->exec.busy ||
 	    c->tree.pinned != pinned(p) || (tree_on && c->tree.leaf != domain))
 		return false;
-	if (fair_preempts(v, weight, rest, c->tree.vtime))
+	if (rest || fair_preempts(v, weight, c->tree.vtime))
 		return true;
 	ran = clock - c->tree.began;
-	return ran > 0 &&
-	       fair_preempts(v, weight, rest, c->tree.vtime + fair_cost(ran, c->tree.weight));
+	return ran > 0 && fair_preempts(v, weight, c->tree.vtime + fair_cost(ran, c->tree.weight));
 }
 
 /* Returns the virtual time with which @p joins @dsq, whose virtual time is @now. */

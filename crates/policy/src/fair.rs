@@ -25,7 +25,8 @@ pub struct Pair {
 extern "C" {
     fn policy_fair_cost(ran_ns: u64, weight: u32) -> u64;
     fn policy_fair_place(v: u64, now: u64, weight: u32) -> u64;
-    fn policy_fair_preempts(v: u64, weight: u32, rested: bool, other: u64) -> bool;
+    fn policy_fair_preempts(v: u64, weight: u32, other: u64) -> bool;
+    fn policy_fair_rested_preempts(v: u64, weight: u32, now: u64) -> bool;
     fn policy_fair_debt(waiting: u64) -> u64;
     fn policy_fair_start(now: u64) -> u64;
     fn policy_fair_pair_pick(f: *mut Pair) -> u32;
@@ -45,9 +46,14 @@ pub fn place(v: u64, now: u64, weight: u32) -> u64 {
 }
 
 /// Whether a task of `weight` that wakes up with virtual time `v`, ns, preempts one at `other`.
-/// `rested`: it last began to run `FAIR_REST_NS` ago or earlier.
-pub fn preempts(v: u64, weight: u32, rested: bool, other: u64) -> bool {
-    unsafe { policy_fair_preempts(v, weight, rested, other) }
+pub fn preempts(v: u64, weight: u32, other: u64) -> bool {
+    unsafe { policy_fair_preempts(v, weight, other) }
+}
+
+/// Whether one that last began to run `FAIR_REST_NS` ago or earlier preempts the running task, if
+/// its queue is at `now`, ns.
+pub fn rested_preempts(v: u64, weight: u32, now: u64) -> bool {
+    unsafe { policy_fair_rested_preempts(v, weight, now) }
 }
 
 /// How far ahead of its queue a task may be when it joins while `waiting` tasks wait, ns of virtual

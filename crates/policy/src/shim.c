@@ -139,9 +139,14 @@ u64 policy_fair_place(u64 v, u64 now, u32 weight)
 	return fair_place(v, now, weight);
 }
 
-bool policy_fair_preempts(u64 v, u32 weight, bool rested, u64 other)
+bool policy_fair_preempts(u64 v, u32 weight, u64 other)
 {
-	return fair_preempts(v, weight, rested, other);
+	return fair_preempts(v, weight, other);
+}
+
+bool policy_fair_rested_preempts(u64 v, u32 weight, u64 now)
+{
+	return fair_rested_preempts(v, weight, now);
 }
 
 u64 policy_fair_debt(u64 waiting)

@@ -72,12 +72,12 @@ fn the_credit_is_worth_a_slice_at_most() {
 fn a_lead_of_a_millisecond_preempts() {
     let now = 10 * SEC;
     for (weight, lead) in [(100, MS), (1, MS), (1000, MS / 10)] {
-        assert!(!preempts(now - lead, weight, false, now), "{weight}");
-        assert!(preempts(now - lead - 1, weight, false, now), "{weight}");
-        assert!(!preempts(now + MS, weight, false, now), "{weight}: ahead");
+        assert!(!preempts(now - lead, weight, now), "{weight}");
+        assert!(preempts(now - lead - 1, weight, now), "{weight}");
+        assert!(!preempts(now + MS, weight, now), "{weight}: ahead");
     }
     assert!(
-        preempts(0u64.wrapping_sub(2 * MS), 100, false, 0),
+        preempts(0u64.wrapping_sub(2 * MS), 100, 0),
         "the clock wraps"
     );
 }
@@ -86,8 +86,8 @@ fn a_lead_of_a_millisecond_preempts() {
 fn a_rested_task_needs_no_lead() {
     let now = 10 * SEC;
     for (weight, lead) in [(100, MS), (1, MS), (1000, MS / 10)] {
-        assert!(preempts(now + lead - 1, weight, true, now), "{weight}");
-        assert!(!preempts(now + lead, weight, true, now), "{weight}: ahead");
+        assert!(rested_preempts(now + lead - 1, weight, now), "{weight}");
+        assert!(!rested_preempts(now + lead, weight, now), "{weight}: ahead");
     }
 }
 
