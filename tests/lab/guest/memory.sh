@@ -81,12 +81,17 @@ say "what does not fit is demoted, the largest first"
 kill -KILL $bombs
 scale_is() { test "$(cat $scale)" "$@"; } # OPERATOR VALUE
 until_true 10 scale_is -eq $scale_now # no program grows
-bg_to /dev/null $bin/editor $((limit * 65 / 100)) 100 1000000
-editor=$!
+# Less memory than both programs use. While there is enough, none waits for it, and none is demoted.
+huge_pages=/proc/sys/vm/nr_hugepages
+take_huge_pages() { echo "$1" > $huge_pages && [ "$(< $huge_pages)" = "$1" ]; } # NUMBER
+check memory-is-taken-away "$(< $huge_pages)" until_true 10 take_huge_pages 72
 bg_to /dev/null $bin/hog $((limit * 80 / 100)) 100 1000000
 hog=$!
+has_grown() { [ "$(anon $top/0/hog-$hog)" -ge $((limit * 79 / 100 << 20)) ]; }
+check the-first-has-room "" until_true 20 has_grown
+bg_to /dev/null $bin/editor $((limit * 65 / 100)) 100 1000000
+editor=$!
 until_true 10 is_admitted $editor
-until_true 10 is_admitted $hog
 check the-watermarks-move-apart "$scale_now, $(cat $scale)" until_true 20 scale_is -gt $scale_now
 check the-largest-is-demoted "$limit MiB" until_true 30 eval 'a log --json --pid $hog | grep -q "\"demoted\""'
 check its-protection-ends "$(protection $top/0/hog-$hog)" is_protected $top/0/hog-$hog 0
@@ -97,6 +102,7 @@ kill -KILL $editor
 check it-comes-back "$(protection $top/0/hog-$hog)" until_true 20 is_protected $top/0/hog-$hog max
 check and-is-reactivated "" is_admitted $hog
 kill -KILL $hog
+echo 0 > $huge_pages
 check the-watermarks-go-back "$(cat $scale)" until_true 10 scale_is -eq $scale_now
 
 say "a user's programs have that user's cap"
