@@ -75,11 +75,12 @@ pub fn read(knob: &Path) -> Result<String, MemoryError> {
 
 /// The choice in force in a text that shows all of them. None: it is no such text.
 fn choice(text: &str) -> Option<&str> {
-    let marked = |word: &'_ str| word.strip_prefix('[')?.strip_suffix(']').map(str::len);
-    let mut found = text.split(' ').filter(|word| marked(word).is_some());
-    let word = found.next()?;
-    let others = text.split(' ').count() > 1 && found.next().is_none();
-    others.then(|| &word[1..word.len() - 1])
+    fn inside(word: &str) -> Option<&str> {
+        word.strip_prefix('[')?.strip_suffix(']')
+    }
+    let mut found = text.split(' ').filter_map(inside);
+    let chosen = found.next()?;
+    (text.contains(' ') && found.next().is_none()).then_some(chosen)
 }
 
 /// Set a knob.

@@ -81,6 +81,8 @@ say "what does not fit is demoted, the largest first"
 kill -KILL $bombs
 scale_is() { test "$(cat $scale)" "$@"; } # OPERATOR VALUE
 until_true 10 scale_is -eq $scale_now # no program grows
+huge_is() { grep -q "\[$1\]" /sys/kernel/mm/transparent_hugepage/enabled; } # CHOICE
+check huge-pages-are-on "" huge_is always
 # Less memory than both programs use. While there is enough, none waits for it, and none is demoted.
 huge_pages=/proc/sys/vm/nr_hugepages
 take_huge_pages() { echo "$1" > $huge_pages && [ "$(< $huge_pages)" = "$1" ]; } # NUMBER
@@ -93,6 +95,7 @@ bg_to /dev/null $bin/editor $((limit * 65 / 100)) 100 1000000
 editor=$!
 until_true 10 is_admitted $editor
 check the-watermarks-move-apart "$scale_now, $(cat $scale)" until_true 20 scale_is -gt $scale_now
+check huge-pages-are-off-meanwhile "" until_true 5 huge_is never
 check the-largest-is-demoted "$limit MiB" until_true 30 eval 'a log --json --pid $hog | grep -q "\"demoted\""'
 check its-protection-ends "$(protection $top/0/hog-$hog)" is_protected $top/0/hog-$hog 0
 check the-others-stays "$(protection $top/0/editor-$editor)" is_protected $top/0/editor-$editor max
@@ -104,6 +107,7 @@ check and-is-reactivated "" is_admitted $hog
 kill -KILL $hog
 echo 0 > $huge_pages
 check the-watermarks-go-back "$(cat $scale)" until_true 10 scale_is -eq $scale_now
+check huge-pages-are-on-again "" until_true 5 huge_is always
 
 say "a user's programs have that user's cap"
 chmod 755 $bin/sleeper

@@ -107,9 +107,11 @@ impl Memory {
         if growth.waits(asked, now) {
             let (raised, ppm) = (growth.raised, growth.ppm);
             // First the watermarks: a buffer without them would be taken from the reserve.
-            if self.set_knob(SCALE_FACTOR, Some(&raised.to_string())) {
-                kernel.set_growth_buffer(ppm);
+            if !self.set_knob(SCALE_FACTOR, Some(&raised.to_string())) {
+                self.growth = None;
+                return;
             }
+            kernel.set_growth_buffer(ppm);
             self.set_knob(HUGE_PAGES, Some("never"));
         }
     }
