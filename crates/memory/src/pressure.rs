@@ -99,12 +99,19 @@ impl AsFd for Trigger {
 /// # Errors
 /// Failed system calls; a file of unknown form.
 pub fn waits(dir: &Path) -> Result<bool, MemoryError> {
-    let path = dir.join("memory.pressure");
-    let Some(text) = file::read_if_there(&path)? else {
+    waits_by(&dir.join("memory.pressure"))
+}
+
+/// The same of those that the file at `path` is about, `/proc/pressure/memory` of the machine.
+///
+/// # Errors
+/// As [`waits`].
+pub fn waits_by(path: &Path) -> Result<bool, MemoryError> {
+    let Some(text) = file::read_if_there(path)? else {
         return Ok(false);
     };
     let stalled = parse_some_avg10(&text);
-    let stalled = stalled.ok_or_else(|| MemoryError::state(&path, "no line \"some avg10=…\""))?;
+    let stalled = stalled.ok_or_else(|| MemoryError::state(path, "no line \"some avg10=…\""))?;
     Ok(stalled > WAITS)
 }
 

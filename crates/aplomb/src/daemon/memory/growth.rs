@@ -1,30 +1,40 @@
 //! The growth buffer: memory that is freed ahead of an interactive program which starts or grows
 //! while memory is short. Theory: bpf/policy/reserve.h (4).
 //!
-//! The kernel side reports when an interactive program waits for a page. Then the daemon moves the
-//! kernel's watermarks apart (vm.watermark_scale_factor), and says which part of their distance is
-//! the buffer. It looks once a second whether interactive programs still take pages below `low`,
-//! and moves the watermarks back when none did for [`CALM`]. While memory is there, nothing wakes
-//! it.
+//! The kernel side reports when an interactive program waits for a page. Then, and when one starts
+//! while tasks of the machine wait for memory, the daemon moves the kernel's watermarks apart
+//! (vm.watermark_scale_factor), and says which part of their distance is the buffer. It looks once
+//! a second whether interactive programs still take pages below `low`, and moves the watermarks
+//! back when none did for [`CALM`]. While memory is there, nothing wakes it.
+//!
+//!        closed --- a program waits, or starts ---> open
+//!          ^  ^                                     |  |
+//!          |  +--------- calm for 3 s --------------+  | open for 20 s
+//!          +------ 20 s later ------ shut <------------+
 //!
 //! Meanwhile no task gets huge pages. A page fault that takes one is 512 pages at once, down to
 //! `min`, and wakes no reclaimer: four best-effort tasks, each parked after each such fault, took
 //! all that the kernel freed, and a program that started waited for three seconds.
 //!
 //! Trade: meanwhile best-effort tasks that need memory get next to none, and the buffer's worth
-//! of their pages is in swap that might be in memory.
+//! of their pages is in swap that might be in memory. A program that grows without end, or a user
+//! who starts one after the other, would make that last. So it does for half of the time at most.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use aplomb_kernel::Kernel;
-use tracing::warn;
+use aplomb_memory::pressure;
+use tracing::{debug, warn};
 
 use super::machine::{wanted_scale, MAX_SCALE, SCALE_FACTOR};
-use super::Memory;
+use super::{Memory, PRESSURE};
 
 const LOOK: Duration = Duration::from_secs(1);
 const CALM: Duration = Duration::from_secs(3);
+/// The buffer is open for so long at a time, and then shut for as long. Trade: with less, the start
+/// of a large program is not over; with more, a program that grows without end holds up the others.
+const LONGEST: Duration = Duration::from_secs(20);
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 /// At most this part of the machine's memory is the buffer.
 const LARGEST_PART: u64 = 16;
@@ -38,6 +48,8 @@ pub struct GrowthBuffer {
     /// The part of the distance of the watermarks that is the buffer, ppm.
     ppm: u32,
     open: Option<Open>,
+    /// It may not open before.
+    shut_until: Option<Instant>,
 }
 
 /// While the watermarks are apart.
@@ -47,6 +59,7 @@ struct Open {
     asked: u64,
     /// When they last did.
     grew: Instant,
+    since: Instant,
     look: Instant,
 }
 
@@ -62,6 +75,7 @@ impl GrowthBuffer {
             raised,
             ppm: u32::try_from(part).ok()?,
             open: None,
+            shut_until: None,
         })
     }
 
@@ -70,14 +84,23 @@ impl GrowthBuffer {
         self.open.as_ref().map(|o| o.look)
     }
 
-    /// A program waits for a page; `asked` as in [`Open`]. Returns whether the watermarks are to be
-    /// moved apart.
+    /// A program waits for a page, or starts; `asked` as in [`Open`]. Returns whether the
+    /// watermarks are to be moved apart.
     fn waits(&mut self, asked: u64, now: Instant) -> bool {
-        let new = self.open.is_none();
-        let look = self.open.as_ref().map_or(now + LOOK, |o| o.look);
-        let grew = now;
-        self.open = Some(Open { asked, grew, look });
-        new
+        if let Some(open) = &mut self.open {
+            (open.asked, open.grew) = (asked, now);
+            return false;
+        }
+        if self.shut_until.is_some_and(|until| now < until) {
+            return false;
+        }
+        self.open = Some(Open {
+            asked,
+            grew: now,
+            since: now,
+            look: now + LOOK,
+        });
+        true
     }
 
     /// A look at `now`. Returns whether the watermarks are to be moved back.
@@ -89,15 +112,29 @@ impl GrowthBuffer {
             (open.asked, open.grew) = (asked, now);
         }
         open.look = now + LOOK;
-        if now.saturating_duration_since(open.grew) < CALM {
+        let long = now.saturating_duration_since(open.since) >= LONGEST;
+        if !long && now.saturating_duration_since(open.grew) < CALM {
             return false;
         }
+        self.shut_until = long.then(|| now + LONGEST);
         self.open = None;
         true
     }
 }
 
 impl Memory {
+    /// An interactive program starts.
+    pub fn starts(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+        if self.growth.is_none() {
+            return;
+        }
+        match pressure::waits_by(Path::new(PRESSURE)) {
+            Ok(true) => self.open_growth_buffer(now, kernel),
+            Ok(false) => {}
+            Err(e) => debug!("{e}"), // psi=0: when the program waits
+        }
+    }
+
     /// An interactive program waits for a page.
     pub(super) fn open_growth_buffer(&mut self, now: Instant, kernel: &mut dyn Kernel) {
         let asked = asked(kernel);
@@ -192,5 +229,19 @@ mod tests {
         assert!(growth.look(9, at(4)), "three seconds after the last page");
         assert_eq!(growth.deadline(), None);
         assert!(growth.waits(10, at(9)));
+    }
+
+    #[test]
+    fn a_program_that_grows_without_end_has_it_half_of_the_time() {
+        let mut growth = GrowthBuffer::new(64 * MB, 768 * MB, 105, None).unwrap();
+        let start = Instant::now();
+        let mut open = 0;
+        for second in 0..600 {
+            let now = start + Duration::from_secs(second);
+            growth.waits(second, now);
+            growth.look(second, now);
+            open += u32::from(growth.open.is_some());
+        }
+        assert!((280..=310).contains(&open), "{open} of 600 s");
     }
 }

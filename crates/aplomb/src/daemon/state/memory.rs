@@ -59,6 +59,9 @@ impl State {
             starts_others: self.library.has(event.spec_id, flags::PARENT),
         };
         self.memory.protect(tree, event, &wanted);
+        if own {
+            self.memory.starts(Instant::now(), &mut *self.kernel);
+        }
     }
 
     /// Look at the children that have waited for it until `now`.
