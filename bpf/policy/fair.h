@@ -33,6 +33,10 @@
  *    woken up itself, with as much in hand. So a task that has not begun to run for FAIR_REST is
  *    rested: it preempts unless it is ahead of the queue's virtual time by FAIR_LEAD. That bounds
  *    how often each task may, and virtual time bounds what it gets: no more than its share.
+ *
+ *    The running task may be the first one of the queue itself, and would go on. So a task that
+ *    preempts goes before those that wait, unless it is ahead of the first of them by FAIR_LEAD.
+ *    None of those starves: each task can overtake it only until it is ahead so far.
  */
 #ifndef APLOMB_POLICY_FAIR_H
 #define APLOMB_POLICY_FAIR_H
@@ -101,6 +105,12 @@ static inline bool fair_preempts(u64 v, u32 weight, u64 other)
 static inline bool fair_rested_preempts(u64 v, u32 weight, u64 now)
 {
 	return time_before(v - fair_scaled(FAIR_LEAD_NS, weight), now);
+}
+
+/* Does it go before the first task that waits, which is at @first? */
+static inline bool fair_overtakes(u64 v, u32 weight, u64 first)
+{
+	return !time_before(first + fair_scaled(FAIR_LEAD_NS, weight), v);
 }
 
 /*

@@ -58,6 +58,34 @@ static __always_inline u64 preempt_flag(struct task_struct *p, const struct cpu_
 	return c->reserved.deadline == TIME_NEVER ? SCX_ENQ_PREEMPT : 0;
 }
 
+/* @p preempts the running task of its CPU, and overtakes those that wait there. */
+static __always_inline void preempt_at_once(struct task_struct *p, u64 vtime, u64 enq_flags)
+{
+	task_set_vtime(p, vtime);
+	dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
+}
+
+/*
+ * @p, of context @t and domain @leaf, wakes up. If it preempts @c's CPU, and overtakes those that
+ * wait in its domain's queue, it is sent there. Returns whether it is.
+ */
+static __always_inline bool goes_at_once(struct task_struct *p, struct task_ctx *t,
+					 const struct cpu_ctx *c, u32 leaf, u64 enq_flags)
+{
+	struct branch *b = branch(leaf);
+	u64 vtime;
+
+	if (leaf != c->tree.leaf || leaf == SLOT_PASSING || b->limited || !leaf_is_fair(b))
+		return false;
+	vtime = fair_vtime(p, DSQ_DOMAIN(leaf), b->now);
+	if (!wake_preempts(p, c, leaf, vtime, b->now) || !overtakes(p, c, DSQ_DOMAIN(leaf), vtime))
+		return false;
+	if (t->queued)
+		tree_leave(t);
+	preempt_at_once(p, vtime, enq_flags);
+	return true;
+}
+
 /* @p, of context @t, waits in the queue of domain @leaf from now on; it may preempt @c's CPU. */
 static __always_inline void enqueue_in_domain(struct task_struct *p, struct task_ctx *t,
 					      struct cpu_ctx *c, u32 leaf, u64 enq_flags)
@@ -119,6 +147,8 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 			return true;
 		}
 	}
+	if (wake && !pinned(p) && goes_at_once(p, t, c, leaf, enq_flags))
+		return true;
 	enqueue_in_domain(p, t, c, leaf, enq_flags);
 	/* One CPU, idle: the task was held back in another domain, and the CPU was not told. */
 	if (nr_cpus > 1 ? needs_help(c, leaf, looked) : !wake && c->tree.leaf == SLOT_NONE)
@@ -150,6 +180,10 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 	before = (enq_flags & SCX_ENQ_WAKEUP) &&
 		 wake_preempts(p, c, t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT, vtime,
 			       lane(c, k)->now);
+	if (before && overtakes(p, c, DSQ_PINNED(cpu, k), vtime)) {
+		preempt_at_once(p, vtime, enq_flags);
+		return;
+	}
 	dsq_insert_vtime(p, DSQ_PINNED(cpu, k), FAIR_SLICE_NS, vtime, enq_flags);
 	scx_bpf_kick_cpu(cpu, before ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 	if (p->nr_cpus_allowed > 1 && needs_help(c, t ? t->domain : SLOT_ROOT, looked))
@@ -164,6 +198,7 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 {
 	s32 cpu = task_cpu(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
+	bool before;
 	u64 vtime;
 
 	if (tree_on && tree_enqueue(p, enq_flags, looked))
@@ -184,8 +219,13 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 		return;
 	}
 	vtime = fair_vtime(p, DSQ_FAIR, fair_now);
+	before = (enq_flags & SCX_ENQ_WAKEUP) && wake_preempts(p, c, SLOT_ROOT, vtime, fair_now);
+	if (before && overtakes(p, c, DSQ_FAIR, vtime)) {
+		preempt_at_once(p, vtime, enq_flags);
+		return;
+	}
 	dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, vtime, enq_flags);
-	if ((enq_flags & SCX_ENQ_WAKEUP) && wake_preempts(p, c, SLOT_ROOT, vtime, fair_now))
+	if (before)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if (nr_cpus > 1 && !looked)
 		ask_idle(p);

@@ -196,6 +196,44 @@ static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
 	return time_before(latest, v) ? latest : v;
 }
 
+/* Returns the virtual time of the first task of @dsq, or @none if no task waits there. */
+static __noinline u64 first_vtime(u64 dsq, u64 none)
+{
+	TAKES_STACK(64);
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *first = NULL;
+	u64 v = none;
+
+	if (!bpf_iter_scx_dsq_new(&it, dsq, 0))
+		first = bpf_iter_scx_dsq_next(&it);
+	if (first)
+		v = first->scx.dsq_vtime;
+	bpf_iter_scx_dsq_destroy(&it);
+	return v;
+}
+
+/*
+ * @prev has used up its slice and is in no queue while dispatch chooses. Does it go before the
+ * first task of @dsq? Without this check two tasks would take turns whatever their weights are.
+ */
+static __always_inline bool still_first(struct task_struct *prev, u64 dsq)
+{
+	return time_before(prev->scx.dsq_vtime, first_vtime(dsq, prev->scx.dsq_vtime + 1));
+}
+
+/*
+ * @p, with virtual time @v, preempts the task that runs on @c's CPU: does it also go before the
+ * tasks that wait in @dsq, straight to the CPU's local queue? Not if another task is there: @p
+ * would go before that as well.
+ */
+static __always_inline bool overtakes(struct task_struct *p, const struct cpu_ctx *c, u64 dsq,
+				      u64 v)
+{
+	return c->reserved.deadline == TIME_NEVER &&
+	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON(task_cpu(p))) &&
+	       fair_overtakes(v, fair_weight(p), first_vtime(dsq, v));
+}
+
 /* What the fair layer found for a CPU */
 enum fair_choice {
 	FAIR_NONE = 0,  /* no task */
@@ -204,23 +242,5 @@ enum fair_choice {
 	FAIR_HELD = 3,  /* no task, and the running task may not go on (cpu.max) */
 	FAIR_AGAIN = 4  /* within dispatch.bpf.h: nothing, but the next try may find a task */
 };
-
-/*
- * @prev has used up its slice and is in no queue while dispatch chooses. Does it go before the
- * first task of @dsq? Without this check two tasks would take turns whatever their weights are.
- */
-static __noinline bool still_first(struct task_struct *prev, u64 dsq)
-{
-	TAKES_STACK(64);
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *head = NULL;
-	bool keep;
-
-	if (!bpf_iter_scx_dsq_new(&it, dsq, 0))
-		head = bpf_iter_scx_dsq_next(&it);
-	keep = !head || time_before(prev->scx.dsq_vtime, head->scx.dsq_vtime);
-	bpf_iter_scx_dsq_destroy(&it);
-	return keep;
-}
 
 #endif /* APLOMB_TREE_PLACE_BPF_H */

@@ -170,9 +170,11 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 
 /*
  * @p ran for @ran ns on @cpu. Of what its domain (without domains: the machine) got of that CPU,
- * either the pinned tasks had this time, or the others: charges fair_pair.
+ * either the pinned tasks had this time, or the others: charges fair_pair. @sleeps: if no task
+ * waits in its lane, the lane's virtual time follows (policy/fair.h 2).
  */
-static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran)
+static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
+					bool sleeps)
 {
 	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1), waiting, others, k = 0;
 
@@ -182,6 +184,8 @@ static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct c
 		k = lane_of(cpu, slot);
 	waiting = scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k));
 	others = tree_on ? branch(slot)->waiting : scx_bpf_dsq_nr_queued(DSQ_FAIR);
+	if (sleeps && !waiting && pinned(p) && time_before(lane(c, k)->now, c->tree.vtime))
+		lane(c, k)->now = c->tree.vtime;
 	if (pinned(p))
 		fair_pair_charge(&lane(c, k)->pair, 1, ran, waiting + 1);
 	else if (waiting)
@@ -219,7 +223,7 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 	if (tree_on)
 		tree_charge(cpu, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));
 	if (nr_cpus > 1)
-		pair_charge(p, cpu, c, ran);
+		pair_charge(p, cpu, c, ran, sleeps);
 }
 
 #endif /* APLOMB_TREE_RUN_BPF_H */

@@ -22,7 +22,14 @@ extern "C" fn scx_bpf_create_dsq(id: u64, _node: i32) -> i32 {
 
 #[no_mangle]
 extern "C" fn scx_bpf_dsq_nr_queued(id: u64) -> i32 {
-    with(|s| s.queues.borrow().len(id).map_or(ENOENT, |n| n as i32))
+    with(|s| {
+        let on = s.settings.numbers.dsq_local_on;
+        if id & on == on {
+            let cpu = s.cpus.get((id & !on) as usize);
+            return cpu.map_or(ENOENT, |c| c.local.borrow().len() as i32);
+        }
+        s.queues.borrow().len(id).map_or(ENOENT, |n| n as i32)
+    })
 }
 
 fn insert(insertion: Insertion) -> bool {

@@ -80,6 +80,33 @@ fn a_sleeper_preempts_on_a_cpu_that_is_mostly_idle() {
     }
 }
 
+/// Two heavy tasks (kernel threads, say) now and then run for more than a slice. The sleeper uses
+/// more than they do by virtual time, so the one that runs and the one that waits are before it,
+/// but by little.
+#[test]
+fn a_sleeper_overtakes_those_that_wait() {
+    for (cpus, tree) in [(1, false), (1, true), (2, false), (2, true)] {
+        let mut sim = machine(cpus);
+        let mut group = ROOT;
+        if tree {
+            group = domain(&mut sim, ROOT, "a", 100);
+        }
+        for _ in 0..2 {
+            let (task, _) = Periodic::new(0, 9 * MS, 171 * MS, SEC + MS / 3);
+            sim.start_in(group, 1000, CpuMask::first(1), Box::new(task))
+                .unwrap();
+        }
+        let (task, delays) = sleeper();
+        sim.start_in(group, 100, CpuMask::first(1), Box::new(task))
+            .unwrap();
+        sim.run_until(20 * SEC);
+        let delays = delays.borrow();
+        let late = delays.iter().filter(|d| **d > ALLOWED).count();
+        assert!(delays.len() > 350, "{}", delays.len());
+        assert_eq!(late, 0, "of {} ({cpus} CPUs, {tree})", delays.len());
+    }
+}
+
 /// A task of 1 ms every 50 ms, and how long after each wake-up it began to run, ns.
 fn sleeper() -> (impl Program, Rc<RefCell<Vec<u64>>>) {
     const FIRST: u64 = 1000; // then it has begun
