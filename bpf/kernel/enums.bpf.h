@@ -82,6 +82,7 @@ enum cgroup_subsys_id {
 /* These have no macros: they are the exception above. */
 enum scx_ops_flags {
 	SCX_OPS_ENQ_LAST = 2,
+	SCX_OPS_ENQ_EXITING = 4,
 	SCX_OPS_ENQ_MIGRATION_DISABLED = 16,
 };
 

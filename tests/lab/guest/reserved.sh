@@ -7,6 +7,7 @@ for name in p20 p50 p100 late; do program periodic $name; done
 program chain chain
 program orphans orphan
 program stay idle
+program heap heap
 spec irr 6ms/30ms
 spec hard 6ms/30ms 'server = "cbs-hard"'
 spec p20 4ms/20ms
@@ -16,6 +17,7 @@ spec late 6ms/30ms
 spec chain 6ms/30ms
 spec orphan 6ms/30ms
 spec idle 6ms/30ms
+spec heap 5ms/50ms
 
 # Without load the scheduler must start no timer and must not wake the daemon. The count begins 2 s
 # after the daemon's start, when the kernel timers that the start needs have expired.
@@ -93,6 +95,22 @@ fg $bin/late 5000 30000 120 brief > $out/late
 wait $one
 check overrunning-task-harms-no-deadline "$(cat $out/late)" [ "$(value missed "$(cat $out/late)")" = 0 ]
 end_all
+sleep 6
+
+# They end at once, and each gives its memory back for some tens of ms. The kernel would keep tasks
+# that exit in the CPU's local queue until none is left, before all that wait by right.
+heaps=
+for i in 1 2 3 4; do
+	bg $bin/heap 100
+	heaps="$heaps $!"
+done
+sleep 3
+bg_to $out/late $bin/late 5000 30000 60 brief
+one=$!
+sleep 0.5
+kill -KILL $heaps
+wait $heaps $one 2> /dev/null
+check tasks-that-exit-harm-no-deadline "$(cat $out/late)" [ "$(value missed "$(cat $out/late)")" = 0 ]
 sleep 6
 
 say "a reserved task alone"

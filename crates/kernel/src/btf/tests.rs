@@ -52,6 +52,7 @@ fn every_number_of_sched_ext_is_asked_for() {
         "enum scx_kick_flags: SCX_KICK_PREEMPT",
         "enum scx_dsq_iter_flags: SCX_DSQ_ITER_REV",
         "enum scx_ops_flags: SCX_OPS_ENQ_LAST",
+        "enum scx_ops_flags: SCX_OPS_ENQ_EXITING",
         "enum scx_ops_flags: SCX_OPS_ENQ_MIGRATION_DISABLED",
     ] {
         assert!(missing.iter().any(|m| m == name), "{name}: {missing:?}");
