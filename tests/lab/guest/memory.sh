@@ -79,9 +79,7 @@ check its-return-is-an-event "" eval 'a log --json --pid $short | grep -q "\"ret
 say "what does not fit is demoted, the largest first"
 # Beside the bombs a program grows no faster than the swap device writes, 1.6 MB a second.
 kill -KILL $bombs
-scale_is() { test "$(cat $scale)" "$@"; } # OPERATOR VALUE
 until_true 10 scale_is -eq $scale_now # no program grows
-huge_is() { grep -q "\[$1\]" /sys/kernel/mm/transparent_hugepage/enabled; } # CHOICE
 check huge-pages-are-on "" huge_is always
 # Less memory than both programs use. While there is enough, none waits for it, and none is demoted.
 huge_pages=/proc/sys/vm/nr_hugepages

@@ -14,15 +14,22 @@ chrt -o 0 "${as_nobody[@]}" $bin/sleeper 5 900000 1 > /dev/null 2>&1 &
 users=$!
 check protected "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
 
-say "SIGKILL while memory is short, and the next daemon"
+say "SIGKILL while memory is short and a program grows, and the next daemon"
+scale_now=$(cat $scale)
+check huge-pages-are-on "" huge_is always
 start_bombs
+bg_to /dev/null $bin/sleeper 240 900000 1
+grows=$!
+check the-growth-buffer-opens "$scale_now, $(cat $scale)" until_true 20 scale_is -gt $scale_now
+check huge-pages-are-off "" until_true 5 huge_is never
 kill -KILL $daemon
 wait $daemon 2> /dev/null
-check knobs-outlive-sigkill "$(cat $scale)" [ "$(cat $scale)" -gt "$scale_before" ]
+check knobs-outlive-sigkill "$(cat $scale)" scale_is -gt $scale_now
 start_daemon
 check protected-again "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
-
-kill -KILL $bombs
+kill -KILL $bombs $grows
+check the-growth-buffer-shuts "$scale_now, $(cat $scale)" until_true 30 scale_is -eq $scale_now
+check huge-pages-are-on-again "" until_true 5 huge_is always
 
 say "the kernel ends the scheduler"
 echo S > /proc/sysrq-trigger

@@ -9,6 +9,8 @@ scale_before=$(cat $scale)
 protection() { cat "$1/memory.min" 2> /dev/null; } # DIRECTORY
 is_protected() { [ "$(protection "$1")" = "$2" ]; }
 knobs_are_back() { [ "$(cat $scale)" = "$scale_before" ] && ! [ -s /run/aplomb/knobs ]; }
+scale_is() { test "$(cat $scale)" "$@"; } # OPERATOR VALUE
+huge_is() { grep -q "\[$1\]" /sys/kernel/mm/transparent_hugepage/enabled; } # CHOICE
 start_bombs() { # [MB]: four that want so much each
 	local i
 	bombs=

@@ -9,8 +9,8 @@
 //!
 //!        closed --- a program waits, or starts ---> open
 //!          ^  ^                                     |  |
-//!          |  +--------- calm for 3 s --------------+  | open for 20 s
-//!          +------ 20 s later ------ shut <------------+
+//!          |  +--------- calm for 3 s --------------+  | open for 15 s
+//!          +------ 15 s later ------ shut <------------+
 //!
 //! Meanwhile no task gets huge pages. A page fault that takes one is 512 pages at once, down to
 //! `min`, and wakes no reclaimer: four best-effort tasks, each parked after each such fault, took
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_secs(1);
 const CALM: Duration = Duration::from_secs(3);
 /// The buffer is open for so long at a time, and then shut for as long. Trade: with less, the start
 /// of a large program is not over; with more, a program that grows without end holds up the others.
-const LONGEST: Duration = Duration::from_secs(20);
+const LONGEST: Duration = Duration::from_secs(15);
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 /// At most this part of the machine's memory is the buffer.
 const LARGEST_PART: u64 = 16;
