@@ -220,9 +220,9 @@ static __always_inline void lower_to_domain(struct bpf_iter_scx_dsq *it, struct 
 	struct branch *b = branch(leaf);
 
 	tree_enter(t, leaf, false, SLOT_NONE);
-	scx_bpf_dsq_move_set_vtime(it, leaf_has_members(b)
-					       ? leaf_key(b, t)
-					       : fair_place(t->fair_vtime, b->now, fair_weight(p)));
+	scx_bpf_dsq_move_set_vtime(
+		it, leaf_has_members(b) ? leaf_key(b, t)
+					: fair_place(t->fair_vtime, &b->fair, fair_weight(p)));
 	scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0);
 }
 
@@ -232,7 +232,7 @@ static __always_inline void lower_to_lane(struct bpf_iter_scx_dsq *it, struct ta
 {
 	t->lane = lane_of(cpu, t->domain);
 	scx_bpf_dsq_move_set_vtime(
-		it, fair_place(t->fair_vtime, lane(cpu_ctx(cpu), t->lane)->now, fair_weight(p)));
+		it, fair_place(t->fair_vtime, &lane(cpu_ctx(cpu), t->lane)->fair, fair_weight(p)));
 	if (cpu_ctx(cpu)->online)
 		scx_bpf_dsq_move_vtime(it, p, DSQ_PINNED(cpu, t->lane), 0);
 	else /* from the local queue the kernel moves it to another CPU */
@@ -259,7 +259,7 @@ static __always_inline void lower(struct bpf_iter_scx_dsq *it, struct task_struc
 			lower_to_domain(it, p, t);
 		} else {
 			scx_bpf_dsq_move_set_vtime(
-				it, fair_place(t->fair_vtime, fair_now, fair_weight(p)));
+				it, fair_place(t->fair_vtime, &fair_all, fair_weight(p)));
 			scx_bpf_dsq_move_vtime(it, p, DSQ_FAIR, 0);
 		}
 		ask_idle(p);

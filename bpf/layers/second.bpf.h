@@ -39,8 +39,8 @@ VERIFIED_ONCE int evacuate(u32 cpu)
 			struct task_ctx *t = task_ctx(p);
 
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
-			scx_bpf_dsq_move_set_vtime(&it, fair_place(t ? t->fair_vtime : fair_now,
-								   fair_now, fair_weight(p)));
+			scx_bpf_dsq_move_set_vtime(&it, fair_place(t ? t->fair_vtime : fair_all.now,
+								   &fair_all, fair_weight(p)));
 			if (t)
 				t->by_right = RIGHT_NONE;
 			moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_FAIR, 0);

@@ -14,9 +14,11 @@
  *
  *        now - FAIR_CREDIT ........ now ........ now + FAIR_DEBT
  *
- *    While no task waits, virtual time follows the task that ran last to the end of its turn. A
- *    task that ran alone would otherwise be behind others that come later, for time that none
- *    wanted.
+ *    When no task waits, each has got all that it wanted, and nobody owes anybody anything: virtual
+ *    time follows to the latest that a task has reached, and credit from before is void. (In
+ *    start-time fair queueing a busy period ends.) A task that ran alone would otherwise be behind
+ *    others that come later, for time that none wanted; and on a CPU that is idle half of the time
+ *    the tasks that use it least would all go before the one that wakes up.
  *
  *    A new task starts one slice ahead of the queue. Otherwise a stream of short-lived children (a
  *    fork bomb) would always be served before tasks that already ran, and virtual time would stand
@@ -83,15 +85,46 @@ static inline u64 fair_scaled(u64 ns, u32 weight)
 	return weight > FAIR_WEIGHT ? fair_cost(ns, weight) : ns;
 }
 
-/* The virtual time with which a task of @weight and virtual time @v joins a queue at @now. */
-static inline u64 fair_place(u64 v, u64 now, u32 weight)
-{
-	u64 earliest = now - fair_scaled(FAIR_CREDIT_NS, weight);
+/* A queue's virtual time. Each field only advances. */
+struct fair_queue {
+	u64 now;   /* of the task that began to run last */
+	u64 last;  /* the latest that a task has run to */
+	u64 floor; /* `now` when no task waited last: there is no credit below it */
+};
 
+/* A task with virtual time @v begins to run. */
+static inline void fair_begins(struct fair_queue *q, u64 v)
+{
+	if (time_before(q->now, v))
+		q->now = v;
+}
+
+/* A task has run to virtual time @v. */
+static inline void fair_ran(struct fair_queue *q, u64 v)
+{
+	if (time_before(q->last, v))
+		q->last = v;
+}
+
+/* No task waits in @q. */
+static inline void fair_none_waits(struct fair_queue *q)
+{
+	fair_begins(q, q->last);
+	if (q->floor != q->now)
+		q->floor = q->now;
+}
+
+/* The virtual time with which a task of @weight and virtual time @v joins @q. */
+static inline u64 fair_place(u64 v, const struct fair_queue *q, u32 weight)
+{
+	u64 earliest = q->now - fair_scaled(FAIR_CREDIT_NS, weight);
+
+	if (time_before(earliest, q->floor))
+		earliest = q->floor;
 	if (time_before(v, earliest))
 		return earliest;
-	if (time_before(now + FAIR_DEBT_NS, v))
-		return now + FAIR_DEBT_NS;
+	if (time_before(q->now + FAIR_DEBT_NS, v))
+		return q->now + FAIR_DEBT_NS;
 	return v;
 }
 
@@ -126,10 +159,10 @@ static inline u64 fair_debt(u64 waiting)
 	return each < FAIR_DEBT_NS ? each : FAIR_DEBT_NS;
 }
 
-/* The virtual time of a task that is new in a queue at @now. */
-static inline u64 fair_start(u64 now)
+/* The virtual time of a task that is new in @q. */
+static inline u64 fair_start(const struct fair_queue *q)
 {
-	return now + FAIR_SLICE_NS;
+	return q->now + FAIR_SLICE_NS;
 }
 
 /*

@@ -131,7 +131,7 @@ struct {
 
 /* Tasks of restricted affinity of one domain that wait for one CPU; under its run-queue lock */
 struct lane {
-	u64 now;               /* virtual time of its queue */
+	struct fair_queue fair;
 	struct fair_pair pair; /* between it and its domain's queue (policy/fair.h) */
 	u32 domain; /* whose tasks wait in it; lane 0: the root's, and those that found no lane */
 	u32 turns;  /* since tree/rescue.bpf.h looked */
@@ -154,11 +154,13 @@ struct tree_cpu {
 	u32 passing;  /* it waited in the queue of SLOT_PASSING */
 	u32 rescued;  /* it was rescued (tree/rescue.bpf.h): no wake-up preempts it */
 	/* of the last task that the fair layer chose */
-	u64 vtime;        /* its virtual time when it began to run, or was charged last */
-	u64 began;        /* when it began to run: scx_bpf_now() */
-	u32 weight;       /* its weight then */
-	u32 pinned;       /* it may not run everywhere: those have a virtual time of their own */
-	struct pick next; /* for the task that dispatch has sent; ops.running takes it */
+	u64 vtime;    /* its virtual time when it began to run, or was charged last */
+	u64 began;    /* when it began to run: scx_bpf_now() */
+	u32 weight;   /* its weight then */
+	u32 pinned;   /* it may not run everywhere: those have a virtual time of their own */
+	u32 straight; /* tasks that woke up, went straight to its local queue, and wait there */
+	u64 straight_vtime; /* the virtual time of the last of them */
+	struct pick next;   /* for the task that dispatch has sent; ops.running takes it */
 	struct lane lanes[MAX_LANES];
 	u32 nr_lanes; /* that have been in use; lane 0 always */
 	u32 waited;   /* ticks in a row that found a task waiting (rescue_look()) */
@@ -219,7 +221,7 @@ struct cpu_ctx {
 
 struct cpu_ctx cpus[MAX_CPUS];
 
-u64 fair_now; /* virtual time of the machine's queue */
+struct fair_queue fair_all; /* the machine's queue */
 
 /*
  * 0: no task is interactive, and every path skips the reserved layer. Set with the first server;

@@ -140,7 +140,7 @@ static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_s
 
 	t->lane = k;
 	scx_bpf_dsq_move_set_vtime(
-		it, fair_place(p->scx.dsq_vtime, lane(cpu_ctx(home), k)->now, fair_weight(p)));
+		it, fair_place(p->scx.dsq_vtime, &lane(cpu_ctx(home), k)->fair, fair_weight(p)));
 	if (cpu_ctx(home)->online)
 		moved = scx_bpf_dsq_move_vtime(it, p, DSQ_PINNED(home, k), 0);
 	else /* from a local queue the kernel moves it to another CPU */

@@ -7,7 +7,7 @@
  *
  * A task that wakes up where no task waits, and that no other CPU could take, is next on its CPU in
  * any case. It goes straight to the CPU's local queue, which saves a sorted insert and a dispatch.
- * This is done at wake-ups only: tasks that use up their slices would take turns there without
+ * This is done at wake-ups only, and for one task at a time: several would take turns there without
  * regard to weight.
  */
 #ifndef APLOMB_TREE_ENQUEUE_BPF_H
@@ -33,7 +33,7 @@ static __always_inline bool needs_help(const struct cpu_ctx *c, u32 leaf, bool l
 /* @p has no context, since memory is short: it waits in the machine's queue, for any CPU. */
 static __always_inline void enqueue_without_context(struct task_struct *p, u64 enq_flags)
 {
-	dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, fair_vtime(p, DSQ_FAIR, fair_now), enq_flags);
+	dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, fair_vtime(p, DSQ_FAIR, &fair_all), enq_flags);
 	tree_legacy = 1;
 	ask_idle(p);
 }
@@ -41,8 +41,8 @@ static __always_inline void enqueue_without_context(struct task_struct *p, u64 e
 /* @p, of domain @leaf, wakes up: may it go straight to the local queue of @c's CPU? */
 static __always_inline bool goes_straight(struct task_struct *p, struct cpu_ctx *c, u32 leaf)
 {
-	return nr_cpus == 1 && !tree_waiting && leaf != SLOT_PASSING && !branch(leaf)->limited &&
-	       !leaf_has_members(branch(leaf)) && is_next(p, c, leaf);
+	return nr_cpus == 1 && !tree_waiting && !c->tree.straight && leaf != SLOT_PASSING &&
+	       !branch(leaf)->limited && !leaf_has_members(branch(leaf)) && is_next(p, c, leaf);
 }
 
 /*
@@ -51,18 +51,33 @@ static __always_inline bool goes_straight(struct task_struct *p, struct cpu_ctx 
  * would go before that task.
  */
 static __always_inline u64 preempt_flag(struct task_struct *p, const struct cpu_ctx *c, u32 leaf,
-					u64 now)
+					u64 vtime, u64 now)
 {
-	if (!wake_preempts(p, c, leaf, p->scx.dsq_vtime, now))
+	if (!wake_preempts(p, c, leaf, vtime, now))
 		return 0;
 	return c->reserved.deadline == TIME_NEVER ? SCX_ENQ_PREEMPT : 0;
 }
 
-/* @p preempts the running task of its CPU, and overtakes those that wait there. */
-static __always_inline void preempt_at_once(struct task_struct *p, u64 vtime, u64 enq_flags)
+/* @p goes straight to the local queue of @c's CPU, with virtual time @vtime. */
+static __always_inline void send_straight(struct task_struct *p, struct cpu_ctx *c, u64 vtime,
+					  u64 enq_flags)
 {
 	task_set_vtime(p, vtime);
-	dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
+	if (!c->tree.straight++) /* else it goes before that one */
+		c->tree.straight_vtime = vtime;
+	dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
+}
+
+/* @p, of domain @leaf, wakes up and is next on @c's CPU. */
+static __always_inline void wake_straight(struct task_struct *p, struct cpu_ctx *c, u32 leaf,
+					  u64 enq_flags)
+{
+	const struct fair_queue *q = fair_queue_of(p, c);
+	u64 vtime = fair_place(p->scx.dsq_vtime, q, fair_weight(p));
+
+	if (!tree_on || leaf_is_fair(branch(leaf)))
+		enq_flags |= preempt_flag(p, c, leaf, vtime, q->now);
+	send_straight(p, c, vtime, enq_flags);
 }
 
 /*
@@ -70,19 +85,20 @@ static __always_inline void preempt_at_once(struct task_struct *p, u64 vtime, u6
  * wait in its domain's queue, it is sent there. Returns whether it is.
  */
 static __always_inline bool goes_at_once(struct task_struct *p, struct task_ctx *t,
-					 const struct cpu_ctx *c, u32 leaf, u64 enq_flags)
+					 struct cpu_ctx *c, u32 leaf, u64 enq_flags)
 {
 	struct branch *b = branch(leaf);
 	u64 vtime;
 
 	if (leaf != c->tree.leaf || leaf == SLOT_PASSING || b->limited || !leaf_is_fair(b))
 		return false;
-	vtime = fair_vtime(p, DSQ_DOMAIN(leaf), b->now);
-	if (!wake_preempts(p, c, leaf, vtime, b->now) || !overtakes(p, c, DSQ_DOMAIN(leaf), vtime))
+	vtime = fair_vtime(p, DSQ_DOMAIN(leaf), &b->fair);
+	if (!wake_preempts(p, c, leaf, vtime, b->fair.now) ||
+	    !overtakes(p, c, DSQ_DOMAIN(leaf), vtime))
 		return false;
 	if (t->queued)
 		tree_leave(t);
-	preempt_at_once(p, vtime, enq_flags);
+	send_straight(p, c, vtime, enq_flags | SCX_ENQ_PREEMPT);
 	return true;
 }
 
@@ -101,7 +117,7 @@ static __always_inline void enqueue_in_domain(struct task_struct *p, struct task
 		if (branch(leaf)->policy == DOMAIN_MTR)
 			before = time_before(vtime, c->tree.leaf_key);
 		else if (leaf_is_fair(branch(leaf)))
-			before = wake_preempts(p, c, leaf, vtime, branch(leaf)->now);
+			before = wake_preempts(p, c, leaf, vtime, branch(leaf)->fair.now);
 	}
 	if (before && !c->by_right && !c->in_turn && !c->tree.rescued)
 		scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_PREEMPT);
@@ -137,13 +153,10 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 				tree_leave(t);
 			if (pinned(p) && !last)
 				return false;
-			if (wake) {
-				task_set_vtime(p, fair_place(p->scx.dsq_vtime, branch(leaf)->now,
-							     fair_weight(p)));
-				if (leaf_is_fair(branch(leaf)))
-					enq_flags |= preempt_flag(p, c, leaf, branch(leaf)->now);
-			}
-			dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
+			if (wake)
+				wake_straight(p, c, leaf, enq_flags);
+			else
+				dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
 			return true;
 		}
 	}
@@ -176,12 +189,12 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 		if (!rescue_armed)
 			rescue_arm();
 	}
-	vtime = fair_vtime(p, DSQ_PINNED(cpu, k), lane(c, k)->now);
+	vtime = fair_vtime(p, DSQ_PINNED(cpu, k), &lane(c, k)->fair);
 	before = (enq_flags & SCX_ENQ_WAKEUP) &&
 		 wake_preempts(p, c, t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT, vtime,
-			       lane(c, k)->now);
+			       lane(c, k)->fair.now);
 	if (before && overtakes(p, c, DSQ_PINNED(cpu, k), vtime)) {
-		preempt_at_once(p, vtime, enq_flags);
+		send_straight(p, c, vtime, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
 	dsq_insert_vtime(p, DSQ_PINNED(cpu, k), FAIR_SLICE_NS, vtime, enq_flags);
@@ -204,12 +217,12 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 	if (tree_on && tree_enqueue(p, enq_flags, looked))
 		return;
 	if ((enq_flags & SCX_ENQ_WAKEUP) && (nr_cpus == 1 || pinned(p)) && nobody_waits(cpu, c)) {
-		u64 now = *fair_clock(p, c);
+		const struct fair_queue *q = fair_queue_of(p, c);
+		u32 leaf = domain_of_task(p);
 
-		task_set_vtime(p, fair_place(p->scx.dsq_vtime, now, fair_weight(p)));
-		if (is_next(p, c, domain_of_task(p))) {
-			enq_flags |= preempt_flag(p, c, domain_of_task(p), now);
-			dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
+		task_set_vtime(p, fair_place(p->scx.dsq_vtime, q, fair_weight(p)));
+		if (is_next(p, c, leaf)) {
+			wake_straight(p, c, leaf, enq_flags);
 			return;
 		}
 	}
@@ -218,10 +231,11 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 		pinned_enqueue(p, cpu, enq_flags, looked);
 		return;
 	}
-	vtime = fair_vtime(p, DSQ_FAIR, fair_now);
-	before = (enq_flags & SCX_ENQ_WAKEUP) && wake_preempts(p, c, SLOT_ROOT, vtime, fair_now);
+	vtime = fair_vtime(p, DSQ_FAIR, &fair_all);
+	before =
+		(enq_flags & SCX_ENQ_WAKEUP) && wake_preempts(p, c, SLOT_ROOT, vtime, fair_all.now);
 	if (before && overtakes(p, c, DSQ_FAIR, vtime)) {
-		preempt_at_once(p, vtime, enq_flags);
+		send_straight(p, c, vtime, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
 	dsq_insert_vtime(p, DSQ_FAIR, FAIR_SLICE_NS, vtime, enq_flags);

@@ -62,11 +62,11 @@ struct member {
 
 /* A domain as a node */
 struct branch {
-	u64 cgid;       /* id of its cgroup; 0: that has gone */
-	u64 now;        /* virtual time of its own tasks' queue (policy/fair.h) */
-	u64 weight_sum; /* of its child domains */
-	u64 awake_sum;  /* of the members in its heap */
-	u64 ran_ns;     /* by all tasks in it and below */
+	u64 cgid;               /* id of its cgroup; 0: that has gone */
+	struct fair_queue fair; /* its own tasks' queue */
+	u64 weight_sum;         /* of its child domains */
+	u64 awake_sum;          /* of the members in its heap */
+	u64 ran_ns;             /* by all tasks in it and below */
 	u64 throttled_ns, throttled_since, throttled_times;
 	u64 released_at;             /* when its last throttling ended */
 	u64 runtime_ns, interval_ns; /* reserved as C every T of one CPU; 0: not so */
@@ -167,7 +167,8 @@ static __always_inline bool leaf_is_fair(const struct branch *b)
 /* Returns the virtual time with which a new task begins in @b's queue. */
 static __always_inline u64 branch_start(struct branch *b)
 {
-	return b->policy == DOMAIN_FIFO ? fifo_arrive(&b->own_fifo, b->now) : fair_start(b->now);
+	return b->policy == DOMAIN_FIFO ? fifo_arrive(&b->own_fifo, b->fair.now)
+					: fair_start(&b->fair);
 }
 
 /* --- what a member is due ------------------------------------------------------------------- */

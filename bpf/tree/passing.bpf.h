@@ -62,7 +62,7 @@ VERIFIED_ONCE int pass_from(u32 slot)
 				   SLOT_NONE); /* before the move: it counts before it is seen */
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
 			scx_bpf_dsq_move_set_vtime(&it, fair_place(p->scx.dsq_vtime,
-								   branch(SLOT_PASSING)->now,
+								   &branch(SLOT_PASSING)->fair,
 								   fair_weight(p)));
 			scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(SLOT_PASSING), 0);
 		}

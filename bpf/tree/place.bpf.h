@@ -70,12 +70,12 @@ VERIFIED_ONCE u32 lane_of(u32 cpu, u32 domain)
 	return unused;
 }
 
-/* The virtual time of the queue that @p belongs to. */
-static __always_inline u64 *fair_clock(struct task_struct *p, struct cpu_ctx *c)
+/* The queue that @p belongs to. */
+static __always_inline struct fair_queue *fair_queue_of(struct task_struct *p, struct cpu_ctx *c)
 {
 	if (pinned(p))
-		return &lane(c, tree_on ? lane_of(task_cpu(p), domain_of_task(p)) : 0)->now;
-	return tree_on ? &branch(domain_of_task(p))->now : &fair_now;
+		return &lane(c, tree_on ? lane_of(task_cpu(p), domain_of_task(p)) : 0)->fair;
+	return tree_on ? &branch(domain_of_task(p))->fair : &fair_all;
 }
 
 /*
@@ -97,10 +97,11 @@ static __always_inline u32 fair_weight(const struct task_struct *p)
 /* @p begins to run: the virtual time of its queue follows. */
 static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *c)
 {
-	u64 *now = fair_clock(p, c);
-
-	if (time_before(*now, p->scx.dsq_vtime))
-		*now = p->scx.dsq_vtime;
+	fair_begins(fair_queue_of(p, c), p->scx.dsq_vtime);
+	if (c->tree.straight) /* what is in the local queue runs before anything else */
+		c->tree.straight--;
+	if (!tree_on)
+		c->tree.leaf = SLOT_ROOT;
 	c->tree.vtime = p->scx.dsq_vtime;
 	c->tree.began = scx_bpf_now();
 	c->tree.weight = fair_weight(p);
@@ -108,15 +109,13 @@ static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *
 }
 
 /*
- * @c's CPU has no task to run: if there are no domains, the queue's virtual time follows the task
- * that ran last (policy/fair.h 2). In a domain that is done when the task goes to sleep.
+ * @c's CPU has no task to run, so none waits for it. In a domain that is seen when a task goes to
+ * sleep (fair_charge()).
  */
 static __always_inline void fair_idle(struct cpu_ctx *c)
 {
-	u64 *now = c->tree.pinned ? &lane(c, 0)->now : &fair_now;
-
-	if (!tree_on && time_before(*now, c->tree.vtime))
-		*now = c->tree.vtime;
+	if (!tree_on)
+		fair_none_waits(c->tree.pinned ? &lane(c, 0)->fair : &fair_all);
 }
 
 /*
@@ -125,7 +124,7 @@ static __always_inline void fair_idle(struct cpu_ctx *c)
  */
 static __always_inline void fair_rejoin(struct task_struct *p, struct cpu_ctx *c)
 {
-	u64 now = *fair_clock(p, c);
+	u64 now = fair_queue_of(p, c)->now;
 
 	if (tree_on && !leaf_is_fair(branch(domain_of_task(p))))
 		return; /* its order is not by this virtual time */
@@ -161,7 +160,8 @@ static __always_inline bool rested(const struct task_struct *p, u64 clock)
  * @p, of @domain, wakes up and waits with virtual time @v in a queue at @now: does it preempt the
  * task that runs on @c's CPU? Not a reserved task by right, nor best-effort work in its turn, nor a
  * rescued task in its 0.2 ms, nor one that starts a program (task/exec.bpf.h 2). Nor a task of
- * another domain or another kind of queue, whose virtual time is another.
+ * another domain or another kind of queue, whose virtual time is another; nor of a higher
+ * scheduling class.
  *
  * First @v is compared with the queue: tasks that wake up each other end there.
  */
@@ -176,7 +176,7 @@ static __always_inline bool wake_preempts(struct task_struct *p, const struct cp
 	if (!rest && !fair_preempts(v, weight, now))
 		return false;
 	if (c->by_right || c->in_turn || c->tree.rescued || c->exec.busy ||
-	    c->tree.pinned != pinned(p) || (tree_on && c->tree.leaf != domain))
+	    c->tree.pinned != pinned(p) || c->tree.leaf != domain)
 		return false;
 	if (rest || fair_preempts(v, weight, c->tree.vtime))
 		return true;
@@ -184,15 +184,15 @@ static __always_inline bool wake_preempts(struct task_struct *p, const struct cp
 	return ran > 0 && fair_preempts(v, weight, c->tree.vtime + fair_cost(ran, c->tree.weight));
 }
 
-/* Returns the virtual time with which @p joins @dsq, whose virtual time is @now. */
-static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, u64 now)
+/* Returns the virtual time with which @p joins @dsq, which is @q. */
+static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, const struct fair_queue *q)
 {
-	u64 v = fair_place(p->scx.dsq_vtime, now, fair_weight(p)), latest;
+	u64 v = fair_place(p->scx.dsq_vtime, q, fair_weight(p)), latest;
 
-	if (!time_before(now + FAIR_SLICE_NS, v))
+	if (!time_before(q->now + FAIR_SLICE_NS, v))
 		return v;
 	/* in debt, which is bounded by the length of the queue */
-	latest = now + fair_debt(scx_bpf_dsq_nr_queued(dsq));
+	latest = q->now + fair_debt(scx_bpf_dsq_nr_queued(dsq));
 	return time_before(latest, v) ? latest : v;
 }
 
@@ -223,15 +223,20 @@ static __always_inline bool still_first(struct task_struct *prev, u64 dsq)
 
 /*
  * @p, with virtual time @v, preempts the task that runs on @c's CPU: does it also go before the
- * tasks that wait in @dsq, straight to the CPU's local queue? Not if another task is there: @p
- * would go before that as well.
+ * tasks that wait in @dsq, straight to the CPU's local queue? It would also go before those that
+ * are there already.
  */
 static __always_inline bool overtakes(struct task_struct *p, const struct cpu_ctx *c, u64 dsq,
 				      u64 v)
 {
-	return c->reserved.deadline == TIME_NEVER &&
-	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON(task_cpu(p))) &&
-	       fair_overtakes(v, fair_weight(p), first_vtime(dsq, v));
+	s32 there = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON(task_cpu(p)));
+	u32 weight = fair_weight(p);
+
+	if (c->reserved.deadline != TIME_NEVER || there > (s32)c->tree.straight)
+		return false;
+	if (there && !fair_overtakes(v, weight, c->tree.straight_vtime))
+		return false;
+	return fair_overtakes(v, weight, first_vtime(dsq, v));
 }
 
 /* What the fair layer found for a CPU */

@@ -116,7 +116,7 @@ static __always_inline u64 leaf_vtime(struct task_struct *p, const struct task_c
 	if (leaf_has_members(b))
 		return leaf_key(b, t);
 	if (b->policy != DOMAIN_FIFO)
-		return fair_vtime(p, DSQ_DOMAIN(leaf), b->now);
+		return fair_vtime(p, DSQ_DOMAIN(leaf), &b->fair);
 	return wake ? branch_start(b) : p->scx.dsq_vtime;
 }
 

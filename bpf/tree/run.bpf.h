@@ -84,11 +84,9 @@ static __always_inline void member_run(struct cpu_ctx *c, struct task_ctx *t, u3
 /*
  * A task of domain @slot, which has a cpu.max, begins to run without a claim: it claims now. If no
  * time is left, a task that was not told so yet gives up the CPU at once, and ops.enqueue decides.
- * Otherwise it has a turn, at its domain's expense:
- *  - A pinned task that was asked to land waits in a lane, and no claim is made for it. Without a
- *    turn it would never leave the kernel, where it may hold a lock or be an RCU reader.
- *  - The kernel puts a task that exits back into the CPU's local queue without ops.enqueue. Told
- *    again, the task would come back again, and the CPU would do nothing else.
+ * Otherwise it has a turn, at its domain's expense: a pinned task that exits, or was asked to land,
+ * waits in a lane, and no claim is made for it. Without a turn it would never leave the kernel,
+ * where it may hold a lock or be an RCU reader.
  */
 static __always_inline void claim_late(u32 cpu, struct task_ctx *t, u32 slot, struct pick *got)
 {
@@ -170,8 +168,8 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 
 /*
  * @p ran for @ran ns on @cpu. Of what its domain (without domains: the machine) got of that CPU,
- * either the pinned tasks had this time, or the others: charges fair_pair. @sleeps: if no task
- * waits in its lane, the lane's virtual time follows (policy/fair.h 2).
+ * either the pinned tasks had this time, or the others: charges fair_pair. @sleeps: with domains,
+ * it is seen here that no task waits in its lane.
  */
 static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
 					bool sleeps)
@@ -184,8 +182,8 @@ static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct c
 		k = lane_of(cpu, slot);
 	waiting = scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k));
 	others = tree_on ? branch(slot)->waiting : scx_bpf_dsq_nr_queued(DSQ_FAIR);
-	if (sleeps && !waiting && pinned(p) && time_before(lane(c, k)->now, c->tree.vtime))
-		lane(c, k)->now = c->tree.vtime;
+	if (sleeps && !waiting && !c->tree.straight && pinned(p) && tree_on)
+		fair_none_waits(&lane(c, k)->fair);
 	if (pinned(p))
 		fair_pair_charge(&lane(c, k)->pair, 1, ran, waiting + 1);
 	else if (waiting)
@@ -217,9 +215,10 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 		task_set_vtime(p, p->scx.dsq_vtime + fair_cost(ran, fair_weight(p)));
 	}
 	c->tree.vtime = p->scx.dsq_vtime;
-	if (tree_on && sleeps && !b->waiting && !pinned(p) && leaf_is_fair(b) &&
-	    time_before(b->now, c->tree.vtime))
-		b->now = c->tree.vtime; /* none waits: policy/fair.h 2 */
+	if (!tree_on || pinned(p) || leaf_is_fair(b))
+		fair_ran(fair_queue_of(p, c), p->scx.dsq_vtime);
+	if (tree_on && sleeps && !b->waiting && !c->tree.straight && !pinned(p) && leaf_is_fair(b))
+		fair_none_waits(&b->fair);
 	if (tree_on)
 		tree_charge(cpu, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));
 	if (nr_cpus > 1)

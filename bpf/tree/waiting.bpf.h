@@ -52,6 +52,8 @@ static __always_inline bool fair_waiting(u32 cpu)
  */
 static __always_inline bool nobody_waits(u32 cpu, struct cpu_ctx *c)
 {
+	if (c->tree.straight)
+		return false;
 	if (tree_on)
 		return !fair_waiting(cpu);
 	if (!c->tree.unwanted)

@@ -11,6 +11,18 @@ pub const CREDIT: u64 = 4_000_000;
 /// How far ahead of its queue's virtual time a task may be when it joins, ns (`FAIR_DEBT_NS`).
 pub const DEBT: u64 = 100_000_000;
 
+/// A queue's virtual time (`struct fair_queue`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Of the task that began to run last, ns.
+    pub now: u64,
+    /// The latest that a task has run to.
+    pub last: u64,
+    /// `now` when no task waited last.
+    pub floor: u64,
+}
+
 /// Shares one CPU between the machine's queue (member 0) and the CPU's pinned tasks (member 1)
 /// (`struct fair_pair`).
 #[repr(C)]
@@ -24,25 +36,22 @@ pub struct Pair {
 
 extern "C" {
     fn policy_fair_cost(ran_ns: u64, weight: u32) -> u64;
-    fn policy_fair_place(v: u64, now: u64, weight: u32) -> u64;
+    fn policy_fair_begins(q: *mut Queue, v: u64);
+    fn policy_fair_ran(q: *mut Queue, v: u64);
+    fn policy_fair_none_waits(q: *mut Queue);
+    fn policy_fair_place(v: u64, q: *const Queue, weight: u32) -> u64;
     fn policy_fair_preempts(v: u64, weight: u32, other: u64) -> bool;
     fn policy_fair_rested_preempts(v: u64, weight: u32, now: u64) -> bool;
     fn policy_fair_debt(waiting: u64) -> u64;
-    fn policy_fair_start(now: u64) -> u64;
+    fn policy_fair_start(q: *const Queue) -> u64;
     fn policy_fair_pair_pick(f: *mut Pair) -> u32;
     fn policy_fair_pair_charge(f: *mut Pair, m: u32, ran_ns: u64, nr: u32);
 }
 
 /// The virtual time, ns, that `ran_ns` of CPU time cost a task of `weight`.
 pub fn cost(ran_ns: u64, weight: u32) -> u64 {
-    // SAFETY: pure arithmetic on its arguments, as are the next four
+    // SAFETY: pure arithmetic on its arguments, as are the next three
     unsafe { policy_fair_cost(ran_ns, weight) }
-}
-
-/// The virtual time, ns, with which a task of `weight` and virtual time `v` joins a queue that is
-/// at `now`.
-pub fn place(v: u64, now: u64, weight: u32) -> u64 {
-    unsafe { policy_fair_place(v, now, weight) }
 }
 
 /// Whether a task of `weight` that wakes up with virtual time `v`, ns, preempts one at `other`.
@@ -62,12 +71,34 @@ pub fn debt(waiting: u64) -> u64 {
     unsafe { policy_fair_debt(waiting) }
 }
 
-/// The virtual time, ns, of a new task in a queue that is at `now`.
-pub fn start(now: u64) -> u64 {
-    unsafe { policy_fair_start(now) }
+// SAFETY, for all: the C functions access only `*self`, whose layout the tests compare.
+impl Queue {
+    /// A task with virtual time `v`, ns, begins to run.
+    pub fn begins(&mut self, v: u64) {
+        unsafe { policy_fair_begins(self, v) }
+    }
+
+    /// A task has run to virtual time `v`, ns.
+    pub fn ran(&mut self, v: u64) {
+        unsafe { policy_fair_ran(self, v) }
+    }
+
+    /// No task waits.
+    pub fn none_waits(&mut self) {
+        unsafe { policy_fair_none_waits(self) }
+    }
+
+    /// The virtual time, ns, with which a task of `weight` and virtual time `v` joins.
+    pub fn place(&self, v: u64, weight: u32) -> u64 {
+        unsafe { policy_fair_place(v, self, weight) }
+    }
+
+    /// The virtual time, ns, of a new task.
+    pub fn start(&self) -> u64 {
+        unsafe { policy_fair_start(self) }
+    }
 }
 
-// SAFETY, for both: the C functions access only `*f`, whose layout the tests compare.
 impl Pair {
     /// The member that is served next if both have waiting tasks.
     pub fn pick(&mut self) -> usize {

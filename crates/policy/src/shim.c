@@ -121,6 +121,9 @@ u64 policy_usage_part_ppm(u64 use_ppm, u64 bw_ppm, u64 age_ns)
 }
 
 /* fair.h */
+const size_t policy_layout_fair_queue[] = { sizeof(struct fair_queue), AT(fair_queue, now),
+					    AT(fair_queue, last), AT(fair_queue, floor) };
+
 const size_t policy_layout_fair_pair[] = { sizeof(struct fair_pair), AT(fair_pair, tag),
 					   AT(fair_pair, now) };
 
@@ -134,9 +137,24 @@ u64 policy_fair_cost(u64 ran_ns, u32 weight)
 	return fair_cost(ran_ns, weight);
 }
 
-u64 policy_fair_place(u64 v, u64 now, u32 weight)
+void policy_fair_begins(struct fair_queue *q, u64 v)
 {
-	return fair_place(v, now, weight);
+	fair_begins(q, v);
+}
+
+void policy_fair_ran(struct fair_queue *q, u64 v)
+{
+	fair_ran(q, v);
+}
+
+void policy_fair_none_waits(struct fair_queue *q)
+{
+	fair_none_waits(q);
+}
+
+u64 policy_fair_place(u64 v, const struct fair_queue *q, u32 weight)
+{
+	return fair_place(v, q, weight);
 }
 
 bool policy_fair_preempts(u64 v, u32 weight, u64 other)
@@ -154,9 +172,9 @@ u64 policy_fair_debt(u64 waiting)
 	return fair_debt(waiting);
 }
 
-u64 policy_fair_start(u64 now)
+u64 policy_fair_start(const struct fair_queue *q)
 {
-	return fair_start(now);
+	return fair_start(q);
 }
 
 u32 policy_fair_pair_pick(struct fair_pair *f)

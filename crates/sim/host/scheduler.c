@@ -390,8 +390,8 @@ void host_cpu_view(u32 cpu, struct host_cpu_view *view)
 	const struct cpu_ctx *c = cpu_ctx(cpu);
 	const struct server *s = c->by_right == RIGHT_OWN ? server_at(c->reserved.slot) : NULL;
 
-	*view = (struct host_cpu_view){ .fair_now = fair_now,
-					.pinned_now = c->tree.lanes[0].now,
+	*view = (struct host_cpu_view){ .fair_now = fair_all.now,
+					.pinned_now = c->tree.lanes[0].fair.now,
 					.exec_start = c->exec_start };
 	if (!s || s->info.generation != c->reserved.generation)
 		return;

@@ -3,10 +3,10 @@
 //!
 //! A task is placed when it is queued. When it begins to run, the queue's virtual time advances to
 //! the task's. When it stops (at the end of its slice, or when its work is done and it sleeps), it
-//! is charged; if it sleeps and none waits, the queue's virtual time follows. Tasks with equal
+//! is charged; if it sleeps and none waits, the queue is told. Tasks with equal
 //! virtual times run in the order of arrival, as in a dispatch queue of the kernel.
 
-use super::{cost, debt, place, start};
+use super::{cost, debt, Queue};
 
 /// Slice, ns (`FAIR_SLICE_NS`).
 pub const SLICE: u64 = 4_000_000;
@@ -43,11 +43,11 @@ pub struct Task {
 pub struct Machine {
     pub tasks: Vec<Task>,
     pub now: u64,
-    /// The virtual time of a new child, given its queue's virtual time.
-    pub child: fn(u64) -> u64,
+    /// The virtual time of a new child in a queue.
+    pub child: fn(&Queue) -> u64,
     /// Slices, used in rotation: reserved work may cut any slice short.
     pub slices: Vec<u64>,
-    queue_now: u64,
+    queue: Queue,
     cpus: usize,
     arrivals: u64,
     turn: usize,
@@ -58,9 +58,9 @@ impl Machine {
         Machine {
             tasks: Vec::new(),
             now: 0,
-            child: start,
+            child: Queue::start,
             slices: vec![SLICE],
-            queue_now: 0,
+            queue: Queue::default(),
             cpus,
             arrivals: 0,
             turn: 0,
@@ -69,7 +69,7 @@ impl Machine {
 
     /// Queues a new task. Returns its index.
     pub fn add(&mut self, weight: u32, life: Life) -> usize {
-        self.add_at(weight, life, (self.child)(self.queue_now))
+        self.add_at(weight, life, (self.child)(&self.queue))
     }
 
     /// Queues a task that has run before and has the virtual time `vtime`. Returns its index.
@@ -89,15 +89,16 @@ impl Machine {
 
     /// The queue's virtual time.
     pub fn queue_now(&self) -> u64 {
-        self.queue_now
+        self.queue.now
     }
 
     /// Queues a task as `fair_enqueue` does: places it, and limits its debt by the queue's length.
     fn enqueue(&mut self, i: usize) {
         let waiting = self.tasks.iter().filter(|t| queued(t)).count() as u64;
-        let mut v = place(self.tasks[i].vtime, self.queue_now, self.tasks[i].weight);
-        if v > self.queue_now + SLICE {
-            v = v.min(self.queue_now + debt(waiting));
+        let task = &self.tasks[i];
+        let mut v = self.queue.place(task.vtime, task.weight);
+        if v > self.queue.now + SLICE {
+            v = v.min(self.queue.now + debt(waiting));
         }
         self.tasks[i].vtime = v;
         self.arrivals += 1;
@@ -123,7 +124,7 @@ impl Machine {
             let slice = self.slices[self.turn % self.slices.len()];
             self.turn += 1;
             let t = &mut self.tasks[i];
-            self.queue_now = self.queue_now.max(t.vtime);
+            self.queue.begins(t.vtime);
             t.state = State::Running {
                 since: self.now,
                 until: self.now + slice.min(t.left),
@@ -137,6 +138,7 @@ impl Machine {
         let t = &mut self.tasks[i];
         let ran = self.now - since;
         t.vtime += cost(ran, t.weight);
+        self.queue.ran(t.vtime);
         t.served += ran;
         t.left -= ran;
         if t.left > 0 {
@@ -146,14 +148,14 @@ impl Machine {
         match t.life {
             Life::Sleeper { sleep, .. } => {
                 if none_waits {
-                    self.queue_now = self.queue_now.max(t.vtime);
+                    self.queue.none_waits();
                 }
                 t.state = State::Asleep {
                     until: self.now + sleep,
                 }
             }
             Life::Forker { .. } => {
-                t.vtime = (self.child)(self.queue_now);
+                t.vtime = (self.child)(&self.queue);
                 self.enqueue(i);
             }
             Life::Hog => self.enqueue(i),

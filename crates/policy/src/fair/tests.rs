@@ -18,6 +18,7 @@ use proptest::prelude::*;
 
 #[test]
 fn layout_and_constants_are_the_headers() {
+    assert_layout!(policy_layout_fair_queue, Queue, now, last, floor);
     assert_layout!(policy_layout_fair_pair, Pair, tag, now);
     extern "C" {
         static policy_fair_weight: u64;
@@ -37,6 +38,17 @@ fn layout_and_constants_are_the_headers() {
     assert_eq!((weight, slice, credit, debt), (WEIGHT, SLICE, CREDIT, DEBT));
 }
 
+/// The virtual time with which a task of `weight` and virtual time `v` joins a queue at `now` in
+/// which tasks have waited all along.
+fn place(v: u64, now: u64, weight: u32) -> u64 {
+    let busy = Queue {
+        now,
+        last: now,
+        floor: now.wrapping_sub(SEC),
+    };
+    busy.place(v, weight)
+}
+
 #[test]
 fn cost_is_time_over_weight() {
     assert_eq!(cost(4 * MS, 100), 4 * MS);
@@ -53,6 +65,24 @@ fn place_is_within_the_window() {
     assert_eq!(place(now - CREDIT, now, 100), now - CREDIT);
     assert_eq!(place(now + MS, now, 100), now + MS);
     assert_eq!(place(now + SEC, now, 100), now + DEBT);
+}
+
+/// When none waits, all that have run are even: none has credit, and none owes anything.
+#[test]
+fn credit_is_void_when_none_waits() {
+    let mut queue = Queue::default();
+    queue.begins(10 * SEC);
+    queue.ran(10 * SEC + 3 * MS);
+    assert_eq!(queue.place(0, 100), 10 * SEC - CREDIT);
+    queue.none_waits();
+    let even = 10 * SEC + 3 * MS;
+    for v in [0, 10 * SEC - MS, 10 * SEC + 2 * MS, even] {
+        assert_eq!(queue.place(v, 100), even);
+    }
+    queue.begins(even + 2 * MS);
+    assert_eq!(queue.place(0, 100), even, "a task that came late is as before");
+    queue.begins(even + 9 * MS);
+    assert_eq!(queue.place(0, 100), even + 9 * MS - CREDIT);
 }
 
 /// Else a kernel thread, of ten times nice 0's weight, would run for ten slices after its sleep.
@@ -132,7 +162,7 @@ fn weights_below_4_count_as_4() {
 /// run, and virtual time would stand still.
 #[test]
 fn without_the_slice_ahead_a_fork_bomb_starves_a_task() {
-    let served = |child: fn(u64) -> u64| {
+    let served = |child: fn(&Queue) -> u64| {
         let mut m = Machine::new(1);
         m.child = child;
         let old = m.add(100, Life::Hog);
@@ -142,8 +172,8 @@ fn without_the_slice_ahead_a_fork_bomb_starves_a_task() {
         m.run(10 * SEC);
         m.tasks[old].served
     };
-    assert_eq!(served(|now| now), SLICE, "its first slice, and no more");
-    let ours = served(start);
+    assert_eq!(served(|queue| queue.now), SLICE, "its first slice, and no more");
+    let ours = served(Queue::start);
     assert!(
         ours >= 4 * SEC,
         "4 ms of each 4 + 10 * 0.5 would be 4.4 s: {ours}"

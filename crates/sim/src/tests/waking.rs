@@ -80,20 +80,32 @@ fn a_sleeper_preempts_on_a_cpu_that_is_mostly_idle() {
     }
 }
 
-/// Two heavy tasks (kernel threads, say) now and then run for more than a slice. The sleeper uses
-/// more than they do by virtual time, so the one that runs and the one that waits are before it,
-/// but by little.
+/// Heavy tasks (kernel threads, say) now and then run for more than a slice. The sleeper uses more
+/// than they do by virtual time, so the one that runs and the one that waits are before it, but by
+/// little.
 #[test]
 fn a_sleeper_overtakes_those_that_wait() {
+    goes_before(2, 1000, 9 * MS, 171 * MS);
+}
+
+/// Tasks that use less of the CPU than the sleeper, and wake up together while it is idle: what
+/// they have not used gives them no credit.
+#[test]
+fn a_sleeper_goes_before_those_that_used_less() {
+    goes_before(4, 100, 5 * MS, 307 * MS);
+}
+
+/// The sleeper runs at once beside `others` of `weight` that work for `work` every `every` ns.
+fn goes_before(others: usize, weight: u32, work: u64, every: u64) {
     for (cpus, tree) in [(1, false), (1, true), (2, false), (2, true)] {
         let mut sim = machine(cpus);
         let mut group = ROOT;
         if tree {
             group = domain(&mut sim, ROOT, "a", 100);
         }
-        for _ in 0..2 {
-            let (task, _) = Periodic::new(0, 9 * MS, 171 * MS, SEC + MS / 3);
-            sim.start_in(group, 1000, CpuMask::first(1), Box::new(task))
+        for _ in 0..others {
+            let (task, _) = Periodic::new(0, work, every, SEC + MS / 3);
+            sim.start_in(group, weight, CpuMask::first(1), Box::new(task))
                 .unwrap();
         }
         let (task, delays) = sleeper();
