@@ -14,11 +14,11 @@
  *
  *        now - FAIR_CREDIT ........ now ........ now + FAIR_DEBT
  *
- *    When no task waits, each has got all that it wanted, and nobody owes anybody anything: virtual
- *    time follows to the latest that a task has reached, and credit from before is void. (In
- *    start-time fair queueing a busy period ends.) A task that ran alone would otherwise be behind
- *    others that come later, for time that none wanted; and on a CPU that is idle half of the time
- *    the tasks that use it least would all go before the one that wakes up.
+ *    When no task waits, each has got all that it wanted, and all are even: virtual time follows to
+ *    the latest that a task has reached, and credit from before is void. (In start-time fair
+ *    queueing a busy period ends.) A task that ran alone would otherwise be behind others that come
+ *    later, for time that none wanted; and on a CPU that is idle half of the time the tasks that
+ *    use it least would all go before the one that wakes up.
  *
  *    A new task starts one slice ahead of the queue. Otherwise a stream of short-lived children (a
  *    fork bomb) would always be served before tasks that already ran, and virtual time would stand

@@ -10,7 +10,8 @@
 int main(int count, char **words)
 {
 	int64_t bytes = argument(count, words, 1, 32) << 20;
-	char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED || madvise(memory, bytes, MADV_NOHUGEPAGE))
 		fail("heap");

@@ -80,7 +80,11 @@ fn credit_is_void_when_none_waits() {
         assert_eq!(queue.place(v, 100), even);
     }
     queue.begins(even + 2 * MS);
-    assert_eq!(queue.place(0, 100), even, "a task that came late is as before");
+    assert_eq!(
+        queue.place(0, 100),
+        even,
+        "a task that came late is as before"
+    );
     queue.begins(even + 9 * MS);
     assert_eq!(queue.place(0, 100), even + 9 * MS - CREDIT);
 }
@@ -172,7 +176,11 @@ fn without_the_slice_ahead_a_fork_bomb_starves_a_task() {
         m.run(10 * SEC);
         m.tasks[old].served
     };
-    assert_eq!(served(|queue| queue.now), SLICE, "its first slice, and no more");
+    assert_eq!(
+        served(|queue| queue.now),
+        SLICE,
+        "its first slice, and no more"
+    );
     let ours = served(Queue::start);
     assert!(
         ours >= 4 * SEC,
