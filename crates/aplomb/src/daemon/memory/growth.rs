@@ -7,18 +7,18 @@
 //! a second whether interactive programs still take pages below `low`, and moves the watermarks
 //! back when none did for [`CALM`]. While memory is there, nothing wakes it.
 //!
-//!        closed --- a program waits, or starts ---> open
-//!          ^  ^                                     |  |
-//!          |  +--------- calm for 3 s --------------+  | open for 15 s
-//!          +------ 15 s later ------ shut <------------+
+//!        closed --- a program waits, or starts ---> open --- for 15 s ---> shut
+//!          ^                                        |  ^                   |  |
+//!          +--------------- calm for 3 s -----------+  +--- 15 s later ----+  |
+//!          +--------------- calm for 3 s -------------------------------------+
 //!
-//! Meanwhile no task gets huge pages. A page fault that takes one is 512 pages at once, down to
+//! Until it is calm no task gets huge pages. A page fault that takes one is 512 pages at once, down to
 //! `min`, and wakes no reclaimer: four best-effort tasks, each parked after each such fault, took
 //! all that the kernel freed, and a program that started waited for three seconds.
 //!
-//! Trade: meanwhile best-effort tasks that need memory get next to none, and the buffer's worth
-//! of their pages is in swap that might be in memory. A program that grows without end, or a user
-//! who starts one after the other, would make that last. So it does for half of the time at most.
+//! Trade: while it is open, best-effort tasks that need memory get next to none, and the buffer's
+//! worth of their pages is in swap that might be in memory. A program that grows without end would
+//! make that last. So the buffer is open for 15 s at a time at most.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -47,20 +47,31 @@ pub struct GrowthBuffer {
     raised: u64,
     /// The part of the distance of the watermarks that is the buffer, ppm.
     ppm: u32,
-    open: Option<Open>,
+    growing: Option<Growing>,
     /// It may not open before.
     shut_until: Option<Instant>,
 }
 
-/// While the watermarks are apart.
+/// While interactive programs take pages below `low`.
 #[derive(Debug)]
-struct Open {
-    /// How often interactive tasks had taken pages below `low` at the last look.
+struct Growing {
+    /// How often they had at the last look.
     asked: u64,
     /// When they last did.
-    grew: Instant,
-    since: Instant,
+    last: Instant,
     look: Instant,
+    /// Since when the buffer is open. None: it is shut.
+    open: Option<Instant>,
+}
+
+/// What a look finds.
+#[derive(Debug, PartialEq, Eq)]
+enum Found {
+    AsBefore,
+    /// It has been open for long.
+    Shut,
+    /// No program grows any more.
+    Calm,
 }
 
 impl GrowthBuffer {
@@ -74,51 +85,56 @@ impl GrowthBuffer {
             normal,
             raised,
             ppm: u32::try_from(part).ok()?,
-            open: None,
+            growing: None,
             shut_until: None,
         })
     }
 
-    /// When to look next; None while the watermarks are where they belong.
+    /// When to look next; None while no program grows.
     pub fn deadline(&self) -> Option<Instant> {
-        self.open.as_ref().map(|o| o.look)
+        self.growing.as_ref().map(|g| g.look)
     }
 
-    /// A program waits for a page, or starts; `asked` as in [`Open`]. Returns whether the
+    /// A program waits for a page, or starts; `asked` as in [`Growing`]. Returns whether the
     /// watermarks are to be moved apart.
     fn waits(&mut self, asked: u64, now: Instant) -> bool {
-        if let Some(open) = &mut self.open {
-            (open.asked, open.grew) = (asked, now);
-            return false;
-        }
-        if self.shut_until.is_some_and(|until| now < until) {
-            return false;
-        }
-        self.open = Some(Open {
+        let growing = self.growing.get_or_insert(Growing {
             asked,
-            grew: now,
-            since: now,
+            last: now,
             look: now + LOOK,
+            open: None,
         });
+        (growing.asked, growing.last) = (asked, now);
+        if growing.open.is_some() || self.shut_until.is_some_and(|until| now < until) {
+            return false;
+        }
+        growing.open = Some(now);
         true
     }
 
-    /// A look at `now`. Returns whether the watermarks are to be moved back.
-    fn look(&mut self, asked: u64, now: Instant) -> bool {
-        let Some(open) = &mut self.open else {
-            return false;
+    /// A look at `now`.
+    fn look(&mut self, asked: u64, now: Instant) -> Found {
+        let Some(growing) = &mut self.growing else {
+            return Found::AsBefore;
         };
-        if asked != open.asked {
-            (open.asked, open.grew) = (asked, now);
+        if asked != growing.asked {
+            (growing.asked, growing.last) = (asked, now);
         }
-        open.look = now + LOOK;
-        let long = now.saturating_duration_since(open.since) >= LONGEST;
-        if !long && now.saturating_duration_since(open.grew) < CALM {
-            return false;
+        growing.look = now + LOOK;
+        if now.saturating_duration_since(growing.last) >= CALM {
+            self.growing = None;
+            return Found::Calm;
         }
-        self.shut_until = long.then(|| now + LONGEST);
-        self.open = None;
-        true
+        let long = |since: &mut Instant| now.saturating_duration_since(*since) >= LONGEST;
+        if growing.open.take_if(long).is_none() {
+            return Found::AsBefore;
+        }
+        self.shut_until = Some(now + LONGEST);
+        Found::Shut
+    }
+
+    fn is_open(&self) -> bool {
+        self.growing.as_ref().is_some_and(|g| g.open.is_some())
     }
 }
 
@@ -159,13 +175,15 @@ impl Memory {
         let Some(growth) = self.growth.as_mut().filter(due) else {
             return;
         };
-        if growth.look(asked(kernel), now) {
-            let normal = growth.normal.map(|n| n.to_string());
-            kernel.set_growth_buffer(0);
+        let found = growth.look(asked(kernel), now);
+        // the kernel side may have been loaded again
+        kernel.set_growth_buffer(if growth.is_open() { growth.ppm } else { 0 });
+        let normal = growth.normal.map(|n| n.to_string());
+        if found != Found::AsBefore {
             self.set_knob(SCALE_FACTOR, normal.as_deref());
+        }
+        if found == Found::Calm {
             self.set_knob(HUGE_PAGES, None);
-        } else {
-            kernel.set_growth_buffer(growth.ppm); // the kernel side may have been loaded again
         }
     }
 
@@ -223,10 +241,14 @@ mod tests {
         assert!(growth.waits(7, start));
         assert!(!growth.waits(8, start), "they are apart already");
         assert_eq!(growth.deadline(), Some(at(1)));
-        assert!(!growth.look(9, at(1)), "it grows");
-        assert!(!growth.look(9, at(2)));
-        assert!(!growth.look(9, at(3)));
-        assert!(growth.look(9, at(4)), "three seconds after the last page");
+        assert_eq!(growth.look(9, at(1)), Found::AsBefore, "it grows");
+        assert_eq!(growth.look(9, at(2)), Found::AsBefore);
+        assert_eq!(growth.look(9, at(3)), Found::AsBefore);
+        assert_eq!(
+            growth.look(9, at(4)),
+            Found::Calm,
+            "3 s after the last page"
+        );
         assert_eq!(growth.deadline(), None);
         assert!(growth.waits(10, at(9)));
     }
@@ -239,9 +261,12 @@ mod tests {
         for second in 0..600 {
             let now = start + Duration::from_secs(second);
             growth.waits(second, now);
-            growth.look(second, now);
-            open += u32::from(growth.open.is_some());
+            assert_ne!(growth.look(second, now), Found::Calm);
+            open += u32::from(growth.is_open());
         }
         assert!((280..=310).contains(&open), "{open} of 600 s");
+        let end = start + Duration::from_secs(600) + CALM;
+        assert_eq!(growth.look(599, end), Found::Calm);
+        assert_eq!(growth.deadline(), None);
     }
 }
