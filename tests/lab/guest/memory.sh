@@ -93,7 +93,7 @@ bg_to /dev/null $bin/editor $((limit * 65 / 100)) 100 1000000
 editor=$!
 until_true 10 is_admitted $editor
 check the-watermarks-move-apart "$scale_now, $(cat $scale)" until_true 20 scale_is -gt $scale_now
-check huge-pages-are-off-meanwhile "" until_true 5 huge_is never
+check huge-pages-are-off-meanwhile "" until_true 5 huge_is madvise
 check the-largest-is-demoted "$limit MiB" until_true 30 eval 'a log --json --pid $hog | grep -q "\"demoted\""'
 check its-protection-ends "$(protection $top/0/hog-$hog)" is_protected $top/0/hog-$hog 0
 check the-others-stays "$(protection $top/0/editor-$editor)" is_protected $top/0/editor-$editor max

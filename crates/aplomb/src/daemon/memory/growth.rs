@@ -12,9 +12,10 @@
 //!          +--------------- calm for 3 s -----------+  +--- 15 s later ----+  |
 //!          +--------------- calm for 3 s -------------------------------------+
 //!
-//! Until it is calm no task gets huge pages. A page fault that takes one is 512 pages at once, down to
-//! `min`, and wakes no reclaimer: four best-effort tasks, each parked after each such fault, took
-//! all that the kernel freed, and a program that started waited for three seconds.
+//! Until it is calm no task gets huge pages but who asks for them. A page fault that takes one is
+//! 512 pages at once, down to `min`, and wakes no reclaimer: four best-effort tasks, each parked
+//! after each such fault, took all that the kernel freed, and a program that started waited for
+//! three seconds.
 //!
 //! Trade: while it is open, best-effort tasks that need memory get next to none, and the buffer's
 //! worth of their pages is in swap that might be in memory. A program that grows without end would
@@ -165,7 +166,7 @@ impl Memory {
                 return;
             }
             kernel.set_growth_buffer(ppm);
-            self.set_knob(HUGE_PAGES, Some("never"));
+            self.restrain_huge_pages();
         }
     }
 
@@ -184,6 +185,16 @@ impl Memory {
         }
         if found == Found::Calm {
             self.set_knob(HUGE_PAGES, None);
+        }
+    }
+
+    /// Only who asks for huge pages (madvise) gets any. With "never" the kernel would end khugepaged
+    /// and lower vm.min_free_kbytes (mm/khugepaged.c, `start_stop_khugepaged()`), and raise it again
+    /// at the end: then all that is free would be below `min`, and every task would reclaim.
+    fn restrain_huge_pages(&mut self) {
+        let now = std::fs::read_to_string(HUGE_PAGES).unwrap_or_default();
+        if now.contains("[always]") {
+            self.set_knob(HUGE_PAGES, Some("madvise"));
         }
     }
 
