@@ -68,7 +68,7 @@ static __noinline bool raise(struct task_struct *p, struct task_ctx *t, u64 from
 	bpf_iter_scx_dsq_destroy(&it);
 	/* to count it once too often does no harm (tree/tree.bpf.h 5) */
 	if (queued && !moved && !t->queued)
-		tree_enter(t, queued - 1, false, SLOT_NONE);
+		tree_enter(t, queued - 1, false, SLOT_NONE, 0);
 	return moved;
 }
 
@@ -219,7 +219,7 @@ static __always_inline void lower_to_domain(struct bpf_iter_scx_dsq *it, struct 
 	u32 leaf = t->domain & (DOMAIN_SLOTS - 1);
 	struct branch *b = branch(leaf);
 
-	tree_enter(t, leaf, false, SLOT_NONE);
+	tree_enter(t, leaf, false, SLOT_NONE, 0);
 	scx_bpf_dsq_move_set_vtime(
 		it, leaf_has_members(b) ? leaf_key(b, t)
 					: fair_place(t->fair_vtime, &b->fair, fair_weight(p)));

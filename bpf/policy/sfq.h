@@ -39,6 +39,10 @@
  *    of the others' q). For a member that goes on (quota.h, tree/tree.bpf.h 4), the others' q
  *    become q + c, once each time: the member goes before them for as long.
  *
+ * 4. Preemption. A member that wakes up need not wait until the running one's quantum ends. It
+ *    preempts that one if it is behind it as the running one would be now, with what it has run of
+ *    its quantum. That is the order in which the next choice would be made, only earlier.
+ *
  * The members are in a heap ordered by start tag (heap.h), so a choice among n is O(log n).
  */
 #ifndef APLOMB_POLICY_SFQ_H
@@ -111,14 +115,27 @@ static inline void sfq_sleep(const struct sfq_member *m, struct sfq_node *n, boo
 		n->now = n->last;
 }
 
-/* @m, of @weight, ran for @ns. Rounded up, so that many short runs are no cheaper. */
-static inline void sfq_charge(struct sfq_member *m, u64 ns, u32 weight)
+/* The virtual time that @ns cost a member of @weight: rounded up. */
+static inline u64 sfq_cost(u64 ns, u32 weight)
 {
 	u64 w = weight ? weight : 1;
 
 	if (ns > SFQ_MOST_NS)
 		ns = SFQ_MOST_NS;
-	m->start += (ns * SFQ_SCALE + w - 1) / w;
+	return (ns * SFQ_SCALE + w - 1) / w;
+}
+
+/* @m, of @weight, ran for @ns. Rounded up, so that many short runs are no cheaper. */
+static inline void sfq_charge(struct sfq_member *m, u64 ns, u32 weight)
+{
+	m->start += sfq_cost(ns, weight);
+}
+
+/* Does @m, which wakes up, preempt @other, of @weight, which has run for @ns since its choice? */
+static inline bool sfq_preempts(const struct sfq_member *m, const struct sfq_member *other, u64 ns,
+				u32 weight)
+{
+	return time_before(m->start, other->start + sfq_cost(ns, weight));
 }
 
 #endif /* APLOMB_POLICY_SFQ_H */

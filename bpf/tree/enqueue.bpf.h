@@ -110,7 +110,7 @@ static __always_inline void enqueue_in_domain(struct task_struct *p, struct task
 	u64 vtime;
 
 	t->weight = fair_weight(p);
-	before = tree_enter(t, leaf, wake, c->tree.leaf);
+	before = tree_enter(t, leaf, wake, c->tree.leaf, wake ? ran_beyond_lead(p, c) : 0);
 	vtime = leaf_vtime(p, t, leaf, wake);
 	/* of the same domain as the task that runs: its order says which goes first */
 	if (wake && leaf == c->tree.leaf) {
@@ -119,7 +119,7 @@ static __always_inline void enqueue_in_domain(struct task_struct *p, struct task
 		else if (leaf_is_fair(branch(leaf)))
 			before = wake_preempts(p, c, leaf, vtime, branch(leaf)->fair.now);
 	}
-	if (before && !c->by_right && !c->in_turn && !c->tree.rescued)
+	if (before && !c->by_right && !c->in_turn && !c->tree.rescued && !c->exec.busy)
 		scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_PREEMPT);
 	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, vtime, enq_flags);
 	if (branch(leaf)->limited && path_throttled(leaf)) {

@@ -91,7 +91,7 @@ static __noinline u32 first_lane(struct cpu_ctx *c, u32 leaf)
 		if (head >= DOMAIN_SLOTS)
 			continue;
 		wait_in_lane(head);
-		if (first >= DOMAIN_SLOTS || goes_before(head, first, false) ||
+		if (first >= DOMAIN_SLOTS || goes_before(head, first) ||
 		    (head == first && best == MAX_LANES && fair_pair_pick(&lane(c, k)->pair))) {
 			best = k;
 			first = head;

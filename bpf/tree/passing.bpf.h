@@ -58,8 +58,8 @@ VERIFIED_ONCE int pass_from(u32 slot)
 			}
 			if (!tree_leave(t)) /* another CPU is taking it */
 				continue;
-			tree_enter(t, SLOT_PASSING, false,
-				   SLOT_NONE); /* before the move: it counts before it is seen */
+			tree_enter(t, SLOT_PASSING, false, SLOT_NONE,
+				   0); /* before the move: it counts before it is seen */
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
 			scx_bpf_dsq_move_set_vtime(&it, fair_place(p->scx.dsq_vtime,
 								   &branch(SLOT_PASSING)->fair,

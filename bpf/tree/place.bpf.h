@@ -184,6 +184,18 @@ static __always_inline bool wake_preempts(struct task_struct *p, const struct cp
 	return ran > 0 && fair_preempts(v, weight, c->tree.vtime + fair_cost(ran, c->tree.weight));
 }
 
+/*
+ * @p wakes up in another domain than the task that runs on @c's CPU. Returns how long that task has
+ * run, ns, as far as it counts against it: without the lead that @p needs if it is not rested.
+ */
+static __always_inline u64 ran_beyond_lead(const struct task_struct *p, const struct cpu_ctx *c)
+{
+	u64 clock = scx_bpf_now(), need = rested(p, clock) ? 0 : FAIR_LEAD_NS;
+	s64 ran = clock - c->tree.began;
+
+	return ran > (s64)need ? ran - need : 0;
+}
+
 /* Returns the virtual time with which @p joins @dsq, which is @q. */
 static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, const struct fair_queue *q)
 {

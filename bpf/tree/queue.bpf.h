@@ -59,15 +59,19 @@ static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, 
 	t->queued = leaf + 1;
 }
 
-/* The same, with the lock. Returns whether @t's thread preempts the running task of @running. */
-VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wake, u32 running)
+/*
+ * The same, with the lock. Returns whether @t's thread preempts the running task of @running, which
+ * has run for @ran_ns since the choice.
+ */
+VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wake, u32 running,
+			     u64 ran_ns)
 {
 	bool before = false;
 
 	bpf_spin_lock(&tree_lock);
 	enter_task(t, leaf, wake, running);
 	if (wake && running < DOMAIN_SLOTS)
-		before = goes_before(leaf, running, true);
+		before = preempts_domain(leaf, running, ran_ns);
 	bpf_spin_unlock(&tree_lock);
 	return before;
 }

@@ -100,7 +100,7 @@ static __noinline bool recall_move(struct task_struct *p, struct task_ctx *t, u3
 		moved = scx_bpf_dsq_move(
 			&it, p, cpu_ctx(home)->online ? DSQ_RESCUE : SCX_DSQ_LOCAL_ON(home), 0);
 		if (!moved && !t->queued)
-			tree_enter(t, slot, false, SLOT_NONE);
+			tree_enter(t, slot, false, SLOT_NONE, 0);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	bpf_rcu_read_unlock();

@@ -45,7 +45,7 @@ static __always_inline void rescue_task(struct bpf_iter_scx_dsq *it, struct task
 	rescues = 1;
 	scx_bpf_dsq_move_set_slice(it, FAIR_SLICE_NS);
 	if (!scx_bpf_dsq_move(it, p, to, 0) && slot != SLOT_NONE && t && !t->queued)
-		tree_enter(t, slot, false, SLOT_NONE);
+		tree_enter(t, slot, false, SLOT_NONE, 0);
 }
 
 /*

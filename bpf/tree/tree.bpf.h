@@ -267,14 +267,12 @@ static __noinline void follow_choice(u32 slot, bool alone)
 }
 
 /*
- * Does domain @a go before domain @b, at the node where their ways to the root meet? @at_once: only
- * if that node's policy has @a's task preempt the running task of @b (MTR-LS, mtr.h 5).
+ * The node where the ways of domains @a and @b to the root meet, as a slot. *@mine and *@others: its
+ * members by which they do. SLOT_NONE: there is no such node, or @a and @b are one.
  */
-static __noinline bool goes_before(u32 a, u32 b, bool at_once)
+static __always_inline u32 meet(u32 a, u32 b, u32 *mine, u32 *others)
 {
-	TAKES_STACK(40);
 	u32 k, i = MEMBER_OWN(a), j = MEMBER_OWN(b);
-	struct branch *top;
 
 	bpf_for(k, 0, 2 * MAX_DEPTH + 2) {
 		if (a == b)
@@ -287,10 +285,38 @@ static __noinline bool goes_before(u32 a, u32 b, bool at_once)
 			b = branch(b)->parent;
 		}
 	}
-	top = branch(a);
-	if (a != b || i == j || (at_once && top->policy != DOMAIN_MTR))
+	*mine = i;
+	*others = j;
+	return a == b && i != j ? a : SLOT_NONE;
+}
+
+/* Does domain @a go before domain @b, at the node where their ways meet? */
+static __noinline bool goes_before(u32 a, u32 b)
+{
+	TAKES_STACK(40);
+	u32 i, j, at = meet(a, b, &i, &j);
+
+	if (at == SLOT_NONE)
 		return false;
-	return time_before(member_key(top, i), member_key(top, j));
+	return time_before(member_key(branch(at), i), member_key(branch(at), j));
+}
+
+/*
+ * A task of domain @a wakes up: does it preempt a task of domain @b that has run for @ran_ns since
+ * the choice? As the policy of the node says where their ways meet (mtr.h 5, sfq.h 4).
+ */
+static __noinline bool preempts_domain(u32 a, u32 b, u64 ran_ns)
+{
+	TAKES_STACK(56);
+	u32 i, j, at = meet(a, b, &i, &j);
+	struct branch *top = branch(at);
+
+	if (at == SLOT_NONE || top->policy == DOMAIN_WRR)
+		return false;
+	if (top->policy == DOMAIN_MTR)
+		return time_before(member_key(top, i), member_key(top, j));
+	return ran_ns &&
+	       sfq_preempts(&member(i)->sfq, &member(j)->sfq, ran_ns, member_weight(top, j));
 }
 
 #endif /* APLOMB_TREE_BPF_H */

@@ -58,6 +58,16 @@ fn a_sleeper_preempts_hogs_of_its_domain() {
     }
 }
 
+#[test]
+fn a_sleeper_preempts_hogs_of_another_domain() {
+    for cpus in [1, 2, 8] {
+        let mut sim = machine(cpus);
+        let a = domain(&mut sim, ROOT, "a", 100);
+        let b = domain(&mut sim, ROOT, "b", 100);
+        nearly_all_at_once(responses(&mut sim, b, CpuMask::first(cpus), a));
+    }
+}
+
 /// A heavy task that works now and then (the kernel's reclaimer, say) leaves the CPU idle most of
 /// the time, so that virtual time hardly advances while the other task sleeps.
 #[test]
