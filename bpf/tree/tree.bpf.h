@@ -267,8 +267,8 @@ static __noinline void follow_choice(u32 slot, bool alone)
 }
 
 /*
- * The node where the ways of domains @a and @b to the root meet, as a slot. *@mine and *@others: its
- * members by which they do. SLOT_NONE: there is no such node, or @a and @b are one.
+ * The node where the ways of domains @a and @b to the root meet, as a slot. *@mine and *@others:
+ * its members by which they do. SLOT_NONE: there is no such node, or @a and @b are one.
  */
 static __always_inline u32 meet(u32 a, u32 b, u32 *mine, u32 *others)
 {

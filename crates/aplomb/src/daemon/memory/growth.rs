@@ -188,9 +188,10 @@ impl Memory {
         }
     }
 
-    /// Only who asks for huge pages (madvise) gets any. With "never" the kernel would end khugepaged
-    /// and lower vm.min_free_kbytes (mm/khugepaged.c, `start_stop_khugepaged()`), and raise it again
-    /// at the end: then all that is free would be below `min`, and every task would reclaim.
+    /// Only who asks for huge pages (madvise) gets any. With "never" the kernel would end
+    /// khugepaged and lower vm.min_free_kbytes (mm/khugepaged.c, `start_stop_khugepaged()`), and
+    /// raise it again at the end: then all that is free would be below `min`, and every task would
+    /// reclaim.
     fn restrain_huge_pages(&mut self) {
         let now = std::fs::read_to_string(HUGE_PAGES).unwrap_or_default();
         if now.contains("[always]") {
