@@ -263,8 +263,9 @@ void OPS(aplomb_running, struct task_struct *p)
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct task_ctx *t = task_ctx_if_any(p);
 	struct handover sent = c->next;
+	bool held = parks_on && park_running(p, cpu);
 
-	if (parks_on && park_running(p, cpu))
+	if (held)
 		fair_rejoin(p, c);
 	c->exec_start = p->se.sum_exec_runtime;
 	c->reserved.deadline = TIME_NEVER;
@@ -275,7 +276,7 @@ void OPS(aplomb_running, struct task_struct *p)
 	c->tree.rescued = sent.rescued;
 	c->exec.busy = 0; /* a tick preempted the one that was; it may wait for long */
 	if (tree_on)
-		tree_running(p, cpu);
+		tree_running(p, cpu, held);
 	else if (sent.rescued)
 		rescue_begin(cpu, c);
 	c->next = (struct handover){};

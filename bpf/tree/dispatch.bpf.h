@@ -73,7 +73,7 @@ VERIFIED_ONCE int tree_claim(struct choice *ch __arg_nonnull, struct task_ctx *c
 		if (k < MAX_LANES)
 			leaf = c->tree.heads[k & (MAX_LANES - 1)];
 		if (leaf < DOMAIN_SLOTS && !again)
-			follow_choice(leaf, false);
+			follow_choice(leaf);
 	}
 	if (leaf < DOMAIN_SLOTS && k >= MAX_LANES) {
 		limited = branch(leaf)->limited;

@@ -14,13 +14,25 @@
 
 /* --- a task begins to run ------------------------------------------------------------------- */
 
-/* A task of domain @slot begins to run without having waited. */
-VERIFIED_ONCE int tree_alone(u32 slot)
+/* A task of domain @slot begins to run without having waited in the tree. @how: runs_alone(). */
+VERIFIED_ONCE int tree_alone(u32 slot, u32 how)
 {
 	bpf_spin_lock(&tree_lock);
-	follow_choice(slot, true);
+	runs_alone(slot, how);
 	bpf_spin_unlock(&tree_lock);
 	return 0;
+}
+
+/*
+ * How the domain of a task that did not wait comes to run. @held: the task was parked, and that is
+ * as sleep. With several CPUs other tasks of its domain may run. If it runs by right, its domain's
+ * other turns are not over for that.
+ */
+static __always_inline u32 comes_alone(const struct task_ctx *t, bool held)
+{
+	if (t && t->by_right)
+		return IS_PUT_BACK;
+	return held || nr_cpus == 1 ? WAKES_UP : GOES_ON;
 }
 
 /* A longer tail is none: the task ran in another scheduling class in between. */
@@ -41,9 +53,10 @@ static __always_inline u64 tail(struct task_ctx *t, u64 ran)
 
 /*
  * Takes what dispatch claimed for the task that it sent. If that was for another domain than @slot,
- * the domain of the task that runs, the time is given back. Returns whether *@got is this task's.
+ * the domain of the task that runs, the time is given back. @how: comes_alone(). Returns whether
+ * *@got is this task's.
  */
-static __always_inline bool take_pick(struct cpu_ctx *c, u32 slot, struct pick *got)
+static __always_inline bool take_pick(struct cpu_ctx *c, u32 slot, u32 how, struct pick *got)
 {
 	*got = c->tree.next;
 	c->tree.next.leaf = SLOT_NONE;
@@ -51,7 +64,7 @@ static __always_inline bool take_pick(struct cpu_ctx *c, u32 slot, struct pick *
 	if (got->leaf == slot || got->leaf == SLOT_PASSING)
 		return true;
 	if (got->leaf == SLOT_NONE)
-		tree_alone(slot);
+		tree_alone(slot, how);
 	else if (got->granted)
 		tree_return(got->leaf, got->granted);
 	got->granted = 0;
@@ -107,14 +120,14 @@ static __always_inline void claim_late(u32 cpu, struct task_ctx *t, u32 slot, st
 	t->refused = turns + 1;
 }
 
-/* @p begins to run on @cpu. */
-VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu)
+/* @p begins to run on @cpu. @held: it was parked until now. */
+VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu, bool held)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct task_ctx *t = task_ctx(p);
 	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT;
 	struct pick got;
-	bool claimed = take_pick(c, slot, &got);
+	bool claimed = take_pick(c, slot, comes_alone(t, held), &got);
 
 	c->tree.leaf = slot;
 	c->tree.limited = 0;

@@ -246,18 +246,38 @@ static __noinline void charge_path(u32 slot, u64 ns, bool sleeps, bool alone)
 
 /*
  * A task of domain @slot was chosen, but not by choose_leaf(): the virtual times of the nodes on
- * its way follow. @alone: it runs without having waited, since a CPU was idle. That counts as a
- * choice only at nodes where no task waits.
+ * its way follow.
  */
-static __noinline void follow_choice(u32 slot, bool alone)
+static __noinline void follow_choice(u32 slot)
 {
 	TAKES_STACK(16);
 	u32 k, at = slot, i = MEMBER_OWN(slot);
 
 	bpf_for(k, 0, MAX_DEPTH + 1) {
+		sfq_run(&member(i)->sfq, &branch(at)->sfq);
+		if (!at)
+			break;
+		i = MEMBER_OF(at);
+		at = branch(at)->parent;
+	}
+}
+
+/*
+ * A task of domain @slot runs without having waited, since a CPU was idle. That counts as a choice
+ * only at nodes where no task waits. @how: members of which no task waits are placed by that, as
+ * they would be if the task had waited.
+ */
+static __noinline void runs_alone(u32 slot, enum coming how)
+{
+	TAKES_STACK(32);
+	u32 k, at = slot, i = MEMBER_OWN(slot);
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
 		struct branch *b = branch(at);
 
-		if (!(alone && b->heap))
+		if (!in_heap(i) && b->policy != DOMAIN_MTR && b->policy != DOMAIN_WRR)
+			member_wake(b, i, how);
+		if (!b->heap)
 			sfq_run(&member(i)->sfq, &b->sfq);
 		if (!at)
 			break;

@@ -95,23 +95,37 @@ fn a_sleeper_preempts_on_a_cpu_that_is_mostly_idle() {
 /// little.
 #[test]
 fn a_sleeper_overtakes_those_that_wait() {
-    goes_before(2, 1000, 9 * MS, 171 * MS);
+    goes_before(2, 1000, 9 * MS, 171 * MS, false);
 }
 
 /// Tasks that use less of the CPU than the sleeper, and wake up together while it is idle: what
 /// they have not used gives them no credit.
 #[test]
 fn a_sleeper_goes_before_those_that_used_less() {
-    goes_before(4, 100, 5 * MS, 307 * MS);
+    goes_before(4, 100, 5 * MS, 307 * MS, false);
+}
+
+/// The same, and they are of another domain, which has used less than the sleeper's.
+#[test]
+fn a_sleeper_goes_before_another_domain_that_used_less() {
+    goes_before(4, 100, 5 * MS, 307 * MS, true);
 }
 
 /// The sleeper runs at once beside `others` of `weight` that work for `work` every `every` ns.
-fn goes_before(others: usize, weight: u32, work: u64, every: u64) {
+/// `apart`: in a domain of its own, on one CPU.
+fn goes_before(others: usize, weight: u32, work: u64, every: u64, apart: bool) {
     for (cpus, tree) in [(1, false), (1, true), (2, false), (2, true)] {
+        if apart && (cpus > 1 || !tree) {
+            continue;
+        }
         let mut sim = machine(cpus);
-        let mut group = ROOT;
+        let (mut group, mut own) = (ROOT, ROOT);
         if tree {
             group = domain(&mut sim, ROOT, "a", 100);
+            own = group;
+        }
+        if apart {
+            own = domain(&mut sim, ROOT, "b", 100);
         }
         for _ in 0..others {
             let (task, _) = Periodic::new(0, work, every, SEC + MS / 3);
@@ -119,7 +133,7 @@ fn goes_before(others: usize, weight: u32, work: u64, every: u64) {
                 .unwrap();
         }
         let (task, delays) = sleeper();
-        sim.start_in(group, 100, CpuMask::first(1), Box::new(task))
+        sim.start_in(own, 100, CpuMask::first(1), Box::new(task))
             .unwrap();
         sim.run_until(20 * SEC);
         let delays = delays.borrow();
