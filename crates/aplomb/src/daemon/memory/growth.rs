@@ -7,10 +7,12 @@
 //! a second whether interactive programs still take pages below `low`, and moves the watermarks
 //! back when none did for [`CALM`]. While memory is there, nothing wakes it.
 //!
-//!        closed --- a program waits, or starts ---> open --- for 15 s ---> shut
-//!          ^                                        |  ^                   |  |
-//!          +--------------- calm for 3 s -----------+  +--- 15 s later ----+  |
-//!          +--------------- calm for 3 s -------------------------------------+
+//! ```text
+//! closed --- a program waits, or starts ---> open --- for 15 s ---> shut
+//!   ^                                        |  ^                   |  |
+//!   +--------------- calm for 3 s -----------+  +--- 15 s later ----+  |
+//!   +--------------- calm for 3 s -------------------------------------+
+//! ```
 //!
 //! Until it is calm no task gets huge pages but who asks for them. A page fault that takes one is
 //! 512 pages at once, down to `min`, and wakes no reclaimer: four best-effort tasks, each parked
