@@ -87,7 +87,7 @@ static inline u64 fair_scaled(u64 ns, u32 weight)
 
 /* A queue's virtual time. Each field only advances. */
 struct fair_queue {
-	u64 now;   /* of the task that began to run last */
+	u64 now;   /* of the task that began to run last; `last`, if no task waited since */
 	u64 last;  /* the latest that a task has run to */
 	u64 floor; /* `now` when no task waited last: there is no credit below it */
 };

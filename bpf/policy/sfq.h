@@ -39,9 +39,10 @@
  *    of the others' q). For a member that goes on (quota.h, tree/tree.bpf.h 4), the others' q
  *    become q + c, once each time: the member goes before them for as long.
  *
- * 4. Preemption. A member that wakes up need not wait until the running one's quantum ends. It
- *    preempts that one if it is behind it as the running one would be now, with what it has run of
- *    its quantum. That is the order in which the next choice would be made, only earlier.
+ * 4. Preemption. A member that wakes up need not wait until the quantum of the running member ends.
+ *    It preempts the running member if its start tag is less than that member's would be, if what
+ *    that member has run of its quantum were charged now. So the order is that of the next choice,
+ *    only earlier.
  *
  * The members are in a heap ordered by start tag (heap.h), so a choice among n is O(log n).
  */

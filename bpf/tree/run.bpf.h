@@ -24,9 +24,9 @@ VERIFIED_ONCE int tree_alone(u32 slot, u32 how)
 }
 
 /*
- * How the domain of a task that did not wait comes to run. @held: the task was parked, and that is
- * as sleep. With several CPUs other tasks of its domain may run. If it runs by right, its domain's
- * other turns are not over for that.
+ * How the domain of a task comes to run that did not wait in the tree. @held: the task was parked,
+ * which counts as sleep. A task that runs by right has waited for that instead, so its domain keeps
+ * its place. With several CPUs other tasks of the domain may run, so it is not known to have slept.
  */
 static __always_inline u32 comes_alone(const struct task_ctx *t, bool held)
 {

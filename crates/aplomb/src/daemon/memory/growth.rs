@@ -14,10 +14,10 @@
 //!   +--------------- calm for 3 s -------------------------------------+
 //! ```
 //!
-//! Until it is calm no task gets huge pages but who asks for them. A page fault that takes one is
-//! 512 pages at once, down to `min`, and wakes no reclaimer: four best-effort tasks, each parked
-//! after each such fault, took all that the kernel freed, and a program that started waited for
-//! three seconds.
+//! Until it is calm, only tasks that ask for huge pages with madvise() get any. A page fault that
+//! takes one is 512 pages at once, down to `min`, and wakes no reclaimer: four best-effort tasks,
+//! each parked after each such fault, took all that the kernel freed, and a program that started
+//! waited for three seconds.
 //!
 //! Trade: while it is open, best-effort tasks that need memory get next to none, and the buffer's
 //! worth of their pages is in swap that might be in memory. A program that grows without end would
@@ -190,10 +190,10 @@ impl Memory {
         }
     }
 
-    /// Only who asks for huge pages (madvise) gets any. With "never" the kernel would end
-    /// khugepaged and lower vm.min_free_kbytes (mm/khugepaged.c, `start_stop_khugepaged()`), and
-    /// raise it again at the end: then all that is free would be below `min`, and every task would
-    /// reclaim.
+    /// From now on only tasks that ask for huge pages with madvise() get any. With "never" the
+    /// kernel would end khugepaged and lower vm.min_free_kbytes (mm/khugepaged.c,
+    /// `start_stop_khugepaged()`), and raise it again at the end: then all that is free would be
+    /// below `min`, and every task would reclaim.
     fn restrain_huge_pages(&mut self) {
         let now = std::fs::read_to_string(HUGE_PAGES).unwrap_or_default();
         if now.contains("[always]") {
