@@ -80,6 +80,12 @@ refused() {
 }
 
 # --- the daemon's status --------------------------------------------------------------------------
+who_is_left() { # each process in the table, and what it does
+	local pid
+	for pid in $(json '.tasks[].pid'); do
+		echo "$pid:$(grep -E '^(Name|State|PPid|Threads|SigPnd|ShdPnd)' /proc/$pid/status) $(cat /proc/$pid/stack)"
+	done
+}
 is_task() { [ -n "$(task_of "$1" pid)" ]; }
 is_admitted() { [ "$(task_of "$1" state)" = admitted ]; }
 is_rejected() { [ "$(task_of "$1" state)" = rejected ]; }
