@@ -31,6 +31,21 @@ kill -KILL $bombs $grows
 check the-growth-buffer-shuts "$scale_now, $(cat $scale)" until_true 30 scale_is -eq $scale_now
 check huge-pages-are-on-again "" until_true 5 huge_is always
 
+say "less is kept free than the kernel recommends for huge pages"
+# If a setting of them were written, it would keep 24 MB more at once, and no task could swap.
+min_free=/proc/sys/vm/min_free_kbytes
+min_free_now=$(< $min_free)
+echo 5000 > $min_free
+start_bombs
+bg_to /dev/null $bin/sleeper 240 900000 1
+grows=$!
+check the-growth-buffer-opens-again "$scale_now, $(cat $scale)" until_true 20 scale_is -gt $scale_now
+check huge-pages-stay-on "" eval 'sleep 2; huge_is always'
+check so-does-what-is-kept-free "$(< $min_free)" [ "$(< $min_free)" = 5000 ]
+kill -KILL $bombs $grows
+check the-growth-buffer-shuts-again "$scale_now, $(cat $scale)" until_true 30 scale_is -eq $scale_now
+echo "$min_free_now" > $min_free
+
 say "the kernel ends the scheduler"
 echo S > /proc/sysrq-trigger
 check daemon-ends-with-it "" until_true 20 has_ended $daemon

@@ -30,6 +30,7 @@ pub mod domains;
 mod follow;
 mod growth;
 mod guard;
+mod huge_pages;
 pub(super) mod machine;
 pub(super) mod pace;
 mod private;

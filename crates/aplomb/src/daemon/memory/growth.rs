@@ -14,7 +14,7 @@
 //!   +--------------- calm for 3 s -------------------------------------+
 //! ```
 //!
-//! Until it is calm, only tasks that ask for huge pages with madvise() get any. A page fault that
+//! Until it is calm, only tasks that ask for huge pages get any (`huge_pages`). A page fault that
 //! takes one is 512 pages at once, down to `min`, and wakes no reclaimer: four best-effort tasks,
 //! each parked after each such fault, took all that the kernel freed, and a program that started
 //! waited for three seconds.
@@ -30,6 +30,7 @@ use aplomb_kernel::Kernel;
 use aplomb_memory::pressure;
 use tracing::{debug, warn};
 
+use super::huge_pages;
 use super::machine::{wanted_scale, MAX_SCALE, SCALE_FACTOR};
 use super::{Memory, PRESSURE};
 
@@ -38,7 +39,6 @@ const CALM: Duration = Duration::from_secs(3);
 /// The buffer is open for so long at a time, and then shut for as long. Trade: with less, the start
 /// of a large program is not over; with more, a program that grows without end holds up the others.
 const LONGEST: Duration = Duration::from_secs(15);
-const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 /// At most this part of the machine's memory is the buffer.
 const LARGEST_PART: u64 = 16;
 
@@ -168,7 +168,9 @@ impl Memory {
                 return;
             }
             kernel.set_growth_buffer(ppm);
-            self.restrain_huge_pages();
+            if let Some(value) = huge_pages::restrained() {
+                self.set_knob(huge_pages::ENABLED, Some(value));
+            }
         }
     }
 
@@ -186,18 +188,7 @@ impl Memory {
             self.set_knob(SCALE_FACTOR, normal.as_deref());
         }
         if found == Found::Calm {
-            self.set_knob(HUGE_PAGES, None);
-        }
-    }
-
-    /// From now on only tasks that ask for huge pages with madvise() get any. With "never" the
-    /// kernel would end khugepaged and lower vm.min_free_kbytes (mm/khugepaged.c,
-    /// `start_stop_khugepaged()`), and raise it again at the end: then all that is free would be
-    /// below `min`, and every task would reclaim.
-    fn restrain_huge_pages(&mut self) {
-        let now = std::fs::read_to_string(HUGE_PAGES).unwrap_or_default();
-        if now.contains("[always]") {
-            self.set_knob(HUGE_PAGES, Some("madvise"));
+            self.set_knob(huge_pages::ENABLED, None);
         }
     }
 
