@@ -1,5 +1,7 @@
 //! The output of `aplomb domain ls` and `show`.
 
+use std::collections::HashMap;
+
 use aplomb_domain::{DomainPath, Reservation, Tree};
 use aplomb_memory::Bytes;
 use serde::Serialize;
@@ -114,14 +116,14 @@ pub fn list(rows: &[Row]) -> String {
 
 /// Reads what each domain has of memory. `protected`: those that the daemon protects by age.
 pub fn add_memory(rows: &mut [Row], tree: &Tree, protected: &[MemoryLine]) {
+    let protected: HashMap<_, _> = protected.iter().map(|p| (p.path.as_str(), p)).collect();
     for row in rows {
         let path = row.line.path.as_str();
         if path.is_empty() {
             continue; // removed, or not known yet
         }
         row.memory_use = MemoryUse::of(&tree.root().join(path.trim_start_matches('/')));
-        let line = protected.iter().find(|p| p.path == path);
-        row.working_set = line.and_then(|p| p.working_set);
+        row.working_set = protected.get(path).and_then(|p| p.working_set);
     }
 }
 
