@@ -312,7 +312,8 @@ u32 host_has(void)
 {
 	return !!aplomb_runnable | !!aplomb_quiescent << 1 | !!aplomb_yield << 2 |
 	       !!aplomb_set_weight << 3 | !!aplomb_cpu_online << 4 | !!aplomb_cpu_offline << 5 |
-	       !!(aplomb_ops.flags & SCX_OPS_ENQ_LAST) << 6 | !!aplomb_tick << 7;
+	       !!(aplomb_ops.flags & SCX_OPS_ENQ_LAST) << 6 | !!aplomb_tick << 7 |
+	       !!(aplomb_ops.flags & SCX_OPS_ENQ_EXITING) << 8;
 }
 
 /* The cgroup callbacks, in the order of struct CgroupOps in src/host.rs; NULL: missing. */

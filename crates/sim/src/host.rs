@@ -184,6 +184,8 @@ pub(crate) struct Has {
     /// SCX_OPS_ENQ_LAST: the last runnable task of a CPU is enqueued, unless dispatch gives it a
     /// slice.
     pub enq_last: bool,
+    /// SCX_OPS_ENQ_EXITING: tasks that exit are enqueued like others.
+    pub enq_exiting: bool,
     pub tick: bool,
 }
 
@@ -206,6 +208,7 @@ pub(crate) fn has() -> Has {
         cpu_online: has(4),
         cpu_offline: has(5),
         enq_last: has(6),
+        enq_exiting: has(8),
         tick: has(7),
     }
 }

@@ -107,9 +107,9 @@ impl State {
     /// Call enqueue, unless select_cpu has already inserted the task; then make the insertion.
     pub fn enqueue(&self, t: &Task, flags: u64) {
         let (id, cpu) = (Self::id(t.pointer()), t.kernel.cpu.get() as usize);
-        if !self.cpus[cpu].is_on() {
-            // cpu_offline was called for this CPU: the kernel enqueues its tasks without the
-            // scheduler
+        if !self.cpus[cpu].is_on() || t.is_exiting() && !self.has.enq_exiting {
+            // cpu_offline was called for this CPU, or the task exits: the kernel enqueues it
+            // without the scheduler
             self.insertion.set(Some(Insertion {
                 queue: self.settings.numbers.dsq_local,
                 slice: SLICE_DEFAULT,

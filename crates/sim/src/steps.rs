@@ -3,7 +3,7 @@
 use crate::agenda::Event;
 use crate::host::{self, Binprm, Program as ProgramFile};
 use crate::state::State;
-use crate::task::{Ends, Place, Step, Task, TaskId};
+use crate::task::{Ends, Place, Step, Task, TaskId, PF_EXITING};
 
 /// The task goes to sleep (`SCX_DEQ_SLEEP`).
 const DEQ_SLEEP: u64 = 1;
@@ -86,6 +86,7 @@ impl State {
                 }
                 Step::Fork(which) => self.fork(t, which, false),
                 Step::Thread(which) => self.fork(t, which, true),
+                Step::BeginExit => Self::begin_exit(t),
                 Step::Exit => return self.exit(cpu, t),
                 Step::ExitGroup => {
                     self.kill_group(t.kernel.tgid.get(), Some(id));
@@ -135,9 +136,16 @@ impl State {
         self.pick_after(cpu, Some(Self::id(t.pointer())), false);
     }
 
+    fn begin_exit(t: &Task) {
+        if !t.is_exiting() {
+            t.kernel.flags.set(t.kernel.flags.get() | PF_EXITING);
+            // SAFETY: a live task, whose memory lives until the simulation ends
+            unsafe { host::host_exit(t.pointer()) };
+        }
+    }
+
     fn exit(&self, cpu: usize, t: &Task) {
-        // SAFETY: a live task, whose memory lives until the simulation ends
-        unsafe { host::host_exit(t.pointer()) };
+        Self::begin_exit(t);
         self.leave(t, Place::Exited);
         self.pick_after(cpu, Some(Self::id(t.pointer())), false);
         self.ops_exit_task(t);

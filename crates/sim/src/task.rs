@@ -16,6 +16,8 @@ use crate::queue::Seat;
 pub const MAX_CPUS: usize = 1024;
 /// Kernel thread (`PF_KTHREAD`).
 pub const PF_KTHREAD: u32 = 0x0020_0000;
+/// The task exits (`PF_EXITING`).
+pub(crate) const PF_EXITING: u32 = 0x0000_0004;
 
 /// Number of a task in its simulation. Its pid is one more.
 pub type TaskId = usize;
@@ -181,6 +183,9 @@ pub enum Step {
     Fork(u64),
     /// Start a thread of this process; the number is the argument of [`Program::child`].
     Thread(u64),
+    /// Begin to exit (PF_EXITING). What the task runs after this frees its memory, and so on; it
+    /// ends with [`Step::Exit`].
+    BeginExit,
     /// Exit.
     Exit,
     /// Exit with all threads of the process (`exit_group`).
@@ -289,6 +294,11 @@ impl Task {
     pub fn allow(&self, allowed: &CpuMask) {
         self.kernel.cpus_ptr.set(allowed);
         self.kernel.nr_cpus_allowed.set(allowed.count() as i32);
+    }
+
+    /// It has begun to exit.
+    pub fn is_exiting(&self) -> bool {
+        self.kernel.flags.get() & PF_EXITING != 0
     }
 
     /// Runnable: it runs, or waits for a CPU.

@@ -253,6 +253,7 @@ impl<P: Policy> Model<P> {
                     self.tasks[id].admitted = self.policy.exec(&mut self.core, id, wanted);
                     repick = true; // its order may have changed
                 }
+                Step::BeginExit => {}
                 Step::Yield => {} // a task that goes before it would run already
                 Step::Wake(other) => {
                     if self

@@ -6,10 +6,10 @@ use std::rc::Rc;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use super::cgroups::start_in;
+use super::cgroups::{script, start_in};
 use super::{reserve, MS, SEC};
 use crate::workload::{hog, Jobs, Periodic};
-use crate::{Reservation, ServerPolicy, Settings, Simulation, Step, TaskId, ROOT};
+use crate::{Place, Reservation, ServerPolicy, Settings, Simulation, Step, TaskId, ROOT};
 
 fn machine(cpus: usize, server: ServerPolicy) -> Simulation {
     Simulation::new(Settings {
@@ -362,4 +362,26 @@ fn a_throttled_task_runs_again_after_its_reservation_is_cleared() {
         "it runs again within a second: {}",
         sim.ran(id)
     );
+}
+
+/// A task that exits may need long, for it frees its memory. Without SCX_OPS_ENQ_EXITING two of
+/// them on a CPU take turns in its local queue, and no other task runs.
+#[test]
+fn tasks_that_exit_harm_no_deadline() {
+    for spec in [0, 8] {
+        let mut sim = machine(1, ServerPolicy::Fcbs);
+        sim.spec(7, reserve(6 * MS, 30 * MS));
+        sim.spec(8, reserve(3 * MS, 30 * MS));
+        let (_, jobs) = periodic(&mut sim, 7, 5 * MS, 30 * MS, 0);
+        let steps = [
+            Step::Exec(spec),
+            Step::Run(SEC / 4),
+            Step::BeginExit,
+            Step::Run(SEC / 4),
+        ];
+        let ends: Vec<_> = (0..4).map(|_| sim.start(script(steps.to_vec()))).collect();
+        sim.run_until(5 * SEC);
+        assert!(ends.iter().all(|&id| sim.place(id) == Place::Exited));
+        assert_eq!(jobs.borrow().missed, 0);
+    }
 }

@@ -16,6 +16,8 @@ pub struct Random {
     ino: u64,
     /// Number of forks that are left to the task and all its children together.
     forks: Rc<Cell<u32>>,
+    /// It has begun to exit.
+    exiting: bool,
 }
 
 impl Random {
@@ -26,6 +28,7 @@ impl Random {
             programs,
             ino: 0,
             forks: Rc::clone(forks),
+            exiting: false,
         }
     }
 
@@ -44,13 +47,22 @@ impl Program for Random {
             return Step::Exec(std::mem::take(&mut self.ino));
         }
         let rng = &mut self.rng;
+        if self.exiting {
+            return match rng.below(2) {
+                0 => Step::Run(rng.between(1, 30_000_000)), // it frees its memory
+                _ => Step::Exit,
+            };
+        }
         match rng.below(20) {
             0 if self.forks.get() > 0 => {
                 self.forks.set(self.forks.get() - 1);
                 Step::Fork(rng.next_u64())
             }
             1 if self.programs > 0 => Step::Exec(rng.between(1, self.programs)),
-            2 if self.programs > 0 && rng.below(4) == 0 => Step::Exit,
+            2 if self.programs > 0 && rng.below(4) == 0 => {
+                self.exiting = true;
+                Step::BeginExit
+            }
             3..=8 => Step::SleepUntil(now + rng.between(1, 30_000_000)),
             9..=11 => Step::SleepUntil(now + rng.between(1, 100_000)),
             12..=14 => Step::Run(rng.between(1, 30_000_000)),
