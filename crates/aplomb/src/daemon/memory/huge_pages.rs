@@ -4,10 +4,11 @@
 //! Each time a setting of huge pages is written, the kernel raises vm.min_free_kbytes to what it
 //! recommends for them, if less is set (mm/khugepaged.c, `start_stop_khugepaged()`). It ends
 //! khugepaged and lowers it if the setting is "never". Usually the recommended value is in force,
-//! and "madvise" changes nothing. But where an administrator has set less, all that is free would be
-//! below `min` at once: every task would reclaim, and below half of `min` none can, for the kernel
-//! then has no page for the table of what is in swap (mm/swapfile.c, `swap_cluster_alloc_table()`).
-//! A machine of one CPU stood still so. There the setting stays as it is.
+//! and "madvise" changes nothing. But where an administrator has set less, all that is free would
+//! be below `min` at once: every task would reclaim, and below half of `min` none can, for the
+//! kernel then has no page for the table of what is in swap (mm/swapfile.c,
+//! `swap_cluster_alloc_table()`). A machine of one CPU stood still so. There the setting stays as
+//! it is.
 
 use std::fs::read_to_string;
 
