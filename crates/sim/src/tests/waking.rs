@@ -182,3 +182,53 @@ fn who_preempts_gets_no_more_than_its_share() {
         near(had(&sim, &often, 20 * SEC), 750_000, 20_000);
     }
 }
+
+/// A reserved task (the kernel's reclaimer, say) now and then has more to do than its budget, and
+/// works for the rest as others do. Its time by right gives its domain no credit for that, and the
+/// sleeper of another domain waits for no more than the budget.
+#[test]
+fn a_sleeper_waits_only_for_what_others_run_by_right() {
+    const BUDGET: u64 = MS / 2;
+    for seed in 0..6_u64 {
+        let mut sim = machine(1);
+        sim.spec(7, super::reserve(BUDGET, 5 * MS));
+        let groups = ["load", "program"].map(|name| domain(&mut sim, ROOT, name, 100));
+        let mut start = |cgroup, weight, ino, number, longest, pause| {
+            let task = now_and_then(seed * 10 + number, ino, longest, pause);
+            sim.start_in(cgroup, weight, CpuMask::first(1), Box::new(task))
+                .unwrap();
+        };
+        start(ROOT, 1000, 7, 0, 3 * MS / 2, 5 * MS);
+        (1..5).for_each(|number| start(groups[0], 100, 0, number, 3 * MS, 20 * MS));
+        let (task, delays) = sleeper();
+        sim.start_in(groups[1], 100, CpuMask::first(1), Box::new(task))
+            .unwrap();
+        sim.run_until(20 * SEC);
+        let mut delays = delays.borrow().clone();
+        delays.sort_unstable();
+        assert!(delays.len() > 350, "{}", delays.len());
+        let most = delays[delays.len() * 99 / 100];
+        assert!(
+            most <= BUDGET + ALLOWED,
+            "99 of 100: {most} ns (seed {seed})"
+        );
+        let usual = delays[delays.len() * 3 / 4];
+        assert!(usual <= ALLOWED, "3 of 4: {usual} ns (seed {seed})");
+    }
+}
+
+/// A task that works for up to `longest` ns and sleeps for up to `pause` ns. It executes the
+/// program `ino` first (0: none).
+fn now_and_then(seed: u64, ino: u64, longest: u64, pause: u64) -> impl Program {
+    let mut rng = crate::rng::Rng::new(seed);
+    let mut first = ino != 0;
+    move |now: u64, _: u64| {
+        if std::mem::take(&mut first) {
+            return Step::Exec(ino);
+        }
+        match rng.below(2) {
+            0 => Step::SleepUntil(now + rng.between(MS / 2, pause)),
+            _ => Step::Run(rng.between(MS / 20, longest)),
+        }
+    }
+}
