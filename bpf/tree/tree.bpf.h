@@ -186,6 +186,7 @@ static __always_inline void waiting_drop(u32 slot)
  */
 static __noinline u32 choose_leaf(u64 *turn, bool again)
 {
+	TAKES_STACK(16);
 	u32 k, at = 0;
 
 	bpf_for(k, 0, MAX_DEPTH + 2) {
