@@ -150,7 +150,8 @@ static inline void sfq_charge(struct sfq_member *m, u64 ns, u32 weight)
 static inline bool sfq_preempts(const struct sfq_member *m, const struct sfq_member *other, u64 ns,
 				u32 weight)
 {
-	return ns && time_before(m->start, other->start + sfq_cost(ns, weight));
+	/* that it goes before members with the same tag does not count */
+	return time_before(m->start + 1, other->start + sfq_cost(ns, weight));
 }
 
 #endif /* APLOMB_POLICY_SFQ_H */
