@@ -235,7 +235,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	if (nr_cpus > 1 && reserved_steal(cpu))
 		return;
-	nothing_waits(prev && (plain || comes_down(prev, c)) ? prev : NULL, c);
+	nothing_waits(prev && (plain || reserved_continue(prev)) ? prev : NULL, c);
 }
 
 /* @p, which has a server or had one when it was queued, begins to run. True: by right. */
@@ -316,7 +316,7 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 ran = p->se.sum_exec_runtime - c->exec_start;
 
-	fair_charge(p, cpu, c, ran, !runnable, c->by_right, false);
+	fair_charge(p, cpu, c, ran, !runnable, c->by_right);
 	if (tree_on && !runnable) { /* what is counted from here on is its tail() */
 		struct task_ctx *t = task_ctx(p);
 

@@ -22,7 +22,7 @@ static __always_inline void settle(struct task_struct *prev, u32 cpu, struct cpu
 	u64 ran = prev->se.sum_exec_runtime - c->exec_start;
 
 	c->exec_start += ran;
-	fair_charge(prev, cpu, c, ran, false, true, true);
+	fair_charge(prev, cpu, c, ran, false, true);
 	if (reserved_on)
 		background_ran(c, ran);
 }
@@ -35,7 +35,7 @@ VERIFIED_ONCE int reserved_settle(struct task_struct *prev __arg_trusted, u32 cp
 	struct task_ctx *t = task_ctx(prev);
 	struct server *s;
 
-	fair_charge(prev, cpu, c, ran, false, true, true);
+	fair_charge(prev, cpu, c, ran, false, true);
 	reserved_stopping(t, cpu, ran, true);
 	if (!c->by_right)
 		background_ran(c, ran);
@@ -50,19 +50,6 @@ VERIFIED_ONCE int reserved_settle(struct task_struct *prev __arg_trusted, u32 cp
 		c->reserved.generation = t->generation;
 	}
 	return 0;
-}
-
-/*
- * No other task wants @c's CPU: does @prev, which has a server, go on there without a right to it?
- * Then its domain goes on in the tree as if it had been chosen.
- */
-static __always_inline bool comes_down(struct task_struct *prev, struct cpu_ctx *c)
-{
-	if (!reserved_continue(prev))
-		return false;
-	if (tree_on)
-		tree_alone(c->tree.leaf & (DOMAIN_SLOTS - 1), COMES_DOWN);
-	return true;
 }
 
 /* Has @prev, which started to run as best-effort work, got a server since (by exec)? */

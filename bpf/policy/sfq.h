@@ -14,9 +14,7 @@
  *    tag runs. What it ran, over its weight, is added to its tag. The node's virtual time is the
  *    start tag of the member that runs.
  *
- *        wakes up     start = max(start, node's virtual time - 1)  no credit for time asleep, but
- *                                                                  before those with the same tag
- *        comes down   start = max(start, node's virtual time)      ran by right so far: no credit
+ *        wakes up     start = max(start, node's virtual time)      no credit for time asleep
  *        goes on      start = max(start, node's virtual time - c)  some credit: held back, or
  *                                                                  could not use its weight (one
  *                                                                  thread, on several CPUs)
@@ -77,23 +75,10 @@ struct sfq_member {
 	u64 start; /* start tag; while it sleeps: its last finish tag */
 };
 
-/* Is @m behind virtual time @v, or so far ahead that it is behind? */
-static inline bool sfq_behind(const struct sfq_member *m, u64 v)
-{
-	return m->start - v > SFQ_LEAD;
-}
-
-/* @m has something to run again, or is new: it goes before those that wait with the same tag. */
+/* @m has something to run again, or is new. */
 static inline void sfq_wake(struct sfq_member *m, const struct sfq_node *n)
 {
-	if (sfq_behind(m, n->now - 1))
-		m->start = n->now - 1;
-}
-
-/* @m waits from now on, and ran outside of the node's order so far: that gives it no credit. */
-static inline void sfq_come_down(struct sfq_member *m, const struct sfq_node *n)
-{
-	if (sfq_behind(m, n->now))
+	if (m->start - n->now > SFQ_LEAD) /* behind; or so far ahead that it is behind */
 		m->start = n->now;
 }
 
@@ -110,8 +95,9 @@ static inline void sfq_go_on(struct sfq_member *m, const struct sfq_node *n, u64
 		credit = SFQ_LEAD;
 	if (behind <= credit)
 		return;
-	if (sfq_behind(m, n->now))
-		m->start = n->now - credit;
+	sfq_wake(m, n);
+	if (m->start == n->now)
+		m->start -= credit;
 }
 
 /* @m is chosen. */
@@ -150,8 +136,7 @@ static inline void sfq_charge(struct sfq_member *m, u64 ns, u32 weight)
 static inline bool sfq_preempts(const struct sfq_member *m, const struct sfq_member *other, u64 ns,
 				u32 weight)
 {
-	/* that it goes before members with the same tag does not count */
-	return time_before(m->start + 1, other->start + sfq_cost(ns, weight));
+	return time_before(m->start, other->start + sfq_cost(ns, weight));
 }
 
 #endif /* APLOMB_POLICY_SFQ_H */

@@ -97,7 +97,6 @@ static __always_inline void throttle(u32 slot, u64 now)
  */
 static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
 {
-	TAKES_STACK(56);
 	u32 k, at = slot;
 
 	bpf_for(k, 0, MAX_DEPTH + 1) {

@@ -238,10 +238,9 @@ static __always_inline u64 member_key(const struct branch *b, u32 i)
 
 /* How a member comes to have a task waiting */
 enum coming {
-	GOES_ON = 0,     /* it ran, or could have: it keeps its place */
-	WAKES_UP = 1,    /* it slept: no task of it waited or ran */
-	IS_PUT_BACK = 2, /* it has waited all along: a claim on it found no task (tree.bpf.h 5) */
-	COMES_DOWN = 3   /* its task ran by right so far: that was no wait, so it has no credit */
+	GOES_ON = 0,    /* it ran, or could have: it keeps its place */
+	WAKES_UP = 1,   /* it slept: no task of it waited or ran */
+	IS_PUT_BACK = 2 /* it has waited all along: a claim on it found no task (tree.bpf.h 5) */
 };
 
 /* Member @i of @b has a task waiting again: places it. */
@@ -268,8 +267,6 @@ static __always_inline void member_wake(struct branch *b, u32 i, enum coming how
 			sfq_go_on(&m->sfq, &b->sfq, GOES_ON_NS, member_weight(b, i));
 		else if (how == WAKES_UP)
 			sfq_wake(&m->sfq, &b->sfq);
-		else if (how == COMES_DOWN)
-			sfq_come_down(&m->sfq, &b->sfq);
 		/* IS_PUT_BACK: choices in between are not to cost it its place */
 	}
 }

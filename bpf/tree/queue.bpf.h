@@ -55,7 +55,7 @@ static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, 
 	}
 	if (queued)
 		waiting_drop(queued - 1);
-	waiting_add(leaf, wake ? WAKES_UP : t->slot ? COMES_DOWN : GOES_ON, running);
+	waiting_add(leaf, wake ? WAKES_UP : GOES_ON, running);
 	t->queued = leaf + 1;
 }
 

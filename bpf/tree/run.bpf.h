@@ -206,10 +206,9 @@ static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct c
 /*
  * @p ran for @ran ns: charges its virtual time, and its domain. @sleeps: it goes to sleep.
  * @unasked: it may have run on for longer than a slice without a choice of the fair layer.
- * @goes_on: it has not stopped, and no other task has been chosen so far.
  */
 static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
-					bool sleeps, bool unasked, bool goes_on)
+					bool sleeps, bool unasked)
 {
 	struct branch *b = branch(c->tree.leaf);
 	struct task_ctx *t = tree_on && b->reordered && !pinned(p) ? task_ctx(p) : NULL;
@@ -234,7 +233,7 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 	if (tree_on && sleeps && !b->waiting && !c->tree.straight && !pinned(p) && leaf_is_fair(b))
 		fair_none_waits(&b->fair);
 	if (tree_on)
-		tree_charge(cpu, ran, sleeps, goes_on && !(pinned(p) && pinned_waiting(cpu)));
+		tree_charge(cpu, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));
 	if (nr_cpus > 1)
 		pair_charge(p, cpu, c, ran, sleeps);
 }

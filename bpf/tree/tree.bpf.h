@@ -30,11 +30,6 @@
  *    the heap. It comes back when that task stops. Its place is kept: only a member that wakes up
  *    after a sleep is placed anew.
  *
- *    Time by right is charged too, but is in no order of the tree. When a task's right ends and it
- *    goes on as others do, its domain has no credit for that time, and goes after domains that wake
- *    up meanwhile. Nor does the virtual time follow a task that stops while another one is chosen:
- *    it may be far ahead by what it ran by right, and those that wake up would start there.
- *
  * 4. Several CPUs take tasks from one tree, so shares hold for the machine. A weight that cannot be
  *    used (one thread with 90 % of two CPUs) needs no correction of weights: the start tag of a
  *    member that comes back is lifted to the node's virtual time, so it gains no credit for what it
@@ -186,7 +181,6 @@ static __always_inline void waiting_drop(u32 slot)
  */
 static __noinline u32 choose_leaf(u64 *turn, bool again)
 {
-	TAKES_STACK(16);
 	u32 k, at = 0;
 
 	bpf_for(k, 0, MAX_DEPTH + 2) {
@@ -221,7 +215,7 @@ static __noinline void charge_member(struct branch *b, u32 i, u64 ns)
 
 /*
  * A task of domain @slot ran for @ns: charges that domain and each domain above. @sleeps: the task
- * goes to sleep. @alone: it goes on, and no task waits in a lane of this CPU.
+ * goes to sleep. @alone: no task waits in a lane of this CPU, nor will this one.
  *
  * A node's busy period ends when all its members sleep. With several CPUs that cannot be said:
  * members of which no task waits may run on other CPUs.
