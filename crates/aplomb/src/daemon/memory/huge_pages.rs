@@ -1,14 +1,14 @@
-//! Which tasks get huge pages while the growth buffer is open (`growth`): those that ask with
-//! madvise() only, and when the daemon may say so.
+//! While the growth buffer is open (`growth`), only tasks that ask for huge pages with madvise()
+//! get any. This file says on which machines the daemon may set that.
 //!
 //! Each time a setting of huge pages is written, the kernel raises vm.min_free_kbytes to what it
-//! recommends for them, if less is set (mm/khugepaged.c, `start_stop_khugepaged()`). It ends
-//! khugepaged and lowers it if the setting is "never". Usually the recommended value is in force,
-//! and "madvise" changes nothing. But where an administrator has set less, all that is free would
-//! be below `min` at once: every task would reclaim, and below half of `min` none can, for the
-//! kernel then has no page for the table of what is in swap (mm/swapfile.c,
-//! `swap_cluster_alloc_table()`). A machine of one CPU stood still so. There the setting stays as
-//! it is.
+//! recommends for them, if less is set (mm/khugepaged.c, `start_stop_khugepaged()`). With "never"
+//! the kernel ends khugepaged and lowers the value, and the daemon would raise it again at the
+//! end. Usually the recommended value is in force, and "madvise" changes nothing. But where an
+//! administrator has set less, all that is free would be below `min` at once: every task would
+//! reclaim, and below half of `min` none can, for the kernel then has no page for the table of
+//! what is in swap (mm/swapfile.c, `swap_cluster_alloc_table()`). A machine of one CPU stood still
+//! so. There the setting stays as it is.
 
 use std::fs::read_to_string;
 
@@ -22,9 +22,11 @@ const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
 /// What the kernel recommends to keep free in each zone, huge pages: two, and one for each pair of
 /// its three kinds of blocks. (`set_recommended_min_free_kbytes()`)
 const BLOCKS: u64 = 2 + 3 * 3;
-/// But at most this part of memory. The kernel takes a twentieth of what lay above the high
-/// watermarks at some time; this is what that is at least. On a machine below 1 GB, a value between
-/// the two, set by hand, is raised by a tenth.
+/// But at most this part of memory. The kernel's limit is a twentieth of the pages above the high
+/// watermarks, as these were when it last looked. That is never less than a 24th of all pages in
+/// the machines of the lab. Trade: where a value between the two was set by hand, which matters
+/// below 1 GB, the kernel raises it by a tenth; with a twentieth here, such machines would never
+/// qualify.
 const LARGEST_PART: u64 = 24;
 
 /// The value to write to [`ENABLED`], so that only tasks that ask for huge pages get any. None: it
