@@ -16,6 +16,7 @@
  *
  * The plain case, without any interactive task, costs one test of reserved_on in each callback.
  */
+#include "disk/dirty.bpf.h"
 #include "kernel/ops.bpf.h"
 #include "layers/account.bpf.h"
 #include "layers/domain_server.bpf.h"
@@ -28,6 +29,7 @@
 #include "memory/relief_tick.bpf.h"
 #include "memory/start.bpf.h"
 #include "park/request.bpf.h"
+#include "state/end.bpf.h"
 #include "task/demote.bpf.h"
 #include "task/exec.bpf.h"
 #include "task/reserve.bpf.h"
@@ -434,31 +436,9 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	return 0;
 }
 
-/* Returns enum exit_flags: only this side knows the running kernel's numbers. */
-static __always_inline u32 exit_flags(const struct scx_exit_info *info)
-{
-	u32 flags = info->exit_code & SCX_ECODE_RSN_HOTPLUG ? EXIT_HOTPLUG : 0;
-
-	if (info->kind < SCX_EXIT_ERROR && info->exit_code & SCX_ECODE_ACT_RESTART)
-		flags |= EXIT_RESTART;
-	return flags;
-}
-
-/* Tells the daemon why the scheduler ended, and wakes it. */
 void OPS(aplomb_exit, struct scx_exit_info *info)
 {
-	struct event *end;
-
-	bpf_probe_read_kernel_str(exit_info.reason, sizeof(exit_info.reason), info->reason);
-	bpf_probe_read_kernel_str(exit_info.msg, sizeof(exit_info.msg), info->msg);
-	exit_info.exit_code = info->exit_code;
-	exit_info.flags = exit_flags(info);
-	__sync_fetch_and_add(&exit_info.kind, info->kind);
-	end = bpf_ringbuf_reserve(&events, sizeof(*end), 0);
-	if (end) { /* if it is full the daemon is awake anyway */
-		__builtin_memset(end, 0, sizeof(*end));
-		bpf_ringbuf_submit(end, BPF_RB_FORCE_WAKEUP);
-	}
+	report_end(info);
 }
 
 SEC(".struct_ops.link")

@@ -70,10 +70,18 @@ struct super_block {
 	u32 s_dev;
 };
 
+struct bdi_writeback;
+
 struct inode {
 	unsigned long i_ino;
 	unsigned int i_nlink;
 	struct super_block *i_sb;
+	/* of the cgroup that dirties it, on its device; NULL: none yet */
+	struct bdi_writeback *i_wb;
+};
+
+struct address_space {
+	struct inode *host;
 };
 
 struct file {
@@ -161,6 +169,19 @@ struct zone {
 	unsigned long _watermark[3]; /* enum zone_watermarks */
 	unsigned long watermark_boost;
 	atomic_long_t vm_stat[1]; /* enum zone_stat_item */
+};
+
+/* Indices into bdi_writeback.stat. As above, only constants are relocated. */
+enum wb_stat_item {
+	WB_RECLAIMABLE = 0,
+	WB_WRITEBACK = 1,
+	WB_WRITTEN = 3,
+};
+
+/* What the kernel knows of the dirty pages of one memory cgroup on one device. */
+struct bdi_writeback {
+	struct percpu_counter stat[4];     /* enum wb_stat_item */
+	unsigned long avg_write_bandwidth; /* pages a second, estimated */
 };
 
 struct sigpending {

@@ -16,17 +16,6 @@ struct {
 	__type(value, u64);
 } memory_counts SEC(".maps");
 
-/*
- * The server of the program of @t's task if the task is interactive, NULL if it is best-effort. A
- * program without an admitted reservation of its own is best-effort.
- */
-static __always_inline struct server *interactive_server(const struct task_ctx *t)
-{
-	struct server *s = server_of(t);
-
-	return s && !is_domains(s) && s->info.state == SERVER_ADMITTED ? s : NULL;
-}
-
 static __always_inline u32 memory_class(const struct server *interactive)
 {
 	return interactive ? MEMORY_INTERACTIVE : MEMORY_BEST_EFFORT;

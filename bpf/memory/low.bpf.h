@@ -48,16 +48,6 @@
  */
 SETTING u32 gfp_may_reclaim;
 
-s32 daemon_tgid; /* the daemon's process, as the kernel counts it; 0: unknown */
-
-/* The daemon runs this at load. Its own number for itself may be that of a process namespace. */
-SEC("syscall")
-int know_daemon(void *unused)
-{
-	daemon_tgid = bpf_get_current_task_btf()->tgid;
-	return 0;
-}
-
 /*
  * The watermarks and free pages of a zone, in pages. The kernel raises all watermarks for a while
  * (watermark_boost) when it had to mix pages that can be moved with others, by up to one and a half
@@ -98,9 +88,7 @@ u32 growth_ppm;
 static __always_inline bool memory_park(struct task_struct *p, u32 reason, u64 now, u64 until,
 					const struct missing *m)
 {
-	if (!(p->scx.flags & SCX_TASK_QUEUED) || p->tgid == daemon_tgid)
-		return false; /* it is not ours: a real-time task, say; or it is the daemon */
-	if (park(p, reason, now, until))
+	if (!may_park(p) || park(p, reason, now, until))
 		return false;
 	relief_watch(reason, until, m);
 	memory_count(reason == PARK_RESERVE ? MEMORY_INTERACTIVE : MEMORY_BEST_EFFORT,

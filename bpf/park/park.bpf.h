@@ -32,6 +32,25 @@ SETTING u64 park_bound_ns = 100 * NSEC_PER_MSEC;
 
 u32 parks_on; /* 0: no task was parked so far, except by cpu.max */
 
+s32 daemon_tgid; /* the daemon's process, as the kernel counts it; 0: unknown */
+
+/* The daemon runs this at load. Its own number for itself may be that of a process namespace. */
+SEC("syscall")
+int know_daemon(void *unused)
+{
+	daemon_tgid = bpf_get_current_task_btf()->tgid;
+	return 0;
+}
+
+/*
+ * May a resource park @p, which runs? Not if it is not ours (a real-time task, say), nor the
+ * daemon, on which the control of that resource depends.
+ */
+static __always_inline bool may_park(const struct task_struct *p)
+{
+	return p->scx.flags & SCX_TASK_QUEUED && p->tgid != daemon_tgid;
+}
+
 /*
  * Keeps @p off the CPU from its next return to user mode until @until, at most park_bound_ns after
  * the first request. Returns 0; -EINVAL for tasks that never return there; -EOPNOTSUPP if this

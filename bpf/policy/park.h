@@ -28,7 +28,8 @@ enum park_reason {
 	PARK_MEMORY = 2,  /* it takes memory while that is short (memory/low.bpf.h) */
 	PARK_RESERVE = 3, /* it is interactive, and took the reserve too fast (policy/reserve.h) */
 	PARK_START = 4,   /* it waits for its memory domain (memory/start.bpf.h) */
-	NR_PARK_REASONS = 5
+	PARK_DIRTY = 5,   /* its domain has too many dirty pages on a disk (policy/dirty.h) */
+	NR_PARK_REASONS = 6
 };
 
 #define PARK_BIT(reason) (1U << (reason))

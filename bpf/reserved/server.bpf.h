@@ -127,6 +127,17 @@ static __always_inline bool is_interactive(const struct task_ctx *t)
 	return s && !is_domains(s);
 }
 
+/*
+ * The server of the program of @t's task if the task is interactive, NULL if it is best-effort. A
+ * program without an admitted reservation of its own is best-effort.
+ */
+static __always_inline struct server *interactive_server(const struct task_ctx *t)
+{
+	struct server *s = server_of(t);
+
+	return s && !is_domains(s) && s->info.state == SERVER_ADMITTED ? s : NULL;
+}
+
 static __always_inline bool is_split(const struct server *s)
 {
 	return s->info.split.parts > 1;

@@ -25,8 +25,6 @@ struct {
 	__type(value, u64);
 } stats SEC(".maps");
 
-struct exit_info exit_info;
-
 /* So that the skeleton knows this type */
 const volatile struct event event_layout;
 

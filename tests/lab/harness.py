@@ -60,6 +60,7 @@ class JobTest(unittest.TestCase):
     machine = "timing"
     kernel = "7.3"
     memory = 2048
+    disks: ClassVar[Sequence[str]] = ()  # disks with a time of their own, as the lab's --disk
     swaps: ClassVar[Sequence[str]] = ()  # swap devices, as the lab's --swap takes them
     seconds = 60
     full = False
@@ -94,6 +95,7 @@ class JobTest(unittest.TestCase):
             machine=cls.machine,
             kernel=cls.kernel,
             memory=cls.memory,
+            disks=cls.disks,
             swaps=cls.swaps,
             limit=cls.limit(),
             env=cls.env,

@@ -92,7 +92,7 @@ pub enum Command {
     Stop,
     /// Put back what a daemon that was killed has left (root)
     #[command(
-        after_help = "Example:\n  sudo aplomb restore\n\nSettings of the kernel that the daemon changed for memory get their old values, unless another program\nchanged them since, and processes leave the daemon's memory domains. The next daemon does so, too, and\nsystemd whenever the daemon has ended (ExecStopPost). Fails while a daemon runs."
+        after_help = "Example:\n  sudo aplomb restore\n\nSettings of the kernel that the daemon changed for memory and disks get their old values, unless another program\nchanged them since, and processes leave the daemon's memory domains. The next daemon does so, too, and\nsystemd whenever the daemon has ended (ExecStopPost). Fails while a daemon runs."
     )]
     Restore,
     /// Print shell completions

@@ -12,9 +12,11 @@ use aplomb_spec::limits::MAX_GUARANTEED_PPM;
 use serde::Deserialize;
 use toml::Spanned;
 
+mod disk;
 mod domains;
 mod memory;
 
+pub use disk::DiskConfig;
 pub use domains::WantedDomain;
 pub use memory::MemoryConfig;
 
@@ -40,6 +42,7 @@ pub struct Config {
     pub kernel: Settings,
     pub user: UserLimit,
     pub memory: MemoryConfig,
+    pub disk: DiskConfig,
     /// The domains to create at start, in the order of the file.
     pub domains: Vec<WantedDomain>,
 }
@@ -54,6 +57,7 @@ impl Default for Config {
                 min_period_ns: 10_000_000,
             },
             memory: MemoryConfig::default(),
+            disk: DiskConfig::default(),
             domains: Vec::new(),
         }
     }
@@ -91,6 +95,8 @@ struct File {
     user_min_period: Option<Spanned<String>>,
     #[serde(default)]
     memory: memory::File,
+    #[serde(default)]
+    disk: disk::File,
     #[serde(default)]
     domain: Vec<Spanned<domains::File>>,
 }
@@ -203,6 +209,7 @@ impl Config {
         config.memory = memory::read(file.memory, at)?;
         kernel.memory = config.memory.protect;
         kernel.programs_move = config.memory.protect && !aplomb_domain::is_booted();
+        config.disk = disk::read(file.disk, at)?;
         config.domains = domains::read(file.domain, |field, span, message| {
             let line = line_of(text, Some(span.clone()));
             (line, at(field, span, message))
@@ -303,7 +310,7 @@ mod tests {
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            15,
+            18,
             "{all}"
         );
     }

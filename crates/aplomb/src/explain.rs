@@ -194,6 +194,7 @@ fn parked(reason: u64, ns: u64, times: u64) -> String {
         0 => "cpu.max",
         1 => "a request",
         3 => "the memory reserve, which they took too fast,",
+        5 => "dirty pages, of which they had too many,",
         4 => "their start, until they had a domain,",
         _ => "memory that is short",
     };

@@ -49,7 +49,7 @@ pub struct Domain {
 }
 
 /// Names of `enum park_reason` (bpf/policy/park.h), in its order.
-const PARK_REASONS: [&str; 5] = ["cpu.max", "request", "memory", "reserve", "start"];
+const PARK_REASONS: [&str; 6] = ["cpu.max", "request", "memory", "reserve", "start", "dirty"];
 
 impl Domain {
     /// Returns None if the slot is free.

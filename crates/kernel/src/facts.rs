@@ -192,6 +192,7 @@ impl Machine {
         ];
         facts.extend(self.memory_facts());
         facts.extend(self.oom_facts());
+        facts.extend(self.disk_facts());
         facts
     }
 
@@ -465,6 +466,7 @@ fn fail(
     fact(name, Level::Fail, found, why, change)
 }
 
+mod disk;
 mod interface;
 mod memory;
 mod oom;

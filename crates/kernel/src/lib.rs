@@ -45,8 +45,8 @@ pub use domain::{Domain, DomainChange, DomainSetting};
 pub use memory::MemoryCounts;
 pub use scheduler::Scheduler;
 pub use types::{
-    comm_text, flags, limits, Event, ExitInfo, Matcher, Reserved, Server, Settings, Shortage,
-    SpecRow,
+    comm_text, flags, limits, DirtyLimits, Event, ExitInfo, Matcher, Reserved, Server, Settings,
+    Shortage, SpecRow,
 };
 
 /// Why the scheduler could not be loaded or attached. After each of these errors nothing stays
@@ -223,6 +223,10 @@ pub trait Kernel {
     ///
     /// Failed system calls.
     fn counters(&self) -> Result<Vec<(EventKind, u64)>, KernelError>;
+
+    /// True if dirty limits are in force: they were asked for ([`Settings::dirty`]), and this
+    /// kernel has the function at which tasks that dirty pages are looked at.
+    fn limits_dirty(&self) -> bool;
 
     /// What happened to tasks while memory was short since the load, by class.
     ///

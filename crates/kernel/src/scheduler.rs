@@ -1,7 +1,7 @@
 //! The loaded scheduler: implements [`Kernel`] with libbpf's objects.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
@@ -25,6 +25,7 @@ use crate::{
 };
 
 mod domains;
+mod matchers;
 mod requests;
 mod tick;
 mod tracing;
@@ -53,6 +54,9 @@ pub struct Scheduler {
     skel: MainSkel<'static>,
     /// Tasks are parked while memory is short.
     memory: bool,
+    /// There are to be dirty limits, and the program that enforces them.
+    dirty: bool,
+    on_dirty: Option<Link>,
 }
 
 /// libbpf's messages since the last call of [`quietly`]. They are shown only if the load fails.
@@ -181,6 +185,9 @@ impl Scheduler {
                 rodata.fork_window_ns = settings.fork_window_ns;
                 rodata.nr_cpus = cpus;
                 rodata.programs_move = settings.programs_move.into();
+                let dirty = settings.dirty.as_ref();
+                rodata.dirty_limit_interactive = dirty.map_or(0, |d| d.interactive);
+                rodata.dirty_limit_best_effort = dirty.map_or(0, |d| d.best_effort);
                 rodata.gfp_may_reclaim = kernel.gfp_may_reclaim();
                 rodata.tick_ns = tick::period_ns();
                 rodata.server_policy = policy_number(Some(settings.server_policy));
@@ -192,6 +199,11 @@ impl Scheduler {
             // Nor has one without swap.
             let swap = kernel.has_function("do_swap_page");
             open.progs.on_swap_in.set_autoload(swap);
+            // Nor one without disks.
+            let dirty = kernel.has_function("balance_dirty_pages_ratelimited_flags");
+            open.progs
+                .on_dirty
+                .set_autoload(dirty && settings.dirty.is_some());
             let skel = open.load()?;
             skel.progs.find_symbols.test_run(ProgramInput::default())?;
             skel.progs.know_daemon.test_run(ProgramInput::default())?;
@@ -216,21 +228,9 @@ impl Scheduler {
             inbox,
             skel,
             memory: settings.memory,
+            dirty: settings.dirty.is_some(),
+            on_dirty: None,
         })
-    }
-
-    /// Sets the number of matchers of each kind. The kernel side skips the lookup for kinds without
-    /// matchers.
-    fn count_matchers(&mut self, counts: &BTreeMap<u64, u32>) {
-        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
-            for (kind, slot) in bss.nr_matchers.iter_mut().enumerate() {
-                // SAFETY: `slot` is valid. The kernel side may read it at the same time, but only
-                // as a whole word.
-                unsafe {
-                    std::ptr::write_volatile(slot, counts.get(&(kind as u64)).copied().unwrap_or(0))
-                };
-            }
-        }
     }
 }
 
@@ -252,6 +252,8 @@ impl Kernel for Scheduler {
         if let Some(exit) = self.exited() {
             return Err(LoadError::Ended(exit));
         }
+        let on_dirty = || quietly(|| self.skel.progs.on_dirty.attach()).ok();
+        self.on_dirty = self.dirty.then(on_dirty).flatten();
         self.tracing = tracing;
         self.scheduler = Some(link);
         Ok(())
@@ -264,54 +266,11 @@ impl Kernel for Scheduler {
             let _ = link.detach();
         }
         self.tracing.clear();
+        self.on_dirty = None;
     }
 
     fn set_matchers(&mut self, rows: &[(Matcher, SpecRow)]) -> Result<(), KernelError> {
-        let mut wanted: BTreeMap<Matcher, SpecRow> = BTreeMap::new();
-        for (key, row) in rows {
-            wanted.entry(*key).or_insert(*row);
-        }
-        let limit = limits::MAX_SPECS as usize;
-        if wanted.len() > limit {
-            return Err(KernelError::TooManyMatchers {
-                found: wanted.len(),
-                limit,
-            });
-        }
-        let mut counts = BTreeMap::new();
-        for key in wanted.keys() {
-            *counts.entry(key.0[0]).or_insert(0) += 1;
-        }
-        let failed = |doing| move |source| KernelError::Call { doing, source };
-        let old: HashSet<Matcher> = self
-            .skel
-            .maps
-            .matchers
-            .keys()
-            .filter_map(|k| Matcher::from_bytes(&k))
-            .collect();
-        // The kernel side does not look up a kind whose count is 0. So while rows are added and
-        // removed, the count of every kind is set to 1.
-        self.count_matchers(&(0..16).map(|kind| (kind, 1)).collect());
-        let map = &self.skel.maps.matchers;
-        // If the table cannot hold old and new rows together, the stale rows are removed first.
-        let crowded = old.union(&wanted.keys().copied().collect()).count() > limit;
-        let stale = || old.iter().filter(|k| !wanted.contains_key(k));
-        let remove = || {
-            stale().try_for_each(|k| map.delete(&k.bytes()).map_err(failed("removing a matcher")))
-        };
-        if crowded {
-            remove()?;
-        }
-        for (key, row) in &wanted {
-            map.update(&key.bytes(), bytes_of(&row.to_raw()), MapFlags::ANY)
-                .map_err(failed("adding a matcher"))?;
-        }
-        if !crowded {
-            remove()?;
-        }
-        self.count_matchers(&counts);
-        Ok(())
+        self.write_matchers(rows)
     }
 
     fn rematch(&mut self) -> Result<(), KernelError> {
@@ -350,6 +309,10 @@ impl Kernel for Scheduler {
             // whole word.
             unsafe { std::ptr::write_volatile(&raw mut bss.growth_ppm, ppm) };
         }
+    }
+
+    fn limits_dirty(&self) -> bool {
+        self.on_dirty.is_some()
     }
 
     fn servers(&self) -> Result<Vec<Server>, KernelError> {
@@ -473,13 +436,5 @@ impl Kernel for Scheduler {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         self.detach();
-    }
-}
-
-/// The bytes of a `spec`, as the map stores them.
-fn bytes_of(row: &raw::spec) -> &[u8] {
-    // SAFETY: `spec` has no padding (libbpf-cargo would have made it explicit).
-    unsafe {
-        std::slice::from_raw_parts(std::ptr::from_ref(row).cast::<u8>(), size_of::<raw::spec>())
     }
 }

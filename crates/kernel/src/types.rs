@@ -64,6 +64,15 @@ pub struct Settings {
     /// A program that is matched in the root cgroup waits at its start until the daemon has moved
     /// it ([`crate::Kernel::park`] with 0 ends the wait).
     pub programs_move: bool,
+    /// The most dirty pages of one domain on one device. None: no limits.
+    pub dirty: Option<DirtyLimits>,
+}
+
+/// Dirty limits by class of the task that dirties, in pages, above 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirtyLimits {
+    pub interactive: u64,
+    pub best_effort: u64,
 }
 
 impl Default for Settings {
@@ -77,6 +86,7 @@ impl Default for Settings {
             server_policy: ServerPolicy::Fcbs,
             memory: false,
             programs_move: false,
+            dirty: None,
         }
     }
 }
@@ -335,6 +345,13 @@ impl Event {
     #[must_use]
     pub fn parked_for_memory(&self) -> bool {
         let reason = u64::from(raw::park_reason::PARK_MEMORY.0);
+        self.kind == EventKind::Parked && self.a == reason
+    }
+
+    /// True if tasks were parked because their domain has too many dirty pages.
+    #[must_use]
+    pub fn parked_for_dirty(&self) -> bool {
+        let reason = u64::from(raw::park_reason::PARK_DIRTY.0);
         self.kind == EventKind::Parked && self.a == reason
     }
 

@@ -13,6 +13,10 @@
 //! All files of the process are opened below one open directory. The kernel never lets such a
 //! directory lead to another process. So if the start time is right, the setting is that process's.
 //!
+//! `vm.dirty_background_bytes` and `vm.dirty_background_ratio` are one setting in two files:
+//! writing one sets the other to 0, which the kernel does not take. So the file of bytes reads as
+//! `10%` while the other one is in force, and that value goes to the other one.
+//!
 //! An attribute that is not set reads as the empty value, and the empty value removes it. A file
 //! that shows all its choices (`always [madvise] never`) reads as the one in force.
 
@@ -70,7 +74,10 @@ pub fn read(knob: &Path) -> Result<String, MemoryError> {
         file::read(knob)?
     };
     let text = text.trim_end();
-    Ok(choice(text).unwrap_or(text).to_owned())
+    match ratio_file(knob) {
+        Some(ratio) if text == "0" => Ok(format!("{}%", file::read(&ratio)?.trim_end())),
+        _ => Ok(choice(text).unwrap_or(text).to_owned()),
+    }
 }
 
 /// The choice in force in a text that shows all of them. None: it is no such text.
@@ -99,6 +106,9 @@ pub fn write(knob: &Path, value: &str) -> Result<(), MemoryError> {
             done => done.map_err(fail),
         };
     }
+    if let (Some(ratio), Some(percent)) = (ratio_file(knob), value.strip_suffix('%')) {
+        return file::write(&ratio, percent);
+    }
     let Some((pid, start)) = process(knob) else {
         return file::write(knob, value);
     };
@@ -111,6 +121,13 @@ pub fn write(knob: &Path, value: &str) -> Result<(), MemoryError> {
     );
     let written = File::from(file.map_err(fail)?).write_all(value.as_bytes());
     written.map_err(|e| MemoryError::io(knob, "writing it", e))
+}
+
+/// The file with the same setting as a part of memory, percent. None: `knob` is not of that kind.
+fn ratio_file(knob: &Path) -> Option<PathBuf> {
+    let name = name_of(knob);
+    let of_ratio = name.starts_with("dirty_").then_some(name)?;
+    Some(knob.with_file_name(format!("{}_ratio", of_ratio.strip_suffix("_bytes")?)))
 }
 
 fn attribute(knob: &Path) -> Option<(&Path, &str)> {
@@ -211,6 +228,23 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "[always] madvise never\n").unwrap();
         assert_eq!(read(file.path()).unwrap(), "always");
+    }
+
+    #[test]
+    fn one_setting_in_two_files_is_read_and_put_back_where_it_is_in_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let bytes = dir.path().join("dirty_background_bytes");
+        let ratio = dir.path().join("dirty_background_ratio");
+        std::fs::write(&bytes, "0\n").unwrap();
+        std::fs::write(&ratio, "10\n").unwrap();
+        assert_eq!(read(&bytes).unwrap(), "10%");
+        write(&bytes, "15%").unwrap();
+        assert_eq!(std::fs::read_to_string(&ratio).unwrap(), "15");
+        assert_eq!(std::fs::read_to_string(&bytes).unwrap(), "0\n", "untouched");
+        write(&bytes, "1048576").unwrap();
+        assert_eq!(read(&bytes).unwrap(), "1048576");
+        assert_eq!(ratio_file(Path::new("/proc/sys/vm/min_free_kbytes")), None);
+        assert_eq!(ratio_file(&ratio), None);
     }
 
     #[test]

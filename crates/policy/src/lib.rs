@@ -24,12 +24,14 @@
 //! | [`background`] | background.h | best-effort work keeps its share and waits otherwise |
 //! | [`park`] | park.h | several reasons; the bound that holds for all together |
 //! | [`bump`] | bump.h | less free memory, fewer pages; free memory settles above `min` |
+//! | [`dirty`] | dirty.h | the dirty pages of best-effort work are bounded, the device has work |
 //! | [`reserve`] | reserve.h | the rate of an interactive program, Redline's inequality |
 //!
 //! The crate is for tests and the simulator; the daemon does not contain it.
 
 pub mod background;
 pub mod bump;
+pub mod dirty;
 pub mod edf;
 pub mod fair;
 pub mod fcbs;

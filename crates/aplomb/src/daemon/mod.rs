@@ -20,6 +20,7 @@ use tracing::{info, warn};
 
 mod boost;
 mod clients;
+mod disk;
 mod domains;
 mod history;
 mod library;
@@ -42,6 +43,7 @@ pub use memory::restore;
 
 use boost::Boost;
 use clients::{Clients, Effect};
+use disk::Disk;
 use domains::Domains;
 use library::Library;
 use memory::Memory;
@@ -121,18 +123,21 @@ enum Next {
 impl Daemon {
     fn start(options: &Options, mut load: Loader, tree: Option<Tree>) -> Result<Self> {
         let usage = |message: String| Failure::new(Exit::Usage, message);
-        let config = Config::load(options.config.as_deref()).map_err(|e| usage(e.to_string()))?;
+        let mut config =
+            Config::load(options.config.as_deref()).map_err(|e| usage(e.to_string()))?;
         let lock = lock::take(&options.socket)?;
         let library = Library::open(options.sources.clone())?;
         let signals = Signals::new().context("signal handlers")?;
         let poll = Poll::new()?;
         let socket = lock::listen(&options.socket, &lock)?;
+        config.kernel.dirty = disk::limits(config.disk)?;
         let boost = Boost::new();
         let kernel = load_patiently(&mut load, &config.kernel)?;
         // This one finds what children inherited by the domains, which the next may empty.
         let oom = Oom::start(config.memory, tree.as_ref());
         let memory = Memory::start(config.memory, tree.as_ref());
         let mut state = State {
+            disk: Disk::start(config.disk),
             memory,
             oom,
             config,
@@ -203,6 +208,9 @@ impl Daemon {
         let state = &mut self.state;
         state.apply_specs(false)?;
         state.kernel.attach()?;
+        if state.config.disk.limit_dirty && !state.kernel.limits_dirty() {
+            warn!("limit-dirty has no effect: this kernel has no function balance_dirty_pages_ratelimited_flags");
+        }
         // Match the programs that were running before.
         state.kernel.rematch()?;
         state.attached = Some(Instant::now());
@@ -228,6 +236,7 @@ impl Daemon {
         self.clients.close(&mut self.state);
         self.state.oom.end(); // before its processes leave their domains
         self.state.memory.end(self.state.domains.tree());
+        self.state.disk.end();
         self.state.domains.end();
     }
 
@@ -236,13 +245,14 @@ impl Daemon {
             self.state.reserve_memory();
             let settle = self.settle.map(|(at, _)| at);
             let (domains, memory) = (self.state.domains.deadline(), self.state.memory.deadline());
-            let oom = self.state.oom.deadline();
+            let (oom, disk) = (self.state.oom.deadline(), self.state.disk.deadline());
             let deadline = [
                 self.clients.deadline(),
                 settle,
                 domains,
                 memory,
                 oom,
+                disk,
                 self.restart_at,
             ]
             .into_iter()
@@ -346,6 +356,7 @@ impl Daemon {
             }
             self.state.follow_memory(event);
             self.state.follow_oom(event);
+            self.state.disk.follow(event, Instant::now());
             if event.kind == EventKind::Exited {
                 self.state.domains.retry_refused_soon(Instant::now());
             }

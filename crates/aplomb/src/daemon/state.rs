@@ -7,6 +7,7 @@ use aplomb_kernel::{
 };
 use aplomb_spec::limits;
 
+use super::disk::Disk;
 use super::domains::Domains;
 use super::history::History;
 use super::library::{Library, RUN_ID};
@@ -63,6 +64,7 @@ pub struct State {
     pub domains: Domains,
     pub memory: Memory,
     pub oom: Oom,
+    pub disk: Disk,
     /// When the scheduler was attached. None while it is not attached.
     pub attached: Option<Instant>,
     pub restarts: u32,
@@ -135,6 +137,7 @@ impl State {
         let tree = self.domains.tree();
         self.memory.tick(tree, now, &mut *self.kernel);
         self.oom.tick(now, &self.memory);
+        self.disk.tick(now);
     }
 
     fn status(&self) -> Result<Outcome, Refusal> {

@@ -16,6 +16,7 @@ use aplomb_kernel::{
 };
 use aplomb_spec::{Dirs, LoadOptions, Trust};
 
+use super::disk::Disk;
 use super::domains::Domains;
 use super::history::History;
 use super::library::{Library, Sources};
@@ -170,6 +171,10 @@ impl Kernel for Fake {
         Ok(EventKind::ALL.map(|k| (k, 0)).to_vec())
     }
 
+    fn limits_dirty(&self) -> bool {
+        true
+    }
+
     fn memory_counts(&self) -> Result<Vec<MemoryCounts>, KernelError> {
         Ok(self.seen.borrow().memory_counts.clone())
     }
@@ -291,6 +296,7 @@ impl Root {
         State {
             memory: Memory::start(crate::config::MemoryConfig::default(), None),
             oom: Oom::start(crate::config::MemoryConfig::default(), None),
+            disk: Disk::default(),
             config: Config::default(),
             library: Library::open(self.sources()).unwrap(),
             kernel: Box::new(fake.clone()),

@@ -17,7 +17,7 @@ impl FakeMachine {
         fake.write("sys/kernel/sched_ext/state", "disabled");
         fake.write("sys/devices/system/cpu/possible", "0-7");
         fake.write("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff\n");
-        fake.write("sys/fs/cgroup/cgroup.controllers", "cpu memory");
+        fake.write("sys/fs/cgroup/cgroup.controllers", "cpu io memory");
         fake.write("sys/kernel/mm/lru_gen/enabled", "0x0007");
         fake.write(
             "proc/swaps",

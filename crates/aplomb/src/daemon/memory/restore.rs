@@ -9,7 +9,7 @@ use aplomb_memory::{journal, Journal, MemoryError};
 use tracing::warn;
 
 use super::domain::empty_all;
-use crate::daemon::oom;
+use crate::daemon::{disk, oom};
 
 /// Put back all knobs in the journal, and the processes in the daemon's domains. Returns the knobs
 /// that could not be put back, or that another program has changed since.
@@ -18,6 +18,7 @@ use crate::daemon::oom;
 /// A daemon runs and has the journal open; it cannot be read.
 pub fn restore() -> Result<Vec<MemoryError>> {
     let mut complaints = put_back(Path::new(journal::DEFAULT))?;
+    complaints.extend(disk::restore()?);
     if let Ok(tree) = Tree::system() {
         // Before the processes leave their domains, by which those are known that inherited a
         // value.

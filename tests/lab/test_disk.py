@@ -1,0 +1,13 @@
+"""Disks: dirty limits by class."""
+
+from __future__ import annotations
+
+from . import harness
+
+
+class Disk(harness.JobTest):
+    """a best-effort writer is parked at its limit, an interactive one not; the knob goes back"""
+
+    job = "disk"
+    seconds = 60
+    disks = ("300M,iops=400,rate=40M",)
