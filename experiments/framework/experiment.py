@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).resolve().parents[1]
-# Two are of no paper: tree, the domain tree as systemd makes it, and memory.
+# Three are of no paper: tree, the domain tree as systemd makes it; memory; and disk.
 PAPERS = (
     "redline",
     "eclipse",
@@ -26,6 +26,7 @@ PAPERS = (
     "kato",
     "tree",
     "memory",
+    "disk",
 )
 
 # samples[scheduler][step] is what the experiment's `read` made of that step: plain data, as it is

@@ -177,6 +177,7 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
             GUEST / "domains.sh",
             GUEST / "memory.sh",
             GUEST / "beside.sh",
+            GUEST / "disk.sh",
             GUEST / "reserves.sh",
             GUEST / "enter",
             folder / "plan",

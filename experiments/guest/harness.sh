@@ -113,8 +113,8 @@ end_load() {
 	stop_load 2> /dev/null
 	wait $load_pid 2> /dev/null
 	local pid
-	for pid in $(pgrep -x 'hog|onoff|bomb|membomb|reread|make|cc1|as|collect2|ld|gcc|sh'); do kill -KILL $pid 2> /dev/null; done
-	while pgrep -x 'hog|onoff|bomb|membomb|reread|cc1' > /dev/null; do sleep 0.1; done
+	for pid in $(pgrep -x 'hog|onoff|bomb|membomb|reread|rewrite|make|cc1|as|collect2|ld|gcc|sh'); do kill -KILL $pid 2> /dev/null; done
+	while pgrep -x 'hog|onoff|bomb|membomb|reread|rewrite|cc1' > /dev/null; do sleep 0.1; done
 	load_pid=
 }
 
@@ -305,6 +305,7 @@ daemon_switches() { # context switches of all threads of the daemon so far; 0 if
 . /job/domains.sh
 . /job/memory.sh
 . /job/beside.sh
+. /job/disk.sh
 . /job/reserves.sh
 ulimit -l unlimited
 ulimit -n 65536

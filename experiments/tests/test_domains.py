@@ -140,7 +140,15 @@ class Words(unittest.TestCase):
         )
 
     def test_the_guests_part_is_a_script(self) -> None:
-        for file in ("harness.sh", "domains.sh", "memory.sh", "reserves.sh", "job", "enter"):
+        for file in (
+            "harness.sh",
+            "domains.sh",
+            "memory.sh",
+            "disk.sh",
+            "reserves.sh",
+            "job",
+            "enter",
+        ):
             subprocess.run(["bash", "-n", ROOT / "experiments" / "guest" / file], check=True)
 
 

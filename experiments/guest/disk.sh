@@ -1,0 +1,87 @@
+# disk.sh - steps on a disk with a time of its own, under one of the kernel's I/O schedulers.
+# harness.sh sources this.
+#
+# The program that matters runs in the cgroup /program and its load in /load (guest/enter), under
+# every scheduler, so that weights by cgroup have something to act on, and writeback is by cgroup.
+
+# elevator DEVICE KIND MODEL: none, mq-deadline, bfq, or iocost (none, and the cost model of
+# cgroups). What the kernel offers by cgroup is set so that the program comes first. MODEL: the
+# device, for iocost; it is known, since the disk was made so.
+elevator() {
+	local queue=/sys/block/$1/queue kind=$2 model=$3 number
+	number=$(< "/sys/block/$1/dev")
+	case $kind in
+	bfq)
+		modprobe bfq || fail "$name: no bfq"
+		echo bfq > $queue/scheduler || fail "$name: bfq does not take $1"
+		echo 1000 > "$cgroups/program/io.bfq.weight" && echo 10 > "$cgroups/load/io.bfq.weight" || fail "$name: no weights of bfq"
+		;;
+	iocost)
+		echo none > $queue/scheduler
+		echo "$number ctrl=user model=linear $model" > $cgroups/io.cost.model &&
+			echo "$number enable=1 ctrl=user" > $cgroups/io.cost.qos || fail "$name: no iocost"
+		echo "default 10000" > "$cgroups/program/io.weight" && echo "default 1" > "$cgroups/load/io.weight" || fail "$name: no io.weight"
+		;;
+	*) echo "$kind" > $queue/scheduler || fail "$name: no I/O scheduler $kind" ;;
+	esac
+	cat $queue/scheduler > "$out/elevator"
+}
+elevator_off() { # DEVICE
+	local number
+	number=$(< "/sys/block/$1/dev")
+	echo "$number enable=0" > $cgroups/io.cost.qos 2> /dev/null
+	echo none > "/sys/block/$1/queue/scheduler"
+}
+
+# What the device has done, and when: the kernel's counters. Builtins only, as in memory_at.
+disk_at() { # PHASE
+	local up rest fields
+	read -r up rest < /proc/uptime
+	read -r -a fields < "/sys/block/$disk/stat"
+	echo "$up ${fields[*]}" > "$out/disk-$1"
+}
+
+# flooded DEVICE KIND MODEL FILES FUNCTION ARGUMENT…: a step with the cgroups /program and /load and
+# an empty ext4 on that device, at /mnt/disk, with these files: words NAME:MB with commas between.
+# None of them is in the page cache. FUNCTION calls $at_phase.
+flooded() {
+	local disk=$1 kind=$2 model=$3 files=$4 group each
+	shift 4
+	for group in program load; do mkdir "$cgroups/$group" || fail "$name: no cgroup /$group"; done
+	mkdir -p /mnt/disk
+	# All of its tables are written now, and not by a kernel thread later.
+	{ mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 "/dev/$disk" && mount "/dev/$disk" /mnt/disk; } > "$out/disk" 2>&1 || fail "$name: no disk: $(tail -n 1 "$out/disk")"
+	for each in ${files//,/ }; do
+		dd if=/dev/zero of="/mnt/disk/${each%:*}" bs=1M count="${each#*:}" > "$out/disk" 2>&1 || fail "$name: no file: $(tail -n 1 "$out/disk")"
+	done
+	sync
+	echo 3 > /proc/sys/vm/drop_caches
+	elevator "$disk" "$kind" "$model"
+	at_phase=disk_at
+	"$@"
+	at_phase=
+	until_true 60 umount /mnt/disk || fail "$name: /mnt/disk is still in use"
+	elevator_off "$disk"
+	for group in program load; do
+		until_true 10 rmdir "$cgroups/$group" || fail "$name: the cgroup /$group cannot be removed"
+	done
+}
+
+# beside_flood SETTLE PREFIX… -- PROGRAM… -- LOAD…: the program starts SETTLE seconds after the load
+# and ends by itself; then the load gets SIGTERM and says how it went.
+beside_flood() {
+	local settle=$1 status=0
+	shift
+	split_words "$@"
+	with_load sessions
+	sleep "$settle"
+	$at_phase load
+	start_program
+	wait "$program_pid" || status=$?
+	$at_phase after
+	[ $status = 0 ] || fail "$name: the program ended with status $status: $(tail -n 1 "$out/stderr")"
+	[ -n "$load_pid" ] || return 0
+	kill -TERM -- "-$load_pid" 2> /dev/null
+	until_true 60 has_ended "$load_pid"
+	end_load
+}
