@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
+pub use self::disk::DiskCommand;
 pub use self::domain::{DomainCommand, DomainRun};
 pub use self::run::{Cpu, Flags, How, Reserve, RunArgs, SetArgs};
 use crate::exit::{code_of, Exit, HELP};
 use crate::{commands, daemon};
 use tracing::error;
 
+mod disk;
 mod domain;
 mod run;
 
@@ -57,6 +59,9 @@ pub enum Command {
     /// The domain tree: shares, reservations, limits and policies of cgroups
     #[command(subcommand)]
     Domain(DomainCommand),
+    /// Disks: what they do, and for how long requests wait
+    #[command(subcommand)]
+    Disk(DiskCommand),
     /// Show what the scheduler decided, and why
     #[command(
         after_help = "Examples:\n  aplomb log --since 10min\n  aplomb log --follow\n  aplomb log --why 812        the story of process 812, in words"

@@ -59,6 +59,20 @@ check it-was-parked "$(parks load) times" [ "$(parks load)" -gt 5 ]
 a log > $out/log
 check the-log-says-why "" grep -q "dirty pages, of which they had too many" $out/log
 
+say "what was written is shown"
+sync
+a domain ls --disk --json > $out/domains.json
+written=$(jq '.[] | select(.path == "load").disk_use.disks[0].written_bytes' $out/domains.json)
+check of-a-domain "$written bytes" within $((60 << 20)) "$written" $((80 << 20))
+check in-words "" eval 'a domain show load | grep "^disk disk0 .* written in [0-9]*$"'
+bg dd if=/dev/disk0 of=/dev/null bs=64K iflag=direct
+a disk ls --json > $out/disks.json
+read_of() { jq '.[] | select(.name == "disk0") | '"$1" $out/disks.json; }
+check of-a-disk "$(read_of .meanwhile)" within $((10 << 20)) "$(read_of .meanwhile.read_bytes)" $((45 << 20))
+check it-is-busy "$(read_of .meanwhile.busy_ms) ms" within 800 "$(read_of .meanwhile.busy_ms)" 1200
+check as-a-table "$(a disk ls --over 0.1s)" eval 'a disk ls --over 0.1s | grep -q "^disk0 *none"'
+end_all
+
 say "an interactive program is not"
 watched program $bin/writer if=/dev/zero of=/mnt/disk/program bs=64K count=320
 check interactive-has-more "at most $most bytes" [ $most -gt $((8 << 20)) ]

@@ -25,7 +25,8 @@ pub enum DomainCommand {
     /// Show the tree: weight, policy, reservations, limit, share asked and share received
     #[command(after_help = "Examples:
   aplomb domain ls --over 10s     received: over the next ten seconds
-  aplomb domain ls --memory       what each has of memory, and what was taken from it")]
+  aplomb domain ls --memory       what each has of memory, and what was taken from it
+  aplomb domain ls --disk         what each had the disks read and write")]
     Ls {
         /// Look at what each receives for so long (0.1s to 1min)
         #[arg(long, value_name = "TIME", default_value = "1s", value_parser = over)]
@@ -33,6 +34,9 @@ pub enum DomainCommand {
         /// Show memory: in use, protected, taken by the kernel, parks for it
         #[arg(long)]
         memory: bool,
+        /// Show disks: read, written, what is still to be written, parks for it
+        #[arg(long, conflicts_with = "memory")]
+        disk: bool,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -102,7 +106,7 @@ pub struct DomainRun {
     pub command: Vec<OsString>,
 }
 
-fn over(text: &str) -> Result<Duration, String> {
+pub fn over(text: &str) -> Result<Duration, String> {
     let ns = aplomb_spec::parse_duration(text)?;
     if (100_000_000..=60_000_000_000).contains(&ns) {
         return Ok(Duration::from_nanos(ns));

@@ -104,7 +104,7 @@ fn page() -> Result<Vec<u8>> {
     Ok(text)
 }
 
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
     ("/etc/aplomb/aplomb.toml", "Settings of the daemon."),
     (
         "/usr/lib/aplomb/specs.d/*.toml",
@@ -127,6 +127,10 @@ const FILES: [(&str, &str); 9] = [
     (
         "/run/aplomb/knobs",
         "Settings of the kernel that aplomb has changed, with their old values.",
+    ),
+    (
+        "/run/aplomb/disk",
+        "Settings of the kernel's flusher that it has changed during a flood, with their old values.",
     ),
     (
         "/run/aplomb/oom",

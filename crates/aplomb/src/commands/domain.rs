@@ -20,20 +20,32 @@ use crate::exit::{code_of, Exit, Failure};
 use crate::protocol::{Answer, Ask, DomainLine, DomainTable, MemoryAccount, MemoryLine};
 use tracing::warn;
 
+mod disks;
 mod show;
 
+use disks::{add_disks, list_of_disks};
 use show::{add_memory, list, list_of_memory, one, received, Row};
 
 pub fn domain(socket: &Path, command: &DomainCommand) -> Result<Exit> {
     let tree = Tree::system().map_err(failure)?;
     match command {
-        DomainCommand::Ls { over, memory, json } => {
+        DomainCommand::Ls {
+            over,
+            memory,
+            disk,
+            json,
+        } => {
             let mut rows = rows(socket, &tree, *over)?;
             if *memory {
                 add_memory(&mut rows, &tree, &protected(socket)?);
             }
+            if *disk {
+                add_disks(&mut rows, &tree);
+            }
             if *json {
                 print_json(&rows)?;
+            } else if *disk {
+                line(list_of_disks(&rows).trim_end())?;
             } else if *memory {
                 line(list_of_memory(&rows).trim_end())?;
             } else {
@@ -46,6 +58,7 @@ pub fn domain(socket: &Path, command: &DomainCommand) -> Result<Exit> {
             let mut rows = rows(socket, &tree, *over)?;
             rows.retain(|r| r.line.path == path.to_string());
             add_memory(&mut rows, &tree, &protected(socket)?);
+            add_disks(&mut rows, &tree);
             let missing = || {
                 DomainError::State {
                 path: tree.root().join(path.to_string()),
@@ -56,7 +69,7 @@ pub fn domain(socket: &Path, command: &DomainCommand) -> Result<Exit> {
             if *json {
                 print_json(row)?;
             } else {
-                line(one(row).trim_end())?;
+                line(one(row, &super::disk::known()).trim_end())?;
             }
         }
         DomainCommand::Create {

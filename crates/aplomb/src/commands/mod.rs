@@ -13,6 +13,7 @@ use crate::daemon::{self, Options, Sources};
 use crate::exit::{Exit, Failure};
 use crate::protocol::{Answer, Ask};
 
+mod disk;
 mod docs;
 mod doctor;
 mod domain;
@@ -40,6 +41,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Spec(SpecCommand::Add { file, runtime }) => spec::add(socket, &file, runtime),
         Command::Spec(SpecCommand::Remove { name }) => spec::remove(socket, &name),
         Command::Domain(command) => domain::domain(socket, &command),
+        Command::Disk(command) => disk::disk(&command),
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),
         Command::Sim { args } => Err(moved(&args).into()),

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 
+use aplomb_disk::{Disk, DomainUse};
 use aplomb_domain::{DomainPath, Reservation, Tree};
 use aplomb_memory::Bytes;
 use serde::Serialize;
 
+use super::disks::of_one;
 use crate::commands::memory::{self, MemoryUse};
 use crate::commands::table::{self, table};
 use crate::config::percent;
@@ -28,6 +30,8 @@ pub struct Row {
     pub memory_use: Option<MemoryUse>,
     /// Bytes that were used within its protection period. None if it is not protected by age.
     pub working_set: Option<u64>,
+    /// What it had the disks do. None if it was not read.
+    pub disk_use: Option<DomainUse>,
     /// Number of CPUs of the machine.
     #[serde(skip)]
     cpus: u32,
@@ -59,6 +63,7 @@ pub fn received(before: Option<DomainTable>, now: DomainTable) -> Vec<Row> {
             over_ns,
             memory_use: None,
             working_set: None,
+            disk_use: None,
             cpus,
             measured,
             line,
@@ -212,8 +217,8 @@ fn reserved(rows: &[Row]) -> u64 {
     sum
 }
 
-/// Everything about one domain.
-pub fn one(row: &Row) -> String {
+/// Everything about one domain. `disks`: those of the machine, for their names.
+pub fn one(row: &Row, disks: &[Disk]) -> String {
     let d = &row.line;
     let mut table = table(&["domain", &d.path]);
     let mut put = |what: &str, value: String| {
@@ -233,6 +238,9 @@ pub fn one(row: &Row) -> String {
         put("protected", memory::protection(m.protected));
         let (taken, back) = (amount(m.reclaimed), amount(m.read_back));
         put("taken", format!("{taken}, of which {back} was read back"));
+    }
+    for (title, text) in row.disk_use.iter().flat_map(|used| of_one(used, disks)) {
+        put(&title, text);
     }
     if let Some(why) = &d.refused {
         put("not in force", why.clone());
@@ -265,7 +273,7 @@ pub fn one(row: &Row) -> String {
 
 /// The last part of its path, indented by its depth. The name is escaped, because the creator of a
 /// cgroup chooses it freely.
-fn name(d: &DomainLine) -> String {
+pub fn name(d: &DomainLine) -> String {
     let name = match d.path.as_str() {
         "" => format!("(cgroup {})", d.cgid),
         "/" => "/".into(),
@@ -405,7 +413,7 @@ domain         reserved  in memory   in swap  working set  protected     taken  
 (taken: by the kernel, so far; read back: of that, what was used again soon; parked: the domain's own tasks, while memory was short)
 ";
         assert_eq!(text, expected, "\n{text}");
-        let text = one(&rows[1]);
+        let text = one(&rows[1], &[]);
         for words in [
             "in memory        180.0 MiB",
             "working set      150.0 MiB",
@@ -422,7 +430,7 @@ domain         reserved  in memory   in swap  working set  protected     taken  
         let text = list(&rows);
         assert!(text.contains("-      ?         ?"), "{text}");
         assert!(!text.contains("memory reserved in all"), "{text}");
-        assert!(!one(&rows[1]).contains("CPU time"));
+        assert!(!one(&rows[1], &[]).contains("CPU time"));
         let json = serde_json::to_value(&rows[1]).unwrap();
         assert_eq!(json["path"], "media");
         assert_eq!(json["reservation"]["fraction"], 250_000);
@@ -455,10 +463,10 @@ domain         reserved  in memory   in swap  working set  protected     taken  
     #[test]
     fn one_domain_is_told_whole() {
         let rows = received(Some(example(1, [0; 3])), example(1001, [0, 0, 500]));
-        let text = one(&rows[1]);
+        let text = one(&rows[1], &[]);
         let words = "memory         200.0 MiB (with those beside it 200.0 MiB, at most 500.0 MiB)";
         assert!(text.contains(words), "{text}");
-        let text = one(&rows[2]);
+        let text = one(&rows[2], &[]);
         for words in [
             "not in force   no room",
             "received       25 %",
