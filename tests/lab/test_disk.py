@@ -10,4 +10,4 @@ class Disk(harness.JobTest):
 
     job = "disk"
     seconds = 60
-    disks = ("300M,iops=400,rate=40M",)
+    disks = ("320M,iops=400,rate=40M",)

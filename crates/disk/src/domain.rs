@@ -52,8 +52,8 @@ impl DomainUse {
     }
 }
 
-/// A line of io.stat: `8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0`. None: a disk that the
-/// cgroup did not use, or one that has gone.
+/// A line of io.stat: `8:0 rbytes=4096 wbytes=0 rios=1 wios=0 dbytes=0 dios=0`. None: a disk that
+/// the cgroup did not use, or one that has gone.
 fn parse_line(line: &str) -> Option<DiskUse> {
     let (number, rest) = line.split_once(' ')?;
     let mut found = DiskUse {

@@ -2,8 +2,8 @@
 //! of, and what each domain had it do.
 //!
 //! - [`device`]: the disks of the machine, from /sys/block;
-//! - [`domain`]: what a cgroup and all below it read and wrote, and how much of it still waits for a
-//!   disk.
+//! - [`domain`]: what a cgroup and all below it read and wrote, and how much of it still waits for
+//!   a disk.
 //!
 //! Everything is read when it is asked for. Nothing is counted here, so nothing costs anything in
 //! between. The folders are named by the caller, so the tests use folders of their own.

@@ -1,6 +1,6 @@
 # Tests dirty limits by class: a best-effort writer is parked, an interactive one is not, and what
-# is turned outlives neither the daemon nor its death. One CPU, a disk of 400 requests and 40 MB a
-# second.
+# is turned outlives neither the daemon nor its death. ext4, XFS, btrfs. One CPU, a disk of 400
+# requests and 40 MB a second.
 . /job/guest/lib.sh
 
 vm=/proc/sys/vm
@@ -72,6 +72,19 @@ check of-a-disk "$(read_of .meanwhile)" within $((10 << 20)) "$(read_of .meanwhi
 check it-is-busy "$(read_of .meanwhile.busy_ms) ms" within 800 "$(read_of .meanwhile.busy_ms)" 1200
 check as-a-table "$(a disk ls --over 0.1s)" eval 'a disk ls --over 0.1s | grep -q "^disk0 *none"'
 end_all
+
+for kind in xfs btrfs; do
+	say "$kind"
+	umount /mnt/disk
+	mkfs.$kind -q -f /dev/disk0 > $out/mkfs.log 2>&1
+	check $kind "$(tail -n 1 $out/mkfs.log)" mount /dev/disk0 /mnt/disk
+	watched load dd if=/dev/zero of=/mnt/disk/load bs=64K count=600
+	# By now the rate is known: 2 MB, or a little more if the estimate is too high.
+	check few-dirty-pages-on-$kind "at most $most bytes" within 1 $most $((6 << 20))
+done
+umount /mnt/disk
+mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 /dev/disk0
+mount /dev/disk0 /mnt/disk
 
 say "an interactive program is not"
 watched program $bin/writer if=/dev/zero of=/mnt/disk/program bs=64K count=320
