@@ -3,13 +3,18 @@
 # in_two_domains RESERVE SETTLE PROGRAM… -- LOAD…: runs a program to its end in each of the domains
 # /reserved and /unreserved; the load starts SETTLE seconds later, and gets SIGTERM when both have
 # ended. Their outputs are reserved.out and unreserved.out. RESERVE, for /reserved: "-";
-# min=BYTES, memory.min by hand; or memory=SIZE, by aplomb.
+# min=BYTES, memory.min by hand; or memory=SIZE, by aplomb. Each domain has its own copy of the
+# program: the pages of one file belong to the domain that reads them first, and a file in memory
+# belongs to none of them.
 in_two_domains() {
 	local reserve=$1 settle=$2 program=() domain pids=() kept n domains=(reserved unreserved)
 	shift 2
 	while [ "$1" != -- ]; do program+=("$1"); shift; done
 	shift
 	load=("$@")
+	for domain in "${domains[@]}"; do
+		cp "${program[0]}" "/opt/program-$domain" || fail "$name: no copy of ${program[0]}"
+	done
 	fresh_memory
 	for domain in "${domains[@]}" load; do
 		mkdir "$cgroups/$domain" || fail "$name: no cgroup /$domain"
@@ -23,7 +28,7 @@ in_two_domains() {
 	*) fail "$name: there is no reserve $reserve" ;;
 	esac
 	for domain in "${domains[@]}"; do
-		( in_form sessions /job/enter $domain "${program[@]}" > "$out/$domain.out" 2> "$out/$domain.err" < /dev/null ) &
+		( in_form sessions /job/enter $domain "/opt/program-$domain" "${program[@]:1}" > "$out/$domain.out" 2> "$out/$domain.err" < /dev/null ) &
 		pids+=($!)
 	done
 	sleep "$settle"
