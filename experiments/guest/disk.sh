@@ -41,6 +41,13 @@ disk_at() { # PHASE
 	echo "$up ${fields[*]}" > "$out/disk-$1"
 }
 
+# An empty ext4 on a disk. All of its tables are written now, and not by a kernel thread later.
+fresh_disk() { # DEVICE FOLDER
+	mkdir -p "$2"
+	{ mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 "/dev/$1" && mount "/dev/$1" "$2"; } > "$out/disk" 2>&1 ||
+		fail "$name: no disk: $(tail -n 1 "$out/disk")"
+}
+
 # flooded DEVICE KIND MODEL FILES FUNCTION ARGUMENT…: a step with the cgroups /program and /load and
 # an empty ext4 on that device, at /mnt/disk, with these files: words NAME:MB with commas between.
 # None of them is in the page cache. FUNCTION calls $at_phase.
@@ -48,9 +55,7 @@ flooded() {
 	local disk=$1 kind=$2 model=$3 files=$4 group each
 	shift 4
 	for group in program load; do mkdir "$cgroups/$group" || fail "$name: no cgroup /$group"; done
-	mkdir -p /mnt/disk
-	# All of its tables are written now, and not by a kernel thread later.
-	{ mkfs.ext4 -q -F -E lazy_itable_init=0,lazy_journal_init=0 "/dev/$disk" && mount "/dev/$disk" /mnt/disk; } > "$out/disk" 2>&1 || fail "$name: no disk: $(tail -n 1 "$out/disk")"
+	fresh_disk "$disk" /mnt/disk
 	for each in ${files//,/ }; do
 		dd if=/dev/zero of="/mnt/disk/${each%:*}" bs=1M count="${each#*:}" > "$out/disk" 2>&1 || fail "$name: no file: $(tail -n 1 "$out/disk")"
 	done
@@ -65,6 +70,22 @@ flooded() {
 	for group in program load; do
 		until_true 10 rmdir "$cgroups/$group" || fail "$name: the cgroup /$group cannot be removed"
 	done
+}
+
+# with_stick DEVICE KNOB FUNCTION ARGUMENT…: with an empty ext4 on that slow device, too, at
+# /mnt/stick. KNOB: "-", or a file of its folder in /sys/class/bdi and a value, as in max_ratio=1.
+# What is left in the page cache at the end is thrown away with the device's file system: to write
+# it would take minutes.
+with_stick() {
+	local device=$1 knob=$2 bdi
+	shift 2
+	fresh_disk "$device" /mnt/stick
+	bdi=/sys/class/bdi/$(< "/sys/block/$device/dev")
+	[ "$knob" = - ] || { echo 1 > "$bdi/strict_limit" && echo "${knob#*=}" > "$bdi/${knob%%=*}"; } || fail "$name: no $knob"
+	"$@"
+	[ "$knob" = - ] || { echo 0 > "$bdi/strict_limit" && echo 100 > "$bdi/max_ratio"; }
+	rm -f /mnt/stick/*
+	until_true 60 umount /mnt/stick || fail "$name: /mnt/stick is still in use"
 }
 
 # beside_flood SETTLE PREFIX… -- PROGRAM… -- LOAD…: the program starts SETTLE seconds after the load

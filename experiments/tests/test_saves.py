@@ -29,6 +29,12 @@ class Workloads(WithWorkloads):
         self.assertLessEqual(len(took), 6)
         self.assertTrue(took and all(ms > 0 for ms in took))
 
+    def test_without_sync_it_only_writes(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "log"
+            took = self.run_json(self.path("save"), file, 64, 200, 1, "--no-sync")["save_ms"]
+        self.assertTrue(took)
+
     def test_rewrite_writes_each_file_again_and_again(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             files = [Path(folder) / name for name in ("a", "b")]
@@ -73,6 +79,21 @@ class Steps(unittest.TestCase):
         words = list(step.words)
         lasts = int(words[words.index("/job/rewrite") + 1])
         self.assertEqual(lasts, saves.SETTLE_S + saves.SECONDS + saves.REST_S)
+
+    def test_the_stick_is_limited_by_hand_in_one_variant_only(self) -> None:
+        each = experiment.load_lab("disk/slow-stick")
+        steps = {
+            step.name: step
+            for name in ("eevdf", "aplomb")
+            for step in each.steps(all_schedulers()[name], True)
+        }
+        knobs = {
+            name: step.words[list(step.words).index("disk1") + 1] for name, step in steps.items()
+        }
+        by_hand = {name for name, knob in knobs.items() if knob != "-"}
+        self.assertEqual((by_hand, knobs["by-hand"]), ({"by-hand"}, "max_ratio=1"))
+        one = {name for name, step in steps.items() if "load=program" in step.words}
+        self.assertEqual(one, {"plain-one", "limits-one"})
 
 
 class Samples(unittest.TestCase):
