@@ -68,8 +68,8 @@ class CheckIncludes(unittest.TestCase):
         self.assertEqual(line, 'bpf/tree/a.bpf.h:1: "tree/none.bpf.h" is not a file in bpf/')
 
     def test_unknown_folder(self) -> None:
-        (line,) = check({"disk/a.bpf.h": ""})
-        self.assertTrue(line.startswith("bpf/disk/a.bpf.h:1: folder disk/ is not in the table"))
+        (line,) = check({"tape/a.bpf.h": ""})
+        self.assertTrue(line.startswith("bpf/tape/a.bpf.h:1: folder tape/ is not in the table"))
 
     def test_prototype(self) -> None:
         files = {
