@@ -4,12 +4,11 @@
  *
  * Theory: policy/dirty.h.
  *
- * 1. Where. The kernel calls balance_dirty_pages() for a task that has dirtied some pages: after 32
- *    at first, later after up to the square root of the pages that may still be dirtied (256 with 2
- *    GB of memory). So a look costs nothing as long as no stock is large. While tasks are parked,
- *    the daemon also attaches the look after each folio that is written through the page cache, and
- *    each page of a mapped file that is made dirty: otherwise each task would exceed the limit by
- *    as many pages. That look costs 3 % of a write of 4 kB.
+ * 1. Where. The kernel calls balance_dirty_pages_ratelimited_flags() after each folio that a task
+ *    writes to through the page cache, and for each page of a mapped file that it makes dirty. Most
+ *    calls end with the comparison of the stock with the limit; they cost 3 % of a write of 4 kB.
+ *    balance_dirty_pages() is called for many pages at once, but gets the bdi_writeback of the
+ *    task's cgroup: a file that another cgroup wrote first is in another stock.
  *
  * 2. What. The stock is that of the inode's struct bdi_writeback: of the memory cgroup that dirties
  *    the file, on the file's device. Where the file system or the controllers (memory and io) know
@@ -70,45 +69,31 @@ static __noinline u64 wb_rate(const struct bdi_writeback *wb, u64 written, u64 e
 	return r ? dirty_rate_look(r, now, written, estimate) : estimate;
 }
 
-/* The current task has added to the stock of @wb. */
-static __always_inline void dirty_look(const struct bdi_writeback *wb)
+/* The current task has written to a page of a file, through the page cache or a mapping. */
+SEC("fentry/balance_dirty_pages_ratelimited_flags")
+int BPF_PROG(on_dirty, struct address_space *mapping)
 {
 	struct task_struct *p = bpf_get_current_task_btf();
-	u64 dirty = wb_pages(&wb->stat[WB_RECLAIMABLE]) + wb_pages(&wb->stat[WB_WRITEBACK]);
-	u64 limit, now, rate, ns;
+	const struct bdi_writeback *wb = mapping->host->i_wb;
+	u64 dirty, limit, now, rate, ns;
 	struct task_ctx *t;
 
+	if (!wb)
+		return 0;
+	dirty = wb_pages(&wb->stat[WB_RECLAIMABLE]) + wb_pages(&wb->stat[WB_WRITEBACK]);
 	if (dirty <= dirty_limit_best_effort)
-		return;
+		return 0;
 	t = task_ctx(p);
 	limit = interactive_server(t) ? dirty_limit_interactive : dirty_limit_best_effort;
 	now = bpf_ktime_get_ns();
 	if (dirty <= limit || !may_park(p) ||
 	    (t && t->park.reasons & PARK_BIT(PARK_DIRTY) &&
 	     time_before(now, t->park.until[PARK_DIRTY])))
-		return;
+		return 0;
 	rate = wb_rate(wb, wb_pages(&wb->stat[WB_WRITTEN]), wb->avg_write_bandwidth, now);
 	ns = dirty_park(dirty, dirty_limit(limit, rate), rate);
 	if (ns)
 		park(p, PARK_DIRTY, now, now + ns);
-}
-
-/* The current task has dirtied some pages; @wb: of its memory cgroup, on the device. */
-SEC("fentry/balance_dirty_pages")
-int BPF_PROG(on_dirty, struct bdi_writeback *wb)
-{
-	dirty_look(wb);
-	return 0;
-}
-
-/* It has written to a page of a file, through the page cache or a mapping. Only during a flood. */
-SEC("fentry/balance_dirty_pages_ratelimited_flags")
-int BPF_PROG(on_dirty_page, struct address_space *mapping)
-{
-	const struct bdi_writeback *wb = mapping->host->i_wb;
-
-	if (wb)
-		dirty_look(wb);
 	return 0;
 }
 

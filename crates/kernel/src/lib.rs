@@ -228,10 +228,6 @@ pub trait Kernel {
     /// kernel has the function at which tasks that dirty pages are looked at.
     fn limits_dirty(&self) -> bool;
 
-    /// A flood of dirty pages begins or is over: during one, tasks that dirty pages are looked at
-    /// after each (bpf/disk/dirty.bpf.h).
-    fn set_dirty_flood(&mut self, flood: bool);
-
     /// What happened to tasks while memory was short since the load, by class.
     ///
     /// # Errors

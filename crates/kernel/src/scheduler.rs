@@ -54,11 +54,9 @@ pub struct Scheduler {
     skel: MainSkel<'static>,
     /// Tasks are parked while memory is short.
     memory: bool,
-    /// There are to be dirty limits, and the programs that enforce them; the second one during a
-    /// flood, or where the first one cannot be attached.
+    /// There are to be dirty limits, and the program that enforces them.
     dirty: bool,
     on_dirty: Option<Link>,
-    on_dirty_page: Option<Link>,
 }
 
 /// libbpf's messages since the last call of [`quietly`]. They are shown only if the load fails.
@@ -201,12 +199,11 @@ impl Scheduler {
             // Nor has one without swap.
             let swap = kernel.has_function("do_swap_page");
             open.progs.on_swap_in.set_autoload(swap);
-            // Nor one without disks; and a compiler may inline the first of these.
-            let wanted = settings.dirty.is_some();
-            let dirty = kernel.has_function("balance_dirty_pages");
-            open.progs.on_dirty.set_autoload(wanted && dirty);
-            let page = kernel.has_function("balance_dirty_pages_ratelimited_flags");
-            open.progs.on_dirty_page.set_autoload(wanted && page);
+            // Nor one without disks.
+            let dirty = kernel.has_function("balance_dirty_pages_ratelimited_flags");
+            open.progs
+                .on_dirty
+                .set_autoload(dirty && settings.dirty.is_some());
             let skel = open.load()?;
             skel.progs.find_symbols.test_run(ProgramInput::default())?;
             skel.progs.know_daemon.test_run(ProgramInput::default())?;
@@ -233,7 +230,6 @@ impl Scheduler {
             memory: settings.memory,
             dirty: settings.dirty.is_some(),
             on_dirty: None,
-            on_dirty_page: None,
         })
     }
 }
@@ -258,7 +254,6 @@ impl Kernel for Scheduler {
         }
         let on_dirty = || quietly(|| self.skel.progs.on_dirty.attach()).ok();
         self.on_dirty = self.dirty.then(on_dirty).flatten();
-        self.set_dirty_flood(self.on_dirty.is_none());
         self.tracing = tracing;
         self.scheduler = Some(link);
         Ok(())
@@ -271,7 +266,7 @@ impl Kernel for Scheduler {
             let _ = link.detach();
         }
         self.tracing.clear();
-        (self.on_dirty, self.on_dirty_page) = (None, None);
+        self.on_dirty = None;
     }
 
     fn set_matchers(&mut self, rows: &[(Matcher, SpecRow)]) -> Result<(), KernelError> {
@@ -317,16 +312,7 @@ impl Kernel for Scheduler {
     }
 
     fn limits_dirty(&self) -> bool {
-        self.on_dirty.is_some() || self.on_dirty_page.is_some()
-    }
-
-    fn set_dirty_flood(&mut self, flood: bool) {
-        let wanted = self.dirty && (flood || self.on_dirty.is_none());
-        if wanted && self.on_dirty_page.is_none() {
-            self.on_dirty_page = quietly(|| self.skel.progs.on_dirty_page.attach()).ok();
-        } else if !wanted {
-            self.on_dirty_page = None;
-        }
+        self.on_dirty.is_some()
     }
 
     fn servers(&self) -> Result<Vec<Server>, KernelError> {

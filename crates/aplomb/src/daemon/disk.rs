@@ -1,8 +1,7 @@
 //! Dirty limits by class: what the kernel side and the kernel's flusher are told of them.
 //!
-//! The kernel side parks the tasks (bpf/disk/dirty.bpf.h). Here the limits become pages. While
-//! tasks are parked, which is called a *flood*, the kernel side looks at each page, and the
-//! kernel's flusher is made to follow:
+//! The kernel side parks the tasks (bpf/disk/dirty.bpf.h). Here the limits become pages, and the
+//! flusher is made to follow while tasks are parked, which is called a *flood*:
 //!
 //!  - `vm.dirty_background_bytes`: it writes back what the machine has above an eighth of the limit
 //!    of best-effort tasks. With the kernel's own tenth of memory it would not begin.
@@ -14,7 +13,7 @@
 //! calm --- a task is parked ---> flood --- no task was parked for 3 s ---> calm
 //! ```
 //!
-//! In between all is as it was, and nothing wakes the daemon. They are in a journal of their
+//! In between both are as they were, and nothing wakes the daemon. They are in a journal of their
 //! own, so they outlive neither the daemon nor its death.
 //!
 //! Trade: a file that is deleted soon after it was written, such as a compiler's temporary file,
@@ -24,7 +23,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use aplomb_kernel::{DirtyLimits, Event, Kernel};
+use aplomb_kernel::{DirtyLimits, Event};
 use aplomb_memory::{cgroup, Journal, MemoryError};
 use tracing::warn;
 
@@ -100,9 +99,8 @@ impl Disk {
     }
 
     /// A task was parked because its domain has too many dirty pages, if `event` says so.
-    pub fn follow(&mut self, event: &Event, now: Instant, kernel: &mut dyn Kernel) {
+    pub fn follow(&mut self, event: &Event, now: Instant) {
         if let Some(on) = self.on.as_mut().filter(|_| event.parked_for_dirty()) {
-            kernel.set_dirty_flood(true); // each time: it may have been loaded again
             on.flood(now);
         }
     }
@@ -113,10 +111,9 @@ impl Disk {
     }
 
     /// The flood is over if no task was parked until `now` for [`CALM`].
-    pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+    pub fn tick(&mut self, now: Instant) {
         let over = |on: &&mut On| on.until.is_some_and(|until| until <= now);
         if let Some(on) = self.on.as_mut().filter(over) {
-            kernel.set_dirty_flood(false);
             on.calm();
         }
     }
@@ -178,7 +175,6 @@ pub fn restore() -> Result<Vec<MemoryError>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::daemon::testing::Fake;
 
     const ON: DiskConfig = DiskConfig {
         limit_dirty: true,
@@ -212,7 +208,7 @@ mod tests {
             std::fs::write(at(name), value).unwrap();
         }
         let on = On::open(&at("run/disk"), dir.path().into(), ON).unwrap();
-        let (mut disk, mut kernel) = (Disk { on: Some(on) }, Fake::new());
+        let mut disk = Disk { on: Some(on) };
         let start = Instant::now();
         let after = |s| start + Duration::from_secs(s);
         assert_eq!(disk.deadline(), None, "nothing wakes the daemon");
@@ -224,17 +220,14 @@ mod tests {
         // The kernel sets the other file to 0.
         std::fs::write(at("dirty_background_ratio"), "0").unwrap();
         disk.on.as_mut().unwrap().flood(after(2));
-        kernel.set_dirty_flood(true);
-        disk.tick(after(4), &mut kernel);
-        assert!(kernel.seen.borrow().dirty_flood);
+        disk.tick(after(4));
         assert_eq!(
             disk.deadline(),
             Some(after(5)),
             "a task was parked meanwhile"
         );
         assert_eq!(read(INTERVAL), "1");
-        disk.tick(after(5), &mut kernel);
-        assert!(!kernel.seen.borrow().dirty_flood);
+        disk.tick(after(5));
         assert_eq!(disk.deadline(), None);
         assert_eq!(
             (read("dirty_background_ratio"), read(INTERVAL)),

@@ -209,7 +209,7 @@ impl Daemon {
         state.apply_specs(false)?;
         state.kernel.attach()?;
         if state.config.disk.limit_dirty && !state.kernel.limits_dirty() {
-            warn!("limit-dirty has no effect: this kernel has no function by which it can be enforced");
+            warn!("limit-dirty has no effect: this kernel has no function balance_dirty_pages_ratelimited_flags");
         }
         // Match the programs that were running before.
         state.kernel.rematch()?;
@@ -356,7 +356,7 @@ impl Daemon {
             }
             self.state.follow_memory(event);
             self.state.follow_oom(event);
-            self.state.follow_dirty(event);
+            self.state.disk.follow(event, Instant::now());
             if event.kind == EventKind::Exited {
                 self.state.domains.retry_refused_soon(Instant::now());
             }

@@ -137,12 +137,7 @@ impl State {
         let tree = self.domains.tree();
         self.memory.tick(tree, now, &mut *self.kernel);
         self.oom.tick(now, &self.memory);
-        self.disk.tick(now, &mut *self.kernel);
-    }
-
-    /// Tasks were parked for dirty pages, if `event` says so.
-    pub fn follow_dirty(&mut self, event: &Event) {
-        self.disk.follow(event, Instant::now(), &mut *self.kernel);
+        self.disk.tick(now);
     }
 
     fn status(&self) -> Result<Outcome, Refusal> {

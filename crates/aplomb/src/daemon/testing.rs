@@ -36,7 +36,6 @@ pub struct Seen {
     pub parked: Vec<(i32, u64)>,
     pub demoted: Vec<(i32, Option<Shortage>)>,
     pub growth_ppm: u32,
-    pub dirty_flood: bool,
     pub memory_counts: Vec<MemoryCounts>,
     pub attached: bool,
     pub events: VecDeque<Event>,
@@ -174,10 +173,6 @@ impl Kernel for Fake {
 
     fn limits_dirty(&self) -> bool {
         true
-    }
-
-    fn set_dirty_flood(&mut self, flood: bool) {
-        self.seen.borrow_mut().dirty_flood = flood;
     }
 
     fn memory_counts(&self) -> Result<Vec<MemoryCounts>, KernelError> {
