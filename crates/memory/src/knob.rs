@@ -13,9 +13,10 @@
 //! All files of the process are opened below one open directory. The kernel never lets such a
 //! directory lead to another process. So if the start time is right, the setting is that process's.
 //!
-//! `vm.dirty_background_bytes` and `vm.dirty_background_ratio` are one setting in two files:
-//! writing one sets the other to 0, which the kernel does not take. So the file of bytes reads as
-//! `10%` while the other one is in force, and that value goes to the other one.
+//! `vm.dirty_background_bytes` and `vm.dirty_background_ratio` are one setting in two files.
+//! Writing one sets the other to 0, but the kernel refuses a 0 that is written to the file of
+//! bytes. So that file reads as `10%` while the other one is in force, and that value is written to
+//! the other one.
 //!
 //! An attribute that is not set reads as the empty value, and the empty value removes it. A file
 //! that shows all its choices (`always [madvise] never`) reads as the one in force.
