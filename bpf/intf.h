@@ -24,6 +24,8 @@ enum limits {
 	CGROUP_BYTES = 128, /* bytes of the leaf cgroup's name that are looked at */
 	MAX_DOMAINS = 4096, /* beside the root; tasks of one more are its ancestor's (EV_LIMIT) */
 	DOMAIN_SLOTS = 8192, /* of the kernel side's tables: a power of two above MAX_DOMAINS + 2 */
+	MAX_DISKS = 16,      /* whose requests are ordered; those of one more are not */
+	MAX_VOLUMES = 256,   /* disks, and volumes on them */
 	MAX_DEPTH = 16, /* levels below the root; tasks deeper are those of the ancestor there */
 	EVENT_BYTES = 1 << 20 /* ring buffer; when full, events are dropped and counted (EV_LOST) */
 };
@@ -131,7 +133,12 @@ enum event_type {
 	 * the end of the cgroup's name. The daemon makes these.
 	 */
 	EV_KILLED = 18,
-	NR_EVENTS = 19
+	/*
+	 * a task of the first groups waits for a disk: a: enum cello_group_id. For the daemon,
+	 * which watches the disks from then on
+	 */
+	EV_DISK = 19,
+	NR_EVENTS = 20
 };
 
 /*
@@ -170,6 +177,7 @@ struct domain_info {
 	u64 runtime_ns;   /* reservation C every T of one CPU; */
 	u64 interval_ns;  /* T, 0: none */
 	u32 reserved_ppm; /* reservation: fraction of the machine; 0: none */
+	u32 disk_ppm;     /* reservation of each disk's time; 0: none */
 	u32 share_ppm;    /* of the machine, that it is due while all others want theirs too */
 	u32 weight;       /* cpu.weight, 1 to 10,000 */
 	u32 idle;         /* cpu.idle */
@@ -189,8 +197,9 @@ struct domain_info {
 /* Bits of domain_args.change */
 enum domain_change {
 	SET_POLICY = 1,
-	SET_FRACTION = 2,   /* reserved_ppm */
-	SET_RESERVATION = 4 /* runtime_ns, interval_ns */
+	SET_FRACTION = 2,    /* reserved_ppm */
+	SET_RESERVATION = 4, /* runtime_ns, interval_ns */
+	SET_DISK = 8         /* reserved_ppm: of each disk's time */
 };
 
 /* Argument and answer of the syscall program `domain_set` */
@@ -203,7 +212,7 @@ struct domain_args {
 	u32 reserved_ppm; /* 0: none */
 	/*
 	 * 0; -ENOENT: no such domain; -EINVAL; -ENOSPC: see below; -E2BIG: no CPU can promise it;
-	 * -EMFILE: all MAX_SERVERS are taken
+	 * -EMFILE: all MAX_SERVERS are taken; of the disks: all groups of domains (policy/cello.h)
 	 */
 	s32 result;
 	u32 taken_ppm; /* answer: reserved by others beside it */
@@ -298,6 +307,19 @@ struct demote_args {
 	u32 promote; /* 1: it may be reactivated again */
 	u32 pad;
 	u64 demand, total, limit; /* for the event, bytes */
+};
+
+/* Argument of the syscall program `disk_set`: disk/look.bpf.h */
+struct disk_set_args {
+	u64 round_ns; /* 0: as it was */
+	u32 disks;    /* the indices in `disk_of` are lower */
+	/* weights of the classes and the rest in what domains leave, 1 to 10,000 */
+	u32 soft_real_time, interactive, rest;
+};
+
+/* Argument of the syscall program `disk_watch`: disk/look.bpf.h */
+struct disk_watch_args {
+	u32 on; /* 1: watch the disks; 0: do not */
 };
 
 /* Argument and answer of the syscall program `park_request` (aplomb park): park/request.bpf.h */

@@ -17,6 +17,7 @@
  * The plain case, without any interactive task, costs one test of reserved_on in each callback.
  */
 #include "disk/dirty.bpf.h"
+#include "disk/look.bpf.h"
 #include "kernel/ops.bpf.h"
 #include "layers/account.bpf.h"
 #include "layers/domain_server.bpf.h"
@@ -73,6 +74,7 @@ void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 	struct task_ctx *t = task_ctx(p);
 
 	park_forget(p);
+	gate_forget(t);
 	if (t)
 		landing_forget(t);
 	if (t && t->slot)
@@ -92,9 +94,10 @@ void OPS(aplomb_enable, struct task_struct *p)
 /* The task goes to another scheduling class. */
 void OPS(aplomb_disable, struct task_struct *p)
 {
-	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
+	struct task_ctx *t = tree_on || gates_used ? task_ctx(p) : NULL;
 
 	park_forget(p);
+	gate_forget(t);
 	if (t && t->queued)
 		tree_leave(t);
 }
@@ -269,6 +272,8 @@ void OPS(aplomb_running, struct task_struct *p)
 
 	if (held)
 		fair_rejoin(p, c);
+	if (gates_used)
+		gate_runs(p, held);
 	c->exec_start = p->se.sum_exec_runtime;
 	c->reserved.deadline = TIME_NEVER;
 	c->reserved.stopped_pid = 0;
@@ -319,6 +324,8 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	u64 ran = p->se.sum_exec_runtime - c->exec_start;
 
 	fair_charge(p, cpu, c, ran, !runnable, c->by_right);
+	if (disk_order && !runnable && waits_for_disk(p))
+		gate_sleeps(p);
 	if (tree_on && !runnable) { /* what is counted from here on is its tail() */
 		struct task_ctx *t = task_ctx(p);
 
@@ -433,6 +440,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	recall_init();
 	relief_init();
 	exec_init();
+	disk_order_init();
 	return 0;
 }
 

@@ -130,7 +130,11 @@ struct kernfs_node {
 	u64 id; /* of a cgroup's directory: the cgroup's */
 };
 
-struct cgroup_subsys_state;
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
 
 struct cgroup {
 	struct kernfs_node *kn;

@@ -29,6 +29,7 @@
 #define APLOMB_DOMAIN_SERVER_BPF_H
 
 #include "task/server.bpf.h"
+#include "tree/disk_share.bpf.h"
 #include "tree/domain.bpf.h"
 #include "tree/domain_set.bpf.h"
 
@@ -132,6 +133,8 @@ void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
 	domain_detach(slot);
 	if (branch(slot)->server)
 		domain_unserve(slot);
+	if (branch(slot)->disk_own)
+		disk_share_end(slot);
 	branch(slot)->state = DOMAIN_GONE;
 	domain_bury(slot); /* while tasks wait, tree/rescue_tick.bpf.h does it later */
 }
@@ -203,7 +206,9 @@ int domain_set(struct domain_args *args)
 		set_policy(slot, policy);
 		requeue(slot);
 		result = 0;
-	} else if (change != SET_POLICY && slot && ppm <= PPM) {
+	} else if (change == SET_DISK && slot && ppm <= PPM) {
+		result = disk_share_set(slot, id, ppm, told);
+	} else if (change != SET_POLICY && change != SET_DISK && slot && ppm <= PPM) {
 		result = set_reservation(slot, ppm, runtime, interval, told);
 	}
 	args->result = result;

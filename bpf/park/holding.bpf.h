@@ -36,6 +36,11 @@
 struct held_cpu {
 	u64 due; /* when the timer fires; TIME_NEVER: it does not */
 	s32 nr;  /* tasks that are held, or are just being enqueued */
+	/*
+	 * Of held_end(): so many more. It is here, since the verifier follows a counter on the
+	 * stack through each value that it may have.
+	 */
+	u32 more;
 };
 
 struct held_cpu held_cpus[MAX_CPUS];
@@ -72,7 +77,8 @@ static __always_inline void held_leave(struct task_struct *p, struct task_ctx *t
 }
 
 /* Charges the time for which @p was held since the last call. */
-static __always_inline void held_charge(struct task_struct *p, struct task_ctx *t, u64 now)
+VERIFIED_ONCE int held_charge(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
+			      u64 now)
 {
 	u32 i;
 
@@ -83,6 +89,7 @@ static __always_inline void held_charge(struct task_struct *p, struct task_ctx *
 			park_charge(p, t, i, ns, now);
 	}
 	t->held_since = now;
+	return 0;
 }
 
 /* In ops.enqueue, before all others. True: @p is held. */
@@ -172,27 +179,33 @@ static int held_tick(void *map, u32 *cpu, struct timer_slot *timer)
 }
 
 /*
- * @reason is over for all tasks that wait in @cpu's holding queue: those that have no other one are
- * released. Called without a run queue's lock.
+ * @reason is over for the tasks that wait in @cpu's holding queue, from the first one on, for @most
+ * of them. With PARK_DISK: for those at @gate. Those that have no other reason are released. Called
+ * without a run queue's lock. Returns how many tasks it was over for.
  */
-static __noinline void held_end_reason(u32 cpu, u32 reason, u64 now)
+static __noinline u32 held_end(u32 cpu, u32 reason, u32 gate, u32 most, u64 now)
 {
-	TAKES_STACK(80);
+	TAKES_STACK(120);
 	struct bpf_iter_scx_dsq it;
+	struct held_cpu *held = held_cpu(cpu);
 	struct task_struct *p;
 	u32 i;
 
+	held->more = most;
 	bpf_rcu_read_lock();
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_HELD(cpu), 0)) {
 		bpf_for(i, 0, MAX_RELEASED_AT_ONCE) {
 			struct task_ctx *t;
 
-			p = bpf_iter_scx_dsq_next(&it);
+			p = held->more ? bpf_iter_scx_dsq_next(&it) : NULL;
 			if (!p)
 				break;
 			t = task_ctx(p);
-			if (!t || !(t->park.reasons & PARK_BIT(reason)))
+			if (!t || !(t->park.reasons & PARK_BIT(reason)) ||
+			    (reason == PARK_DISK && t->gate_at != gate))
 				continue;
+			held->more--;
+			held_charge(p, t, now);
 			park_end(&t->park, reason);
 			if (!park_due(p, t, now))
 				scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(held_target(p)), 0);
@@ -200,6 +213,7 @@ static __noinline void held_end_reason(u32 cpu, u32 reason, u64 now)
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	bpf_rcu_read_unlock();
+	return most - held->more;
 }
 
 /* Releases @p, which is held, before its time. Called without a run queue's lock. */

@@ -27,6 +27,12 @@
  */
 SETTING u64 park_bound_ns = 100 * NSEC_PER_MSEC;
 
+/*
+ * The same for PARK_DISK, ns. A slow disk has few requests to share, and a share of a tenth is one
+ * turn in each of its rounds.
+ */
+#define PARK_DISK_BOUND_NS NSEC_PER_SEC
+
 /* A park that ends within this, ns, is not worth two switches. */
 #define LEAST_PARK_NS (50 * NSEC_PER_USEC)
 
@@ -52,9 +58,9 @@ static __always_inline bool may_park(const struct task_struct *p)
 }
 
 /*
- * Keeps @p off the CPU from its next return to user mode until @until, at most park_bound_ns after
- * the first request. Returns 0; -EINVAL for tasks that never return there; -EOPNOTSUPP if this
- * kernel cannot make a task land (before 7.0); -ENOMEM.
+ * Keeps @p off the CPU from its next return to user mode until @until, at most park_bound_ns (or
+ * PARK_DISK_BOUND_NS) after the first request. Returns 0; -EINVAL for tasks that never return there;
+ * -EOPNOTSUPP if this kernel cannot make a task land (before 7.0); -ENOMEM.
  */
 static __always_inline s32 park(struct task_struct *p, u32 reason, u64 now, u64 until)
 {
@@ -67,7 +73,8 @@ static __always_inline s32 park(struct task_struct *p, u32 reason, u64 now, u64 
 	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!t)
 		return -ENOMEM;
-	if (!park_ask(&t->park, reason, now, until, park_bound_ns))
+	if (!park_ask(&t->park, reason, now, until,
+		      reason == PARK_DISK ? PARK_DISK_BOUND_NS : park_bound_ns))
 		__sync_fetch_and_add(&park_account(t->domain)->cut, 1);
 	parks_on = 1;
 	if (t->landing != LANDING_LANDED)

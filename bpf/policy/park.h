@@ -29,7 +29,8 @@ enum park_reason {
 	PARK_RESERVE = 3, /* it is interactive, and took the reserve too fast (policy/reserve.h) */
 	PARK_START = 4,   /* it waits for its memory domain (memory/start.bpf.h) */
 	PARK_DIRTY = 5,   /* its domain has too many dirty pages on a disk (policy/dirty.h) */
-	NR_PARK_REASONS = 6
+	PARK_DISK = 6,    /* a disk is for others now (policy/cello.h) */
+	NR_PARK_REASONS = 7
 };
 
 #define PARK_BIT(reason) (1U << (reason))

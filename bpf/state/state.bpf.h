@@ -93,6 +93,9 @@ struct task_ctx {
 	u32 starts;     /* a spec matched at this exec: memory/start.bpf.h */
 	/* memory/ */
 	u32 bumped; /* pages taken since its last park by PARK_MEMORY (policy/bump.h) */
+	/* disk/gate.bpf.h: of the task's last request, and of the gate where it waits */
+	u32 gate, gate_at;
+	u32 gate_state;
 	/* tree/ */
 	u32 domain;  /* slot of the domain it belongs to; 0: the root */
 	u32 queued;  /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */

@@ -15,32 +15,14 @@
 #define APLOMB_TREE_DOMAIN_BPF_H
 
 #include "park/account.bpf.h"
+#include "tree/domain_of.bpf.h"
 #include "tree/limit.bpf.h"
-
-/*
- * The domain of each cgroup: cgroup id to slot. Beyond the limits several cgroups have the same
- * one. The map has room for four times as many cgroups as there are slots; more belong to the root.
- */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4 * MAX_DOMAINS);
-	__type(key, u64);
-	__type(value, u32);
-} domain_of SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, MAX_DOMAINS);
 	__type(value, u32);
 } free_domains SEC(".maps");
-
-static __always_inline u32 slot_of(struct cgroup *cgrp)
-{
-	u64 id = cgrp->kn->id;
-	u32 *slot = bpf_map_lookup_elem(&domain_of, &id);
-
-	return slot ? *slot : SLOT_ROOT;
-}
 
 static __always_inline u32 scaled_weight(u32 weight, bool idle)
 {
@@ -109,6 +91,7 @@ static __always_inline void branch_init(u32 slot, u64 id, u32 parent, u32 weight
 	b->idle = idle;
 	b->limited = is_limited(parent);
 	b->draws_on = up->draws_on;
+	b->disk_group = up->disk_group;
 	b->leaf_epoch = ++leaf_epochs;
 	member(MEMBER_OWN(slot))->weight = WEIGHT_OWN;
 	member(MEMBER_OF(slot))->weight = scaled_weight(weight, idle);

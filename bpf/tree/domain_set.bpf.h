@@ -11,6 +11,7 @@
 #ifndef APLOMB_TREE_DOMAIN_SET_BPF_H
 #define APLOMB_TREE_DOMAIN_SET_BPF_H
 
+#include "tree/disk_share.bpf.h"
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 
@@ -192,6 +193,7 @@ int domain_refresh(void *unused)
 		d->info.burst_ns = b->quota.burst_ns;
 		d->info.runtime_ns = b->runtime_ns;
 		d->info.interval_ns = b->interval_ns;
+		d->info.disk_ppm = disk_shares[b->disk_own & (NR_CELLO_GROUPS - 1)].ppm;
 		d->info.reserved_ppm = slot ? member(MEMBER_OF(slot))->reserved_ppm : 0;
 		d->info.weight = b->cpu_weight;
 		d->info.idle = b->idle;

@@ -99,6 +99,8 @@ struct branch {
 	u32 reserved_sum; /* of its child domains, ppm of the machine */
 	u32 server;       /* slot of its server (layers/domain_server.bpf.h), 0: none */
 	u32 draws_on;     /* its server, or that of the nearest domain above that has one */
+	u32 disk_own;     /* the group of its share of the disks (disk_share.bpf.h), 0: none */
+	u32 disk_group;   /* the same, or that of the nearest domain above that has one */
 };
 
 /* Protects all of the tree: nodes, members, heaps, and the fields of a task_ctx that name it. */

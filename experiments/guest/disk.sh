@@ -4,23 +4,26 @@
 # The program that matters runs in the cgroup /program and its load in /load (guest/enter), under
 # every scheduler, so that weights by cgroup have something to act on, and writeback is by cgroup.
 
-# elevator DEVICE KIND MODEL: none, mq-deadline, bfq, or iocost (none, and the cost model of
-# cgroups). What the kernel offers by cgroup is set so that the program comes first. MODEL: the
-# device, for iocost; it is known, since the disk was made so.
+# elevator DEVICE KIND MODEL [WEIGHTS]: none, mq-deadline, bfq, or iocost (none, and the cost model
+# of cgroups). WEIGHTS of the program and of the load, as in 60:20; unasked, the program comes first
+# as far as the kernel lets it. MODEL: the device, for iocost; it is known, since the disk was made
+# so.
 elevator() {
-	local queue=/sys/block/$1/queue kind=$2 model=$3 number
+	local queue=/sys/block/$1/queue kind=$2 model=$3 weights=${4:-} number
 	number=$(< "/sys/block/$1/dev")
 	case $kind in
 	bfq)
 		modprobe bfq || fail "$name: no bfq"
 		echo bfq > $queue/scheduler || fail "$name: bfq does not take $1"
-		echo 1000 > "$cgroups/program/io.bfq.weight" && echo 10 > "$cgroups/load/io.bfq.weight" || fail "$name: no weights of bfq"
+		weights=${weights:-1000:10}
+		echo "${weights%:*}" > "$cgroups/program/io.bfq.weight" && echo "${weights#*:}" > "$cgroups/load/io.bfq.weight" || fail "$name: no weights of bfq"
 		;;
 	iocost)
 		echo none > $queue/scheduler
 		echo "$number ctrl=user model=linear $model" > $cgroups/io.cost.model &&
 			echo "$number enable=1 ctrl=user" > $cgroups/io.cost.qos || fail "$name: no iocost"
-		echo "default 10000" > "$cgroups/program/io.weight" && echo "default 1" > "$cgroups/load/io.weight" || fail "$name: no io.weight"
+		weights=${weights:-10000:1}
+		echo "default ${weights%:*}" > "$cgroups/program/io.weight" && echo "default ${weights#*:}" > "$cgroups/load/io.weight" || fail "$name: no io.weight"
 		;;
 	*) echo "$kind" > $queue/scheduler || fail "$name: no I/O scheduler $kind" ;;
 	esac
@@ -48,13 +51,43 @@ fresh_disk() { # DEVICE FOLDER
 		fail "$name: no disk: $(tail -n 1 "$out/disk")"
 }
 
+# The cgroups of the program and of its load.
+two_groups() {
+	local group
+	for group in program load; do mkdir "$cgroups/$group" || fail "$name: no cgroup /$group"; done
+}
+no_groups() {
+	local group
+	for group in program load; do
+		until_true 10 rmdir "$cgroups/$group" || fail "$name: the cgroup /$group cannot be removed"
+	done
+}
+
+# on_disk DEVICE KIND MODEL WEIGHTS SHARES FUNCTION ARGUMENT…: a step whose programs read from that
+# disk itself, without a file system. WEIGHTS: "-", or those of the cgroups /program and /load, for
+# the kernel's I/O schedulers. SHARES: "-", or what aplomb reserves for both, as in 60%:20%; "none"
+# is no reservation.
+on_disk() {
+	local disk=$1 kind=$2 model=$3 weights=${4#-} shares=${5#-}
+	shift 5
+	two_groups
+	elevator "$disk" "$kind" "$model" "$weights"
+	[ -z "$shares" ] || { domain_set /program "io=${shares%:*}"; domain_set /load "io=${shares#*:}"; }
+	at_phase=disk_at
+	"$@"
+	at_phase=
+	[ -z "$shares" ] || { domain_set /program io=none; domain_set /load io=none; }
+	elevator_off "$disk"
+	no_groups
+}
+
 # flooded DEVICE KIND MODEL FILES FUNCTION ARGUMENT…: a step with the cgroups /program and /load and
 # an empty ext4 on that device, at /mnt/disk, with these files: words NAME:MB with commas between.
 # None of them is in the page cache. FUNCTION calls $at_phase.
 flooded() {
-	local disk=$1 kind=$2 model=$3 files=$4 group each
+	local disk=$1 kind=$2 model=$3 files=$4 each
 	shift 4
-	for group in program load; do mkdir "$cgroups/$group" || fail "$name: no cgroup /$group"; done
+	two_groups
 	fresh_disk "$disk" /mnt/disk
 	for each in ${files//,/ }; do
 		dd if=/dev/zero of="/mnt/disk/${each%:*}" bs=1M count="${each#*:}" > "$out/disk" 2>&1 || fail "$name: no file: $(tail -n 1 "$out/disk")"
@@ -67,9 +100,7 @@ flooded() {
 	at_phase=
 	until_true 60 umount /mnt/disk || fail "$name: /mnt/disk is still in use"
 	elevator_off "$disk"
-	for group in program load; do
-		until_true 10 rmdir "$cgroups/$group" || fail "$name: the cgroup /$group cannot be removed"
-	done
+	no_groups
 }
 
 # with_stick DEVICE KNOB FUNCTION ARGUMENT…: with an empty ext4 on that slow device, too, at

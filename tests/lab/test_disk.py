@@ -1,4 +1,4 @@
-"""Disks: dirty limits by class."""
+"""Disks: dirty limits by class, the order of requests."""
 
 from __future__ import annotations
 
@@ -11,3 +11,11 @@ class Disk(harness.JobTest):
     job = "disk"
     seconds = 140
     disks = ("320M,iops=400,rate=40M",)
+
+
+class DiskOrder(harness.JobTest):
+    """domains have their shares of a disk, interactive programs go first, and lose nothing"""
+
+    job = "disk_order"
+    seconds = 120
+    disks = ("160M,iops=400,rate=40M",)

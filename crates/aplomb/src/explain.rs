@@ -28,6 +28,7 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
         EventKind::Returned => ["slept_ns", "unused", "unused"],
         EventKind::Demoted => ["needs_bytes", "all_need_bytes", "limit_bytes"],
         EventKind::Killed => ["bytes", "class", "oom_score_adj"],
+        EventKind::Disk => ["group", "unused", "unused"],
     }
 }
 
@@ -185,6 +186,7 @@ pub fn short(e: &LogEvent) -> String {
             mebibytes(c)
         ),
         EventKind::Killed => killed::short(e),
+        EventKind::Disk => disk(a),
     }
 }
 
@@ -196,12 +198,23 @@ fn parked(reason: u64, ns: u64, times: u64) -> String {
         3 => "the memory reserve, which they took too fast,",
         5 => "dirty pages, of which they had too many,",
         4 => "their start, until they had a domain,",
+        6 => "a disk, whose turn was others',",
         _ => "memory that is short",
     };
     format!(
         "tasks of its domain were parked by {why} {times} times, {} in all",
         rough(ns)
     )
+}
+
+/// The text for disks that are watched since a task of `group` waits for one.
+fn disk(group: u64) -> String {
+    let whose = match group {
+        0 => "a soft real-time program",
+        1 => "an interactive program",
+        _ => "a program of a domain with a share of the disks",
+    };
+    format!("{whose} waits for a disk: the disks are watched from now on")
 }
 
 /// The text for a changed setting of the domain of cgroup `cgid`.
@@ -213,6 +226,11 @@ fn domain_change(cgid: u64, setting: u64, value: u64) -> String {
         }
         Some(DomainSetting::Fraction | DomainSetting::Reservation) if value == 0 => {
             "no reservation".into()
+        }
+        Some(DomainSetting::Disk) if value == 0 => "no share of the disks".into(),
+        Some(DomainSetting::Disk) => {
+            let share = u32::try_from(value).unwrap_or(u32::MAX);
+            format!("{} of each disk's time", aplomb_domain::percent(share))
         }
         Some(DomainSetting::Fraction) => {
             format!("a reservation of {} of the machine", percent(value))
@@ -350,6 +368,7 @@ impl Story {
                 mebibytes(c),
                 mebibytes(a)
             ),
+            EventKind::Disk => return format!("at {at} {}", disk(a)),
             EventKind::Killed if e.pid <= 0 => return format!("at {at} {}", killed::by_oomd(e)),
             EventKind::Killed => killed::why(e),
             EventKind::Lost => return format!("at {at} events were lost: the buffer was full"),

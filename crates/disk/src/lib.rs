@@ -3,16 +3,19 @@
 //!
 //! - [`device`]: the disks of the machine, from /sys/block;
 //! - [`domain`]: what a cgroup and all below it read and wrote, and how much of it still waits for
-//!   a disk.
+//!   a disk;
+//! - [`priority`]: the I/O priority of threads.
 //!
 //! Everything is read when it is asked for. Nothing is counted here, so nothing costs anything in
 //! between. The folders are named by the caller, so the tests use folders of their own.
 
 pub mod device;
 pub mod domain;
+pub mod priority;
 
 pub use device::{disks, Disk, Done, Number};
 pub use domain::{DiskUse, DomainUse};
+pub use priority::Priority;
 
 use std::path::{Path, PathBuf};
 

@@ -7,8 +7,8 @@ use aplomb_spec::format_size;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    parse_limit, parse_memory, parse_reservation, parse_switch, parse_weight, DomainPolicy, Limit,
-    Reservation,
+    parse_disk, parse_limit, parse_memory, parse_reservation, parse_switch, parse_weight, percent,
+    DomainPolicy, Limit, Reservation,
 };
 
 /// One change.
@@ -18,6 +18,8 @@ pub enum Change {
     Cpu(Option<Reservation>),
     /// `memory=200M`, `memory=none`: the reservation of memory, bytes.
     Memory(Option<u64>),
+    /// `io=20%`, `io=none`: the reservation of each disk's time, ppm.
+    Io(Option<u32>),
     /// `weight=200`: cpu.weight.
     Weight(u32),
     /// `max=50%`, `max=20ms/100ms`, `max=none`: cpu.max.
@@ -29,7 +31,7 @@ pub enum Change {
 }
 
 /// The keys (the part before the "="), for messages and completions.
-pub const CHANGES: [&str; 6] = ["cpu", "memory", "weight", "max", "policy", "idle"];
+pub const CHANGES: [&str; 7] = ["cpu", "memory", "io", "weight", "max", "policy", "idle"];
 
 impl FromStr for Change {
     type Err = String;
@@ -41,6 +43,7 @@ impl FromStr for Change {
         let change = match key.trim() {
             "cpu" => parse_reservation(value).map(Self::Cpu),
             "memory" => parse_memory(value).map(Self::Memory),
+            "io" => parse_disk(value).map(Self::Io),
             "weight" => parse_weight(value).map(Self::Weight),
             "max" => parse_limit(value).map(Self::Max),
             "policy" => value.parse().map(Self::Policy),
@@ -60,6 +63,7 @@ impl fmt::Display for Change {
         match self {
             Self::Cpu(r) => write!(f, "cpu={}", or_none(r.map(|r| r.to_string()))),
             Self::Memory(m) => write!(f, "memory={}", or_none(m.map(format_size))),
+            Self::Io(ppm) => write!(f, "io={}", or_none(ppm.map(percent))),
             Self::Weight(w) => write!(f, "weight={w}"),
             Self::Max(m) => write!(f, "max={}", or_none(m.map(|m| m.to_string()))),
             Self::Policy(p) => write!(f, "policy={p}"),
@@ -105,7 +109,7 @@ pub fn fuzz_domain(data: &[u8]) {
             assert_eq!(again, Ok(max));
         }
         let value = Some(line);
-        let _ = crate::Marks::parse([value; 5]);
+        let _ = crate::Marks::parse([value; 6]);
     }
     let _ = crate::find_mount(&text);
     let _ = crate::parse_proc_cgroup(&text);
@@ -128,6 +132,8 @@ mod tests {
             "memory=200M",
             "memory=65537",
             "memory=none",
+            "io=12.5%",
+            "io=none",
             "weight=200",
             "max=50%",
             "max=20ms/100ms",
@@ -140,8 +146,9 @@ mod tests {
         for (text, part) in [
             ("weight", "KEY=VALUE"),
             ("weight=0", "weight: \"0\""),
-            ("cpu.weight=100", "none of cpu, memory, weight"),
+            ("cpu.weight=100", "none of cpu, memory, io, weight"),
             ("memory=lots", "memory: \"lots\""),
+            ("io=81%", "io: 81% is more than the 80%"),
             ("policy=edf", "policy: \"edf\""),
             ("idle=2", "idle: "),
         ] {
@@ -157,7 +164,7 @@ mod tests {
         }
 
         #[test]
-        fn likely_lines_do_not_either(text in "((cpu|memory|max|weight|policy|idle)=[0-9a-zKMGT%./ ]{0,12}\n){0,4}|0::/[a./]{0,9}") {
+        fn likely_lines_do_not_either(text in "((cpu|memory|io|max|weight|policy|idle)=[0-9a-zKMGT%./ ]{0,12}\n){0,4}|0::/[a./]{0,9}") {
             fuzz_domain(text.as_bytes());
         }
     }

@@ -113,7 +113,7 @@ impl Manager for Cgroupfs<'_> {
                     let max = limit.map(|l| l.on(self.cpus));
                     dir.write("cpu.max", &print_cpu_max(max))?;
                 }
-                Change::Cpu(_) | Change::Memory(_) | Change::Policy(_) => {
+                Change::Cpu(_) | Change::Memory(_) | Change::Io(_) | Change::Policy(_) => {
                     set_mark(self.tree, &dir, change)?
                 }
             }
@@ -159,6 +159,10 @@ pub fn set_mark(tree: &Tree, dir: &Directory, change: &Change) -> Result<(), Dom
         Change::Memory(bytes) => {
             let text = bytes.map(aplomb_spec::format_size);
             tree.set_mark(dir, MEMORY, text.as_deref())
+        }
+        Change::Io(ppm) => {
+            let text = ppm.map(crate::percent);
+            tree.set_mark(dir, crate::IO, text.as_deref())
         }
         Change::Policy(policy) => {
             let text = (*policy != DomainPolicy::Default).then(|| policy.name());

@@ -273,6 +273,30 @@ pub fn parse_memory(text: &str) -> Result<Option<u64>, String> {
     Err(format!("{} is not between {min} and {max}", shorten(text)))
 }
 
+/// The most that domains may reserve of a disk's time together, ppm (`CELLO_LIMIT_PPM` of
+/// bpf/policy/cello.h).
+pub const MAX_DISK_PPM: u32 = 800_000;
+
+/// Parses a reservation of each disk's time, in ppm. "none" gives None.
+///
+/// # Errors
+/// No percentage, or more than [`MAX_DISK_PPM`].
+pub fn parse_disk(text: &str) -> Result<Option<u32>, String> {
+    let text = word(text)?;
+    if text == "none" {
+        return Ok(None);
+    }
+    let ppm = parse_percent(text)?;
+    if ppm <= MAX_DISK_PPM {
+        return Ok(Some(ppm));
+    }
+    let most = percent(MAX_DISK_PPM);
+    Err(format!(
+        "{} is more than the {most} that domains may have",
+        shorten(text)
+    ))
+}
+
 /// Parses a weight.
 ///
 /// # Errors

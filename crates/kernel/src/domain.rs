@@ -25,6 +25,8 @@ pub struct Domain {
     pub idle: bool,
     pub policy: DomainPolicy,
     pub reservation: Option<Reservation>,
+    /// The reservation of each disk's time, ppm.
+    pub disk_ppm: Option<u32>,
     /// cpu.max: quota and period. None: no limit.
     pub max: Option<Max>,
     /// cpu.max.burst, ns.
@@ -49,7 +51,9 @@ pub struct Domain {
 }
 
 /// Names of `enum park_reason` (bpf/policy/park.h), in its order.
-const PARK_REASONS: [&str; 6] = ["cpu.max", "request", "memory", "reserve", "start", "dirty"];
+const PARK_REASONS: [&str; 7] = [
+    "cpu.max", "request", "memory", "reserve", "start", "dirty", "disk",
+];
 
 impl Domain {
     /// Returns None if the slot is free.
@@ -77,6 +81,7 @@ impl Domain {
             idle: d.idle != 0,
             policy: DomainPolicy::numbered(d.policy).unwrap_or_default(),
             reservation,
+            disk_ppm: (d.disk_ppm > 0).then_some(d.disk_ppm),
             max: (d.quota_ns > 0).then_some(Max {
                 quota_ns: d.quota_ns,
                 period_ns: d.period_ns,
@@ -110,6 +115,8 @@ pub enum DomainChange {
         runtime_ns: u64,
         period_ns: u64,
     },
+    /// A fraction of each disk's time, ppm; 0 removes it.
+    Disk(u32),
 }
 
 impl DomainChange {
@@ -136,6 +143,10 @@ impl DomainChange {
                 args.runtime_ns = runtime_ns;
                 args.interval_ns = period_ns;
             }
+            Self::Disk(ppm) => {
+                args.change = c::SET_DISK.0;
+                args.reserved_ppm = ppm;
+            }
         }
         args
     }
@@ -149,6 +160,8 @@ pub enum DomainSetting {
     Fraction,
     /// The value is C, in ns.
     Reservation,
+    /// The value is in ppm of each disk's time.
+    Disk,
 }
 
 impl DomainSetting {
@@ -159,6 +172,7 @@ impl DomainSetting {
             c::SET_POLICY => Some(Self::Policy),
             c::SET_FRACTION => Some(Self::Fraction),
             c::SET_RESERVATION => Some(Self::Reservation),
+            c::SET_DISK => Some(Self::Disk),
             _ => None,
         }
     }
@@ -237,6 +251,8 @@ mod tests {
         assert_eq!((args.cgid, args.change, args.policy), (9, 1, 5));
         let args = DomainChange::Fraction(0).to_raw(9);
         assert_eq!((args.change, args.reserved_ppm), (2, 0));
+        let args = DomainChange::Disk(200_000).to_raw(9);
+        assert_eq!((args.change, args.reserved_ppm), (8, 200_000));
         let args = DomainChange::Budget {
             runtime_ns: 1,
             period_ns: 2,
@@ -244,11 +260,12 @@ mod tests {
         .to_raw(9);
         assert_eq!((args.change, args.runtime_ns, args.interval_ns), (4, 1, 2));
         assert_eq!(
-            [1, 2, 4, 3].map(DomainSetting::numbered),
+            [1, 2, 4, 8, 3].map(DomainSetting::numbered),
             [
                 Some(DomainSetting::Policy),
                 Some(DomainSetting::Fraction),
                 Some(DomainSetting::Reservation),
+                Some(DomainSetting::Disk),
                 None
             ]
         );

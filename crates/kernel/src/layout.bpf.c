@@ -16,6 +16,8 @@ struct domain_info layout_domain_info;
 struct domain_args layout_domain_args;
 struct demote_args layout_demote_args;
 struct park_args layout_park_args;
+struct disk_set_args layout_disk_set_args;
+struct disk_watch_args layout_disk_watch_args;
 enum limits layout_limits;
 enum spec_flags layout_spec_flags;
 enum match_kind layout_match_kind;

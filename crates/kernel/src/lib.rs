@@ -45,8 +45,8 @@ pub use domain::{Domain, DomainChange, DomainSetting};
 pub use memory::MemoryCounts;
 pub use scheduler::Scheduler;
 pub use types::{
-    comm_text, flags, limits, DirtyLimits, Event, ExitInfo, Matcher, Reserved, Server, Settings,
-    Shortage, SpecRow,
+    comm_text, flags, limits, DirtyLimits, DiskShares, Event, ExitInfo, Matcher, OrderedDisk,
+    Reserved, Server, Settings, Shortage, SpecRow,
 };
 
 /// Why the scheduler could not be loaded or attached. After each of these errors nothing stays
@@ -125,6 +125,15 @@ pub enum KernelError {
     /// The reservations of the domains would exceed their limit; both values in ppm of the machine.
     #[error("{} are reserved there already, of at most {}", aplomb_domain::percent(*.taken_ppm), aplomb_domain::percent(*.limit_ppm))]
     DomainFull { taken_ppm: u32, limit_ppm: u32 },
+    /// Requests of disks are not ordered.
+    #[error("disks are not shared by reservation: that takes `order = true` in [disk], and Linux 7.0 or newer")]
+    DisksNotOrdered,
+    /// The programs that see requests could not be attached.
+    #[error("the requests of disks cannot be seen: {0}")]
+    Unwatched(String),
+    /// All groups of domains with a reservation of disks are taken.
+    #[error("13 domains have a reservation of disks already")]
+    DiskGroupsTaken,
     /// No CPU, and no set of CPUs in turn, can guarantee the domain's C every T beside what is
     /// already promised there.
     #[error("no CPU can promise that much (r-max) beside what it has promised to others, nor can several in turn")]
@@ -227,6 +236,29 @@ pub trait Kernel {
     /// True if dirty limits are in force: they were asked for ([`Settings::dirty`]), and this
     /// kernel has the function at which tasks that dirty pages are looked at.
     fn limits_dirty(&self) -> bool;
+
+    /// True if the requests of disks can be ordered: it was asked for
+    /// ([`Settings::order_disks`]), and this kernel can park a task and trace requests.
+    fn orders_disks(&self) -> bool;
+
+    /// From now on the disks are `disks`, and their time is shared by `shares`. More than
+    /// [`limits::MAX_VOLUMES`] are left out.
+    ///
+    /// # Errors
+    ///
+    /// Failed system calls.
+    fn order_disks(&mut self, disks: &[OrderedDisk], shares: DiskShares)
+        -> Result<(), KernelError>;
+
+    /// Watches the requests of disks, and orders them, or does so no longer.
+    ///
+    /// # Errors
+    ///
+    /// Failed system calls. Then they are not watched.
+    fn watch_disks(&mut self, on: bool) -> Result<(), KernelError>;
+
+    /// When a task of a class or a domain that has a share last waited for a disk, ns.
+    fn disk_wanted_ns(&self) -> u64;
 
     /// What happened to tasks while memory was short since the load, by class.
     ///

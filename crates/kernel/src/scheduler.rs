@@ -20,10 +20,11 @@ use crate::facts::Machine;
 use crate::layout::types as raw;
 use crate::types::{comm_text, event_number, policy_number};
 use crate::{
-    limits, Cpu, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError,
-    Matcher, MemoryCounts, Reserved, Server, Settings, Shortage, SpecRow,
+    limits, Cpu, DiskShares, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError,
+    LoadError, Matcher, MemoryCounts, OrderedDisk, Reserved, Server, Settings, Shortage, SpecRow,
 };
 
+mod disks;
 mod domains;
 mod matchers;
 mod requests;
@@ -57,6 +58,10 @@ pub struct Scheduler {
     /// There are to be dirty limits, and the program that enforces them.
     dirty: bool,
     on_dirty: Option<Link>,
+    /// The requests of disks are ordered.
+    order: bool,
+    /// The programs that see them, while they are watched.
+    watch: Vec<Link>,
 }
 
 /// libbpf's messages since the last call of [`quietly`]. They are shown only if the load fails.
@@ -192,6 +197,7 @@ impl Scheduler {
                 rodata.tick_ns = tick::period_ns();
                 rodata.server_policy = policy_number(Some(settings.server_policy));
             }
+            disks::fit(&mut open, &kernel, settings.order_disks)?;
             fit_callbacks(&mut open, &kernel)?;
             // A kernel without huge pages lacks the function.
             let huge_pages = kernel.has_function("do_huge_pmd_anonymous_page");
@@ -230,6 +236,8 @@ impl Scheduler {
             memory: settings.memory,
             dirty: settings.dirty.is_some(),
             on_dirty: None,
+            order: settings.order_disks && kernel.has_function("bpf_task_work_schedule_resume"),
+            watch: Vec::new(),
         })
     }
 }
@@ -267,6 +275,7 @@ impl Kernel for Scheduler {
         }
         self.tracing.clear();
         self.on_dirty = None;
+        self.watch.clear();
     }
 
     fn set_matchers(&mut self, rows: &[(Matcher, SpecRow)]) -> Result<(), KernelError> {
@@ -313,6 +322,26 @@ impl Kernel for Scheduler {
 
     fn limits_dirty(&self) -> bool {
         self.on_dirty.is_some()
+    }
+
+    fn orders_disks(&self) -> bool {
+        self.order
+    }
+
+    fn order_disks(
+        &mut self,
+        disks: &[OrderedDisk],
+        shares: DiskShares,
+    ) -> Result<(), KernelError> {
+        self.set_disks(disks, shares)
+    }
+
+    fn watch_disks(&mut self, on: bool) -> Result<(), KernelError> {
+        self.set_watch(on)
+    }
+
+    fn disk_wanted_ns(&self) -> u64 {
+        self.last_wanted_ns()
     }
 
     fn servers(&self) -> Result<Vec<Server>, KernelError> {

@@ -23,6 +23,10 @@ pub mod limits {
     pub const MAX_DOMAINS: u32 = l::MAX_DOMAINS.0;
     /// Most levels of domains below the root.
     pub const MAX_DEPTH: u32 = l::MAX_DEPTH.0;
+    /// Most disks whose requests are ordered.
+    pub const MAX_DISKS: u32 = l::MAX_DISKS.0;
+    /// Most disks, and volumes on them.
+    pub const MAX_VOLUMES: u32 = l::MAX_VOLUMES.0;
 }
 
 /// Bits of [`SpecRow::flags`] (`enum spec_flags`).
@@ -66,6 +70,8 @@ pub struct Settings {
     pub programs_move: bool,
     /// The most dirty pages of one domain on one device. None: no limits.
     pub dirty: Option<DirtyLimits>,
+    /// The requests of disks are ordered (bpf/policy/cello.h).
+    pub order_disks: bool,
 }
 
 /// Dirty limits by class of the task that dirties, in pages, above 0.
@@ -73,6 +79,30 @@ pub struct Settings {
 pub struct DirtyLimits {
     pub interactive: u64,
     pub best_effort: u64,
+}
+
+/// How the time of each disk is shared (bpf/policy/cello.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskShares {
+    /// Length of a round, ns.
+    pub round_ns: u64,
+    /// Weights in what domains leave: of soft real-time programs, 1 to 10,000;
+    pub soft_real_time: u32,
+    /// of interactive programs;
+    pub interactive: u32,
+    /// of all else.
+    pub rest: u32,
+}
+
+/// A disk whose requests are ordered, or a volume on one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderedDisk {
+    /// Its own numbers.
+    pub major: u32,
+    /// See `major`.
+    pub minor: u32,
+    /// Which disk its requests go to, below [`limits::MAX_DISKS`].
+    pub disk: u32,
 }
 
 impl Default for Settings {
@@ -87,6 +117,7 @@ impl Default for Settings {
             memory: false,
             programs_move: false,
             dirty: None,
+            order_disks: false,
         }
     }
 }
@@ -306,6 +337,7 @@ pub(crate) fn event_number(kind: EventKind) -> u32 {
         EventKind::Returned => e::EV_RETURNED,
         EventKind::Demoted => e::EV_DEMOTED,
         EventKind::Killed => e::EV_KILLED,
+        EventKind::Disk => e::EV_DISK,
     }
     .0
 }

@@ -24,6 +24,7 @@
 //! | [`background`] | background.h | best-effort work keeps its share and waits otherwise |
 //! | [`park`] | park.h | several reasons; the bound that holds for all together |
 //! | [`bump`] | bump.h | less free memory, fewer pages; free memory settles above `min` |
+//! | [`cello`] | cello.h | shares of a disk, the disk is not idle, no task starves |
 //! | [`dirty`] | dirty.h | the dirty pages of best-effort work are bounded, the device has work |
 //! | [`reserve`] | reserve.h | the rate of an interactive program, Redline's inequality |
 //!
@@ -31,6 +32,7 @@
 
 pub mod background;
 pub mod bump;
+pub mod cello;
 pub mod dirty;
 pub mod edf;
 pub mod fair;

@@ -32,6 +32,9 @@ pub struct DomainLine {
     pub policy: DomainPolicy,
     /// The reservation in force.
     pub reservation: Option<Reservation>,
+    /// The reservation of each disk's time in force, ppm.
+    #[serde(default)]
+    pub disk_ppm: Option<u32>,
     /// Its reservation of memory, and what there is beside it. None without a daemon.
     #[serde(default)]
     pub memory: Option<MemoryAccount>,

@@ -76,11 +76,13 @@ pub enum EventKind {
     Demoted,
     /// Memory has run out: the kernel killed a process, or systemd-oomd a cgroup.
     Killed,
+    /// A program that goes before others waits for a disk: the disks are watched.
+    Disk,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Matched,
         Self::Inherited,
         Self::Admitted,
@@ -99,6 +101,7 @@ impl EventKind {
         Self::Returned,
         Self::Demoted,
         Self::Killed,
+        Self::Disk,
     ];
 
     /// The name, as in JSON.
@@ -122,6 +125,7 @@ impl EventKind {
             Self::Returned => "returned",
             Self::Demoted => "demoted",
             Self::Killed => "killed",
+            Self::Disk => "disk",
         }
     }
 }

@@ -10,6 +10,7 @@ use clap::{Args, Subcommand};
 #[command(
     after_help = "A domain is a cgroup, named by its path below the cgroup root. Changes:
   cpu=25%          reserve a quarter of the machine; cpu=10ms/100ms: of one CPU; cpu=none
+  io=20%           of each disk's time, while others want it; io=none
   memory=200M      as much of its memory stays while others want it; memory=none
   weight=200       share, relative to the domains beside it (1 to 10000; 100 unless set)
   max=50%          at most half of the machine; max=20ms/100ms: CPU time in each period; max=none
@@ -142,7 +143,10 @@ mod tests {
             (&["set", "media"] as &[&str], "KEY=VALUE"),
             (&["set", "../x", "weight=1"], "\"..\""),
             (&["set", "media", "weight=0"], "no weight"),
-            (&["set", "media", "mem=1"], "none of cpu, memory, weight"),
+            (
+                &["set", "media", "mem=1"],
+                "none of cpu, memory, io, weight",
+            ),
             (&["move", "media", "0"], "0"),
             (&["run", "media"], "COMMAND"),
             (&["ls", "--over", "1h"], "0.1s to 1min"),

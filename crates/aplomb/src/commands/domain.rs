@@ -119,7 +119,12 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
     let path = with_manager(tree, |m| m.place(domain)).map_err(failure)?;
     let before = tree.marks(&tree.open(&path).map_err(failure)?).0;
     with_manager(tree, |m| m.set(domain, changes)).map_err(failure)?;
-    let marked = |c: &&Change| matches!(c, Change::Cpu(_) | Change::Memory(_) | Change::Policy(_));
+    let marked = |c: &&Change| {
+        matches!(
+            c,
+            Change::Cpu(_) | Change::Memory(_) | Change::Io(_) | Change::Policy(_)
+        )
+    };
     if !changes.iter().any(|c| marked(&c)) {
         return Ok(());
     }
@@ -131,6 +136,7 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
         let old = match change {
             Change::Cpu(_) => Change::Cpu(before.reservation),
             Change::Memory(_) => Change::Memory(before.memory),
+            Change::Io(_) => Change::Io(before.disk_ppm),
             _ => Change::Policy(before.policy),
         };
         set_mark(tree, &dir, &old).map_err(failure)?;
@@ -230,6 +236,7 @@ fn from_tree(tree: &Tree) -> Result<DomainTable> {
             idle: files.idle.unwrap_or(false),
             policy: found.marks.policy,
             reservation: found.marks.reservation,
+            disk_ppm: found.marks.disk_ppm,
             memory: Some(MemoryAccount {
                 reserved: found.marks.memory,
                 ..MemoryAccount::default()

@@ -2,13 +2,15 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use aplomb_spec::{format_size, parse_size};
+use aplomb_kernel::DiskShares;
+use aplomb_spec::{format_duration, format_size, parse_duration, parse_size};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::parse_percent;
 
-/// How many dirty pages a domain may have on a device (bpf/policy/dirty.h).
+/// How many dirty pages a domain may have on a device (bpf/policy/dirty.h), and how the time of
+/// disks is shared (bpf/policy/cello.h).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskConfig {
     /// False: no limit but the kernel's, and no knob is turned.
@@ -17,15 +19,26 @@ pub struct DiskConfig {
     pub best_effort_dirty: u64,
     /// Of interactive programs, ppm of the machine's memory.
     pub interactive_dirty_ppm: u64,
+    /// False: requests are not ordered, and no thread's priority is changed.
+    pub order: bool,
+    pub shares: DiskShares,
 }
 
 impl Default for DiskConfig {
-    /// Redline section 5.
+    /// Redline section 5 for dirty pages, QLinux section 2.4 for the round. The rest keeps a fifth
+    /// of a disk, as it keeps a tenth of a CPU: a disk has fewer turns to give.
     fn default() -> Self {
         Self {
             limit_dirty: false,
             best_effort_dirty: 2 << 20,
             interactive_dirty_ppm: 50_000,
+            order: false,
+            shares: DiskShares {
+                round_ns: 1_000_000_000,
+                soft_real_time: 40,
+                interactive: 40,
+                rest: 20,
+            },
         }
     }
 }
@@ -36,6 +49,11 @@ const BEST_EFFORT: RangeInclusive<u64> = 256 << 10..=1 << 30;
 /// The kernel's own limit is 20 %, unless it was changed.
 const INTERACTIVE: RangeInclusive<u64> = 10_000..=200_000;
 
+/// Shorter: a slow disk serves a few requests in it. Longer: requests wait for so long.
+const ROUND_NS: RangeInclusive<u64> = 100_000_000..=1_000_000_000;
+/// None is 0, so that no program starves.
+const WEIGHT: RangeInclusive<i64> = 1..=10_000;
+
 /// The table before it is checked.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -43,6 +61,11 @@ pub struct File {
     limit_dirty: Option<bool>,
     best_effort_dirty: Option<Spanned<String>>,
     interactive_dirty: Option<Spanned<String>>,
+    order: Option<bool>,
+    round: Option<Spanned<String>>,
+    soft_real_time: Option<Spanned<i64>>,
+    interactive: Option<Spanned<i64>>,
+    rest: Option<Spanned<i64>>,
 }
 
 /// Check the table. `at` makes an error of a field, its place in the text and a message.
@@ -60,7 +83,52 @@ pub fn read<E>(file: File, at: impl Fn(&str, Range<usize>, String) -> E) -> Resu
         let field = "disk.interactive-dirty";
         config.interactive_dirty_ppm = part(v.get_ref()).map_err(|m| at(field, v.span(), m))?;
     }
+    config.order = file.order.unwrap_or(config.order);
+    if let Some(v) = &file.round {
+        config.shares.round_ns = round(v.get_ref()).map_err(|m| at("disk.round", v.span(), m))?;
+    }
+    let shares = &mut config.shares;
+    for (field, value, share) in [
+        (
+            "disk.soft-real-time",
+            &file.soft_real_time,
+            &mut shares.soft_real_time,
+        ),
+        (
+            "disk.interactive",
+            &file.interactive,
+            &mut shares.interactive,
+        ),
+        ("disk.rest", &file.rest, &mut shares.rest),
+    ] {
+        if let Some(v) = value {
+            *share = weight(*v.get_ref()).map_err(|m| at(field, v.span(), m))?;
+        }
+    }
     Ok(config)
+}
+
+fn round(text: &str) -> Result<u64, String> {
+    let ns = parse_duration(text)?;
+    if ROUND_NS.contains(&ns) {
+        return Ok(ns);
+    }
+    let [least, most] = [ROUND_NS.start(), ROUND_NS.end()].map(|ns| format_duration(*ns));
+    Err(format!("{text} is not between {least} and {most}"))
+}
+
+fn weight(number: i64) -> Result<u32, String> {
+    let wrong = || {
+        format!(
+            "{number} is not between {} and {}",
+            WEIGHT.start(),
+            WEIGHT.end()
+        )
+    };
+    let number = u32::try_from(number)
+        .ok()
+        .filter(|n| WEIGHT.contains(&i64::from(*n)));
+    number.ok_or_else(wrong)
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -117,6 +185,25 @@ mod tests {
             let e = parse(&format!("{key} = \"{value}\"")).unwrap_err();
             let begin = format!("disk.{key}: ");
             assert!(e.starts_with(&begin) && e.contains(words), "{e}");
+        }
+        let order = parse("order = true\nround = \"500ms\"\ninteractive = 60\nrest = 1").unwrap();
+        assert!(order.order);
+        let shares = order.shares;
+        assert_eq!((shares.round_ns, shares.soft_real_time), (500_000_000, 40));
+        assert_eq!((shares.interactive, shares.rest), (60, 1));
+        for (line, words) in [
+            (
+                "round = \"2s\"",
+                "disk.round: 2s is not between 100ms and 1s",
+            ),
+            ("rest = 0", "disk.rest: 0 is not between 1 and 10000"),
+            (
+                "soft-real-time = 99999",
+                "disk.soft-real-time: 99999 is not",
+            ),
+        ] {
+            let e = parse(line).unwrap_err();
+            assert!(e.starts_with(words), "{e}");
         }
         assert!(parse("dirty = true").is_err());
     }

@@ -6,13 +6,16 @@
 //! weight = 300
 //! cpu = "25%"
 //! memory = "200M"
+//! io = "20%"
 //! policy = "mtr"
 //! max = "50%"
 //! ```
 
 use std::ops::Range;
 
-use aplomb_domain::{parse_limit, parse_memory, parse_reservation, Change, DomainPath, MAX_WEIGHT};
+use aplomb_domain::{
+    parse_disk, parse_limit, parse_memory, parse_reservation, Change, DomainPath, MAX_WEIGHT,
+};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -38,6 +41,7 @@ pub(super) struct File {
     weight: Option<Spanned<i64>>,
     cpu: Option<Spanned<String>>,
     memory: Option<Spanned<String>>,
+    io: Option<Spanned<String>>,
     policy: Option<Spanned<String>>,
     max: Option<Spanned<String>>,
     idle: Option<Spanned<bool>>,
@@ -109,6 +113,10 @@ pub(super) fn read(
             changes.push(Change::Memory(
                 parsed.map_err(|m| wrong("memory", memory.span(), m))?,
             ));
+        }
+        if let Some(io) = &f.io {
+            let parsed = parse_disk(io.get_ref());
+            changes.push(Change::Io(parsed.map_err(|m| wrong("io", io.span(), m))?));
         }
         tables.push(WantedDomain {
             line,

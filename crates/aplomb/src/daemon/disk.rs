@@ -19,16 +19,19 @@
 //! Trade: a file that is deleted soon after it was written, such as a compiler's temporary file,
 //! may be written to the disk during a flood.
 
+mod order;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use aplomb_kernel::{DirtyLimits, Event};
+use aplomb_kernel::{DirtyLimits, Event, Kernel};
 use aplomb_memory::{cgroup, Journal, MemoryError};
 use tracing::warn;
 
 use super::memory::machine::{field, MEMINFO};
 use crate::config::DiskConfig;
+use order::Order;
 
 const JOURNAL: &str = "/run/aplomb/disk";
 /// The folder of the knobs.
@@ -46,10 +49,12 @@ const OFTEN: &str = "1";
 /// second.
 const CALM: Duration = Duration::from_secs(3);
 
-/// The flood, if there is one, and the knobs that the daemon has turned for it.
+/// The flood, if there is one, and the knobs that the daemon has turned for it; the order of
+/// requests.
 #[derive(Debug, Default)]
 pub struct Disk {
     on: Option<On>,
+    order: Option<Order>,
 }
 
 #[derive(Debug)]
@@ -88,38 +93,66 @@ impl Disk {
     /// Put back what an earlier daemon left. If the journal cannot be used, the flusher is left
     /// alone; the daemon says so and goes on.
     pub fn start(config: DiskConfig) -> Self {
+        order::put_back();
+        let order = config.order.then(|| Order::new(config.shares));
         if !config.limit_dirty && !Path::new(JOURNAL).exists() {
-            return Self::default();
+            return Self { on: None, order };
         }
         let on = On::open(Path::new(JOURNAL), VM.into(), config);
         let on = on.inspect_err(|e| warn!("writers are parked for long: {e}"));
         Self {
             on: on.ok().filter(|_| config.limit_dirty),
+            order,
         }
     }
 
-    /// A task was parked because its domain has too many dirty pages, if `event` says so.
-    pub fn follow(&mut self, event: &Event, now: Instant) {
+    /// The scheduler is attached.
+    pub fn attached(&mut self, kernel: &mut dyn Kernel) {
+        if !kernel.orders_disks() {
+            if self.order.take().is_some() {
+                warn!("[disk] order has no effect: that takes Linux 7.0 or newer");
+            }
+            return;
+        }
+        if let Some(order) = &mut self.order {
+            order.attached(kernel);
+        }
+    }
+
+    /// A task was parked because its domain has too many dirty pages, or one waits for a disk, if
+    /// `event` says so.
+    pub fn follow(&mut self, event: &Event, now: Instant, kernel: &mut dyn Kernel) {
+        if let Some(order) = &mut self.order {
+            order.follow(event, now, kernel);
+        }
         if let Some(on) = self.on.as_mut().filter(|_| event.parked_for_dirty()) {
             on.flood(now);
         }
     }
 
-    /// When the flood may be over. None: there is none.
+    /// When something is due: the flood may be over, or the watch.
     pub fn deadline(&self) -> Option<Instant> {
-        self.on.as_ref()?.until
+        let flood = self.on.as_ref().and_then(|on| on.until);
+        let watch = self.order.as_ref().and_then(Order::deadline);
+        flood.into_iter().chain(watch).min()
     }
 
     /// The flood is over if no task was parked until `now` for [`CALM`].
-    pub fn tick(&mut self, now: Instant) {
+    pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+        if let Some(order) = &mut self.order {
+            order.tick(now, kernel);
+        }
         let over = |on: &&mut On| on.until.is_some_and(|until| until <= now);
         if let Some(on) = self.on.as_mut().filter(over) {
             on.calm();
         }
     }
 
-    /// The daemon ends: the knobs go back.
+    /// The daemon ends: the knobs and priorities go back.
     pub fn end(&mut self) {
+        if let Some(mut order) = self.order.take() {
+            order.end();
+        }
         if let Some(mut on) = self.on.take() {
             on.calm();
         }
@@ -166,6 +199,7 @@ impl On {
 /// # Errors
 /// A daemon runs and has the journal open; it cannot be read.
 pub fn restore() -> Result<Vec<MemoryError>> {
+    order::put_back();
     if !Path::new(JOURNAL).exists() {
         return Ok(Vec::new());
     }
@@ -176,23 +210,24 @@ pub fn restore() -> Result<Vec<MemoryError>> {
 mod tests {
     use super::*;
 
-    const ON: DiskConfig = DiskConfig {
-        limit_dirty: true,
-        best_effort_dirty: 2 << 20,
-        interactive_dirty_ppm: 50_000,
-    };
+    fn on() -> DiskConfig {
+        DiskConfig {
+            limit_dirty: true,
+            ..DiskConfig::default()
+        }
+    }
 
     #[test]
     fn limits_are_whole_pages_of_the_machine() {
         let of = |total, page| {
-            let limits = in_pages(ON, total, page);
+            let limits = in_pages(on(), total, page);
             (limits.interactive, limits.best_effort)
         };
         assert_eq!(of(2 << 30, 4096), (26_215, 512));
         assert_eq!(of(16 << 20, 4096), (512, 512), "no less than best-effort");
         assert_eq!(of(u64::MAX, 65_536), (14_073_748_835_533, 32));
         assert_eq!(limits(DiskConfig::default()).unwrap(), None);
-        assert!(limits(ON).unwrap().is_some());
+        assert!(limits(on()).unwrap().is_some());
     }
 
     #[test]
@@ -207,8 +242,13 @@ mod tests {
         ] {
             std::fs::write(at(name), value).unwrap();
         }
-        let on = On::open(&at("run/disk"), dir.path().into(), ON).unwrap();
-        let mut disk = Disk { on: Some(on) };
+        let on = On::open(&at("run/disk"), dir.path().into(), on()).unwrap();
+        let fake = crate::daemon::testing::Fake::new();
+        let mut kernel: Box<dyn Kernel> = Box::new(fake);
+        let mut disk = Disk {
+            on: Some(on),
+            order: None,
+        };
         let start = Instant::now();
         let after = |s| start + Duration::from_secs(s);
         assert_eq!(disk.deadline(), None, "nothing wakes the daemon");
@@ -220,14 +260,14 @@ mod tests {
         // The kernel sets the other file to 0.
         std::fs::write(at("dirty_background_ratio"), "0").unwrap();
         disk.on.as_mut().unwrap().flood(after(2));
-        disk.tick(after(4));
+        disk.tick(after(4), &mut *kernel);
         assert_eq!(
             disk.deadline(),
             Some(after(5)),
             "a task was parked meanwhile"
         );
         assert_eq!(read(INTERVAL), "1");
-        disk.tick(after(5));
+        disk.tick(after(5), &mut *kernel);
         assert_eq!(disk.deadline(), None);
         assert_eq!(
             (read("dirty_background_ratio"), read(INTERVAL)),

@@ -30,7 +30,7 @@ mod watch;
 use created::Created;
 use line::line;
 use place::place;
-use push::{push_settings, removal_of};
+use push::{push_settings, removal_of, NO_DISK_SHARE};
 use watch::{Seen, Watch, MAX_WATCHED};
 
 /// Second looks at a domain that the kernel side does not know yet, because its CPU controller may
@@ -407,9 +407,12 @@ impl Domains {
                 continue;
             };
             self.memory_changed |= known.marks.memory.is_some();
+            // These fail if the kernel side knows of the removal already.
             if let Some(reserved) = known.pushed.reservation {
-                // This fails if the kernel side knows of the removal already.
                 let _ = kernel.set_domain(known.cgid, removal_of(reserved));
+            }
+            if known.pushed.disk_ppm.is_some() {
+                let _ = kernel.set_domain(known.cgid, NO_DISK_SHARE);
             }
             if let Some(watch) = &mut self.watch {
                 let numbers = [known.watched, known.events];

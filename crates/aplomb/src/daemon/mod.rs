@@ -131,6 +131,7 @@ impl Daemon {
         let poll = Poll::new()?;
         let socket = lock::listen(&options.socket, &lock)?;
         config.kernel.dirty = disk::limits(config.disk)?;
+        config.kernel.order_disks = config.disk.order;
         let boost = Boost::new();
         let kernel = load_patiently(&mut load, &config.kernel)?;
         // This one finds what children inherited by the domains, which the next may empty.
@@ -215,6 +216,7 @@ impl Daemon {
         state.kernel.rematch()?;
         state.attached = Some(Instant::now());
         state.domains.kernel_reloaded(&mut *state.kernel);
+        state.disk.attached(&mut *state.kernel);
         if let Some(fd) = state.kernel.event_fd() {
             self.poll.add(fd, Source::Events, Interest::Read)?;
         }
@@ -356,7 +358,8 @@ impl Daemon {
             }
             self.state.follow_memory(event);
             self.state.follow_oom(event);
-            self.state.disk.follow(event, Instant::now());
+            let state = &mut self.state;
+            state.disk.follow(event, Instant::now(), &mut *state.kernel);
             if event.kind == EventKind::Exited {
                 self.state.domains.retry_refused_soon(Instant::now());
             }

@@ -137,7 +137,7 @@ impl State {
         let tree = self.domains.tree();
         self.memory.tick(tree, now, &mut *self.kernel);
         self.oom.tick(now, &self.memory);
-        self.disk.tick(now);
+        self.disk.tick(now, &mut *self.kernel);
     }
 
     fn status(&self) -> Result<Outcome, Refusal> {

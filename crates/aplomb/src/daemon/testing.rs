@@ -11,8 +11,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use aplomb_kernel::{
-    flags, Cpu, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError, LoadError,
-    Matcher, MemoryCounts, Part, Reserved, Server, ServerPolicy, ServerState, Shortage, SpecRow,
+    flags, Cpu, DiskShares, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError,
+    LoadError, Matcher, MemoryCounts, OrderedDisk, Part, Reserved, Server, ServerPolicy,
+    ServerState, Shortage, SpecRow,
 };
 use aplomb_spec::{Dirs, LoadOptions, Trust};
 
@@ -46,6 +47,8 @@ pub struct Seen {
     pub domain_changes: Vec<(u64, DomainChange)>,
     /// Fractions above this are refused.
     pub room_ppm: Option<u32>,
+    pub watched: bool,
+    pub disk_wanted_ns: u64,
     /// If true, every guaranteed reservation of a domain is refused.
     pub no_promise: bool,
 }
@@ -173,6 +176,23 @@ impl Kernel for Fake {
 
     fn limits_dirty(&self) -> bool {
         true
+    }
+
+    fn orders_disks(&self) -> bool {
+        true
+    }
+
+    fn order_disks(&mut self, _: &[OrderedDisk], _: DiskShares) -> Result<(), KernelError> {
+        Ok(())
+    }
+
+    fn watch_disks(&mut self, on: bool) -> Result<(), KernelError> {
+        self.seen.borrow_mut().watched = on;
+        Ok(())
+    }
+
+    fn disk_wanted_ns(&self) -> u64 {
+        self.seen.borrow().disk_wanted_ns
     }
 
     fn memory_counts(&self) -> Result<Vec<MemoryCounts>, KernelError> {

@@ -51,6 +51,10 @@ impl Scheduler {
         cgid: u64,
         change: DomainChange,
     ) -> Result<(), KernelError> {
+        let disk = matches!(change, DomainChange::Disk(_));
+        if disk && !self.order {
+            return Err(KernelError::DisksNotOrdered);
+        }
         let mut args = change.to_raw(cgid);
         super::call(&self.skel.progs.domain_set, &mut args, "changing a domain")?;
         match -args.result {
@@ -60,6 +64,7 @@ impl Scheduler {
                 taken_ppm: args.taken_ppm,
                 limit_ppm: args.limit_ppm,
             }),
+            libc::EMFILE if disk => Err(KernelError::DiskGroupsTaken),
             libc::EMFILE => Err(KernelError::Full(limits::MAX_SERVERS)),
             libc::E2BIG => Err(KernelError::DomainUnpromised),
             _ => Err(KernelError::Invalid),

@@ -230,6 +230,7 @@ pub fn one(row: &Row, disks: &[Disk]) -> String {
     put("policy", d.policy.to_string());
     put("reserved", or_none(d.reservation.map(|r| r.to_string())));
     put("memory", reserved_beside(row));
+    put("disks", or_none(d.disk_ppm.map(aplomb_domain::percent)));
     if let Some(m) = &row.memory_use {
         let amount = |bytes| Bytes(bytes).to_string();
         put("in memory", amount(m.in_memory));

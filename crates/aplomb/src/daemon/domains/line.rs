@@ -17,6 +17,7 @@ pub fn line(d: &Domain, found: Option<(&DomainPath, &Known)>) -> DomainLine {
         idle: d.idle,
         policy: d.policy,
         reservation: d.reservation,
+        disk_ppm: d.disk_ppm,
         refused: refused.map(|why| match why {
             NotInForce::Unknown(message) | NotInForce::Refused { message, .. } => message,
         }),

@@ -13,6 +13,10 @@ pub fn push_settings(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), K
         kernel.set_domain(cgid, DomainChange::Policy(marks.policy))?;
         known.pushed.policy = marks.policy;
     }
+    if known.pushed.disk_ppm != marks.disk_ppm {
+        kernel.set_domain(cgid, DomainChange::Disk(marks.disk_ppm.unwrap_or(0)))?;
+        known.pushed.disk_ppm = marks.disk_ppm;
+    }
     if known.pushed.reservation != marks.reservation {
         let (old, new) = (known.pushed.reservation, marks.reservation);
         // A domain has one of the two kinds of reservation. So the old kind is removed first;
@@ -54,6 +58,9 @@ fn some(reservation: Reservation) -> DomainChange {
         },
     }
 }
+
+/// The change that removes a reservation of the disks.
+pub const NO_DISK_SHARE: DomainChange = DomainChange::Disk(0);
 
 /// The change that removes `reservation`.
 pub fn removal_of(reservation: Reservation) -> DomainChange {

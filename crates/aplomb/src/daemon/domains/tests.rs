@@ -26,6 +26,7 @@ fn domain(root: &Path, name: &str) -> Domain {
         idle: false,
         policy: DomainPolicy::Default,
         reservation: None,
+        disk_ppm: None,
         max: None,
         burst_ns: 0,
         share_ppm: 400_000,

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * disk/order.bpf.h - the disks whose requests are ordered: which they are, to which group a request
+ * belongs, and what it costs.
+ *
+ * Theory: policy/cello.h.
+ *
+ * 1. Groups. A request belongs to the share of the domain that it is charged to, if that has one.
+ *    Otherwise to a class, which is its priority: real-time of levels 0 to 4 is soft real-time,
+ *    real-time of levels 5 to 7 is interactive, all else is the rest. The kernel lets only root
+ *    have a real-time priority. The daemon gives interactive programs levels 5 to 7
+ *    (crates/disk/src/priority.rs).
+ *
+ *    So the kernel's own schedulers of disks (mq-deadline, BFQ) see the same classes. They order
+ *    what is at the disk; what may come there is decided here.
+ *
+ * 2. Volumes. The daemon tells of each disk and each volume on it (LVM, dm-crypt, md, loop) the
+ *    same index: a request for the volume is one for the disk.
+ *
+ * 3. Watching. Tracing programs see each request. They cost some percent of a fast disk's requests,
+ *    so they are attached only while a task needs them:
+ *
+ *      not watched --- a task of the first groups waits for a disk (EV_DISK) ---> watched
+ *           ^                                                                       |
+ *           +------------ the daemon: none has waited for 3 s ----------------------+
+ */
+#ifndef APLOMB_DISK_ORDER_BPF_H
+#define APLOMB_DISK_ORDER_BPF_H
+
+#include "kernel/io.bpf.h"
+#include "policy/cello.h"
+#include "state/events.bpf.h"
+#include "tree/disk_share.bpf.h"
+#include "tree/domain_of.bpf.h"
+
+/* 1: disks are ordered. Otherwise nothing of this file runs. */
+SETTING u32 disk_order;
+
+/* Real-time priorities from this level on are of the interactive class. */
+#define IO_LEVEL_INTERACTIVE 5
+
+/* A task of the first groups says at most once in this time, ns, that it waits. */
+#define DISK_ASK_NS NSEC_PER_SEC
+
+/* Requests that are at all disks at a time. One more is not counted, and costs nothing. */
+#define MAX_REQUESTS 16384
+
+struct cello disks[MAX_DISKS];
+/* as disk_set() was told: */
+u32 nr_disks; /* those in `disk_of` have lower indices */
+u64 disk_round_ns = NSEC_PER_SEC;
+u32 disk_weight_soft_real_time = 40;
+u32 disk_weight_interactive = 40;
+u32 disk_weight_rest = 20;
+
+u32 disks_watched; /* set by disk_watch() */
+u32 disks_epoch;   /* how often they were watched so far */
+u64 disk_wanted;   /* when a task of the first groups waited last */
+u64 disk_asked;    /* when EV_DISK was sent last */
+
+/* Number of a disk or a volume (disk_number()): index in `disks`. Written by the daemon. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_VOLUMES);
+	__type(key, u32);
+	__type(value, u32);
+} disk_of SEC(".maps");
+
+/* A request that is at a disk */
+struct sent {
+	u64 at;
+	u32 disk, group, epoch, pad;
+};
+
+/* By the address of the struct request. The daemon makes this map small where it is not used. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_REQUESTS);
+	__type(key, u64);
+	__type(value, struct sent);
+} requests SEC(".maps");
+
+static __always_inline struct cello *disk_at(u32 disk)
+{
+	return &disks[disk & (MAX_DISKS - 1)];
+}
+
+static __always_inline struct cello_group *disk_group(u32 disk, u32 group)
+{
+	return &disk_at(disk)->groups[group & (NR_CELLO_GROUPS - 1)];
+}
+
+/* The class of a request of @priority (ioprio_get()). */
+static __always_inline u32 io_class(u32 priority)
+{
+	if (priority >> IOPRIO_CLASS_SHIFT != IOPRIO_CLASS_RT)
+		return CELLO_REST;
+	return (priority & IOPRIO_LEVEL_MASK) < IO_LEVEL_INTERACTIVE ? CELLO_SOFT_REAL_TIME
+								     : CELLO_INTERACTIVE;
+}
+
+/*
+ * A task of @group waits for a disk. If it is of the first ones, the daemon is told, so that it
+ * watches the disks.
+ */
+static __always_inline void disk_want(u32 group, u64 now)
+{
+	if (group == CELLO_REST)
+		return;
+	disk_wanted = now;
+	if (disks_watched || time_before(now, disk_asked + DISK_ASK_NS))
+		return;
+	disk_asked = now;
+	emit_plain(EV_DISK, group, 0, 0);
+}
+
+#ifdef __bpf__
+/* The index of a disk or a volume; MAX_DISKS: it is not ordered. */
+static __always_inline u32 disk_index(struct gendisk *disk)
+{
+	u32 number = disk_number(disk), *index = bpf_map_lookup_elem(&disk_of, &number);
+
+	return index ? *index : MAX_DISKS;
+}
+
+static __always_inline u32 bio_group(struct bio *bio)
+{
+	u32 group = branch(slot_of_id(bio_cgroup(bio)))->disk_group;
+
+	return group ? group : io_class(bio->bi_ioprio);
+}
+
+/* A request is sent to the disk: for the first time, or again after the disk refused it. */
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(on_request_sent, struct request *rq)
+{
+	struct bio *bio = rq->bio;
+	u32 disk = disk_index(rq->q->disk);
+	struct sent sent = {}, *before;
+	u64 key = (u64)rq;
+
+	if (disk >= MAX_DISKS || !bio)
+		return 0;
+	before = bpf_map_lookup_elem(&requests, &key);
+	if (before && before->epoch == disks_epoch)
+		return 0;
+	sent.at = bpf_ktime_get_ns();
+	sent.disk = disk;
+	sent.group = bio_group(bio);
+	sent.epoch = disks_epoch;
+	if (bpf_map_update_elem(&requests, &key, &sent, 0))
+		return 0;
+	disk_group(disk, sent.group)->seen = sent.at;
+	__sync_fetch_and_add(&disk_group(disk, sent.group)->at_disk, 1);
+	return 0;
+}
+
+/* A request is done, or has failed. (A part of one ends it here: few drivers do that.) */
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(on_request_done, struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct sent *found = bpf_map_lookup_elem(&requests, &key), sent;
+
+	if (!found)
+		return 0;
+	sent = *found;
+	/* of two CPUs that see the end of one request, one removes it */
+	if (bpf_map_delete_elem(&requests, &key) || sent.epoch != disks_epoch)
+		return 0;
+	cello_done(disk_at(sent.disk), sent.group, sent.at, bpf_ktime_get_ns());
+	__sync_fetch_and_add(&disk_group(sent.disk, sent.group)->at_disk, -1);
+	return 0;
+}
+#endif
+
+#endif /* APLOMB_DISK_ORDER_BPF_H */

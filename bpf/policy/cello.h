@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * cello.h - shares of a disk: whose requests it gets next, when several groups want it.
+ *
+ * Source: Cello (QLinux, section 2.4): rounds, a share of the round for each class, and no idle
+ * disk while there are requests. Eclipse, section 6.3: the same by reservation domain, and how the
+ * time of a request is measured.
+ *
+ * 1. Why. A disk serves what it is sent, and a program that sends much gets most of it. The kernel
+ *    offers no place where BPF could hold a request back. But the task that sends it can be kept
+ *    off the CPU before its next one.
+ *
+ * 2. Model. The requests of a disk belong to groups: two classes that come first, domains with a
+ *    reservation, and the rest. Time goes in rounds. A group is due a share of each round, in time
+ *    of the disk. A request costs its group the time from when it was sent to the disk, or the one
+ *    before it was done if that is later, until it is done. So the costs of a disk that is never
+ *    idle add up to the time that passes, however many requests it has at once.
+ *
+ * 3. Control. While only one group wants the disk, all gates are open. Otherwise one gate is open:
+ *    that of the first group, in their order, that has time left in this round. Groups behind it
+ *    wait while they can: if what is left to them is as long as what is left of the round, they go
+ *    first.
+ *
+ *      wants: the group has a request at the disk, or a task that waits for one or at the gate, or
+ *             had one within CELLO_ANTICIPATE_NS
+ *
+ *        time left            |\ first  |  \ second      |\
+ *                             | \       |___\_____       | \
+ *                             +-- round -----------------+-- round
+ *
+ *    A group that has sent more than was left (its requests were at the disk already when its gate
+ *    closed) has the rest taken off its next share. Unused time is not kept.
+ *
+ * 4. No idle disk. A group that stops wanting no longer holds the others up. When no group that
+ *    wants the disk has time left, a new round begins at once.
+ *
+ * 5. Bound. A group that wants the disk all of the time gets its share of each round, less what
+ *    one batch (CELLO_ACTIVE requests) of another group takes. So no request waits at the gate for
+ *    longer than a round and that.
+ */
+#ifndef APLOMB_POLICY_CELLO_H
+#define APLOMB_POLICY_CELLO_H
+
+#include "types.h"
+
+/* The groups, in their order. */
+enum cello_group_id {
+	CELLO_SOFT_REAL_TIME = 0,
+	CELLO_INTERACTIVE = 1,
+	CELLO_DOMAINS = 2, /* the first of the domains that have a reservation */
+	CELLO_REST = 15,   /* throughput-intensive work, and all that has no other group */
+	NR_CELLO_GROUPS = 16
+};
+
+#define CELLO_BIT(group) (1U << (group))
+#define CELLO_ALL (CELLO_BIT(NR_CELLO_GROUPS) - 1)
+
+/*
+ * A task that reads a file by parts computes between two requests. For so long, ns, its group still
+ * wants the disk. Shorter: others' requests come in between. Longer: the disk is idle meanwhile.
+ */
+#define CELLO_ANTICIPATE_NS (4 * NSEC_PER_MSEC)
+/* Time between two looks, ns. A gate that should close is open for so long at most. */
+#define CELLO_LOOK_NS (2 * NSEC_PER_MSEC)
+/*
+ * Tasks of one group that a look lets wait for the disk at a time (Eclipse's maxactive, which was 4
+ * for a disk with one arm). More: more is at the disk when the gate closes.
+ */
+#define CELLO_ACTIVE 16
+
+struct cello_group {
+	u64 share_ppm; /* of a round */
+	s64 left;      /* of this round, ns; below 0: taken off the next. Changed atomically */
+	u64 seen;      /* when it had a request last */
+	u32 at_disk;   /* requests. This and the next two: changed atomically */
+	u32 waiting;   /* tasks that wait for a request, or at the gate; */
+	u32 parked;    /* of these, at the gate */
+};
+
+struct cello {
+	u64 round_ns;
+	u64 round_end;
+	u64 done; /* when a request was done last; exchanged atomically */
+	u32 open; /* gates: CELLO_BIT()s */
+	struct cello_group groups[NR_CELLO_GROUPS];
+};
+
+/* Nothing is known of what went before: all gates are open, and a round begins with the look. */
+static inline void cello_begin(struct cello *c, u64 now, u64 round_ns)
+{
+	u32 i;
+
+	c->round_ns = round_ns;
+	c->round_end = now;
+	c->done = now;
+	c->open = CELLO_ALL;
+	policy_for(i, 0, NR_CELLO_GROUPS)
+	{
+		c->groups[i].left = 0;
+		c->groups[i].seen = 0;
+		c->groups[i].at_disk = 0;
+	}
+}
+
+/* A request of @group that was sent to the disk at @sent is done. */
+static inline void cello_done(struct cello *c, u32 group, u64 sent, u64 now)
+{
+	u64 before = __sync_lock_test_and_set(&c->done, now);
+	u64 from = time_before(sent, before) ? before : sent;
+	struct cello_group *g = &c->groups[group % NR_CELLO_GROUPS];
+
+	g->seen = now;
+	if (time_before(from, now))
+		__sync_fetch_and_add(&g->left, -(s64)(now - from));
+}
+
+static inline u64 cello_share_ns(const struct cello *c, const struct cello_group *g)
+{
+	return c->round_ns * g->share_ppm / PPM;
+}
+
+/* A round begins at @now. No group owes more than one share. */
+static inline policy_own_frame void cello_round(struct cello *c, u64 now)
+{
+	u32 i;
+
+	c->round_end = now + c->round_ns;
+	policy_for(i, 0, NR_CELLO_GROUPS)
+	{
+		struct cello_group *g = &c->groups[i];
+		s64 share = cello_share_ns(c, g), left = g->left, fresh;
+
+		fresh = left > 0 ? share : left < -share ? 0 : left + share;
+		__sync_fetch_and_add(&g->left, fresh - left);
+	}
+}
+
+static inline bool cello_wants(const struct cello_group *g, u64 now)
+{
+	return g->at_disk || g->waiting ||
+	       (g->seen && time_before(now, g->seen + CELLO_ANTICIPATE_NS));
+}
+
+/* Those of @groups, as CELLO_BIT()s, that have time left in this round. */
+static inline policy_own_frame u32 cello_able(const struct cello *c, u32 groups)
+{
+	u32 i, able = 0;
+
+	policy_for(i, 0, NR_CELLO_GROUPS) if (groups & CELLO_BIT(i) && c->groups[i].left > 0)
+		able |= CELLO_BIT(i);
+	return able;
+}
+
+/* A new round begins at @now. Returns those of @groups that have time left then. */
+static inline policy_own_frame u32 cello_renewed(struct cello *c, u32 groups, u64 now)
+{
+	cello_round(c, now);
+	return cello_able(c, groups);
+}
+
+/* Of the groups @able, which is not 0, the one that goes first, with @rest ns left of the round. */
+static inline policy_own_frame u32 cello_first(const struct cello *c, u32 able, u64 rest)
+{
+	u64 behind = 0; /* time left to those that come later */
+	u32 i, last = 0;
+
+	policy_for(i, 0, NR_CELLO_GROUPS) if (able & CELLO_BIT(i)) behind += c->groups[i].left;
+	policy_for(i, 0, NR_CELLO_GROUPS)
+	{
+		if (!(able & CELLO_BIT(i)))
+			continue;
+		behind -= c->groups[i].left;
+		last = i;
+		if (behind < rest)
+			break;
+	}
+	return last;
+}
+
+/* Decides at @now which gates are open, and returns them: CELLO_BIT()s. */
+static inline policy_own_frame u32 cello_look(struct cello *c, u64 now)
+{
+	u32 i, wants = 0, able;
+
+	if (!time_before(now, c->round_end))
+		cello_round(c, now);
+	policy_for(i, 0, NR_CELLO_GROUPS) if (cello_wants(&c->groups[i], now)) wants |=
+		CELLO_BIT(i);
+	if (!(wants & (wants - 1))) {
+		c->open = CELLO_ALL;
+		return c->open;
+	}
+	able = cello_able(c, wants);
+	if (!able)
+		able = cello_renewed(c, wants, now);
+	if (!able) /* all owed a whole share */
+		able = cello_renewed(c, wants, now);
+	c->open = able ? CELLO_BIT(cello_first(c, able, c->round_end - now)) : CELLO_ALL;
+	return c->open;
+}
+
+/* How many tasks that wait at the gate of @group a look lets through. */
+static inline u32 cello_admits(const struct cello *c, u32 group)
+{
+	const struct cello_group *g = &c->groups[group % NR_CELLO_GROUPS];
+	u32 active = g->waiting - g->parked;
+
+	if (!g->parked || !(c->open & CELLO_BIT(group)))
+		return 0;
+	/* the counts are read one after the other: the difference may wrap for a moment */
+	return active < CELLO_ACTIVE ? CELLO_ACTIVE - active : active > ~0U / 2 ? CELLO_ACTIVE : 0;
+}
+
+/*
+ * A domain reserves @ppm of the disk's time while others have @taken. The classes and the rest keep
+ * a fifth: the interactive programs of all domains without a reservation, and the system's own.
+ */
+#define CELLO_LIMIT_PPM 800000
+
+static inline bool cello_fits(u64 taken, u64 ppm)
+{
+	return taken + ppm <= CELLO_LIMIT_PPM;
+}
+
+/* What domains leave is shared by the classes and the rest by weight. No weight may be 0. */
+static inline void cello_share(struct cello *c, u64 soft_real_time, u64 interactive, u64 rest)
+{
+	u64 sum = soft_real_time + interactive + rest, free = PPM;
+	u32 i;
+
+	policy_for(i, CELLO_DOMAINS, CELLO_REST) free -= c->groups[i].share_ppm;
+	if (!sum)
+		return;
+	c->groups[CELLO_SOFT_REAL_TIME].share_ppm = free * soft_real_time / sum;
+	c->groups[CELLO_INTERACTIVE].share_ppm = free * interactive / sum;
+	c->groups[CELLO_REST].share_ppm = free * rest / sum;
+}
+
+#endif /* APLOMB_POLICY_CELLO_H */

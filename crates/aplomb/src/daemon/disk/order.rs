@@ -1,0 +1,290 @@
+//! The order of disks' requests: which disks there are, when they are watched, and the priority of
+//! interactive programs.
+//!
+//! The kernel side sees each request and decides (bpf/policy/cello.h), but only while it is asked
+//! to watch, since that costs some percent of a fast disk's requests:
+//!
+//! ```text
+//! calm --- a task of a class or a domain with a share waits for a disk ---> watched
+//!   ^                                                                          |
+//!   +----------------------- none has waited for 3 s --------------------------+
+//! ```
+//!
+//! An interactive program is known to the kernel side, and to the kernel's own schedulers of disks,
+//! by the priority of its threads ([`aplomb_disk::priority`]). It gets it when it is admitted. A
+//! child that is not interactive has it from its parent at first, so when the watch begins, and
+//! during it each time that it is prolonged, all threads are looked through.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use aplomb_disk::{priority, Disk, Priority};
+use aplomb_kernel::{
+    limits, DiskShares, Event, EventKind, Kernel, OrderedDisk, Server, ServerState,
+};
+use tracing::warn;
+
+/// The disks are watched until no task of the first groups has waited for one for this long.
+const CALM: Duration = Duration::from_secs(3);
+const PROC: &str = "/proc";
+/// This file is there while threads may have priorities of ours.
+const GIVEN: &str = "/run/aplomb/disk-priorities";
+const SYS: &str = "/sys";
+
+/// Whether the disks are watched.
+#[derive(Debug)]
+pub struct Order {
+    shares: DiskShares,
+    /// Where procfs is mounted, and [`GIVEN`].
+    proc: PathBuf,
+    given: PathBuf,
+    /// When to see whether they still have to be. None: they are not watched.
+    look_at: Option<Instant>,
+}
+
+impl Order {
+    pub fn new(shares: DiskShares) -> Self {
+        Self::at(shares, PROC.into(), GIVEN.into())
+    }
+
+    fn at(shares: DiskShares, proc: PathBuf, given: PathBuf) -> Self {
+        Self {
+            shares,
+            proc,
+            given,
+            look_at: None,
+        }
+    }
+
+    /// The scheduler is attached: the interactive programs get their priority.
+    pub fn attached(&mut self, kernel: &mut dyn Kernel) {
+        self.look_at = None;
+        self.tell(kernel);
+        self.review(kernel);
+    }
+
+    /// Tell the kernel side which disks there are.
+    fn tell(&self, kernel: &mut dyn Kernel) {
+        let disks = match aplomb_disk::disks(Path::new(SYS)) {
+            Ok(disks) => ordered(&disks),
+            Err(e) => {
+                warn!("disks are not ordered: {e}");
+                return;
+            }
+        };
+        if let Err(e) = kernel.order_disks(&disks, self.shares) {
+            warn!("disks are not ordered: {e}");
+        }
+    }
+
+    /// Do what `event` asks for.
+    pub fn follow(&mut self, event: &Event, now: Instant, kernel: &mut dyn Kernel) {
+        match event.kind {
+            EventKind::Disk if self.look_at.is_none() => {
+                self.tell(kernel); // one may have been plugged in
+                match kernel.watch_disks(true) {
+                    Ok(()) => self.look_at = Some(now + CALM),
+                    Err(e) => warn!("disks are not ordered: {e}"),
+                }
+                self.review(kernel);
+            }
+            EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated => {
+                let server = kernel.servers().unwrap_or_default();
+                let found = server.iter().find(|s| s.pid == event.pid);
+                if let Some(server) = found.filter(|s| is_served(s)) {
+                    self.give(server);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub fn deadline(&self) -> Option<Instant> {
+        self.look_at
+    }
+
+    /// Stop watching if no task of the first groups has waited for [`CALM`].
+    pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+        if self.look_at.is_none_or(|at| now < at) {
+            return;
+        }
+        let since = clock_ns().saturating_sub(kernel.disk_wanted_ns());
+        let left = CALM.saturating_sub(Duration::from_nanos(since));
+        if left > Duration::ZERO {
+            self.review(kernel);
+            self.look_at = Some(now + left);
+            return;
+        }
+        self.look_at = None;
+        if let Err(e) = kernel.watch_disks(false) {
+            warn!("{e}");
+        }
+    }
+
+    /// The daemon ends: no thread keeps a priority of ours.
+    pub fn end(&mut self) {
+        put_back_at(&self.proc, &self.given);
+    }
+
+    fn give(&self, server: &Server) {
+        let chosen = Some(server.spec.io_priority).filter(|p| *p <= 7);
+        let priority = Priority::interactive(server.spec.period_ns, chosen);
+        if let Err(e) = std::fs::write(&self.given, "") {
+            warn!("{}: {e}", self.given.display());
+            return; // it could not be put back
+        }
+        priority::give(&self.proc, server.pid, priority);
+    }
+
+    /// Each thread has the priority that it should have.
+    fn review(&self, kernel: &dyn Kernel) {
+        let servers = match kernel.servers() {
+            Ok(servers) => servers,
+            Err(e) => {
+                warn!("interactive programs do not go first at disks: {e}");
+                return;
+            }
+        };
+        let mut pids: Vec<i32> = Vec::new();
+        for server in servers.iter().filter(|s| is_served(s)) {
+            self.give(server);
+            pids.push(server.pid);
+        }
+        pids.sort_unstable();
+        if self.given.exists() {
+            priority::take_back(&self.proc, |pid| pids.binary_search(&pid).is_ok());
+        }
+    }
+}
+
+/// Take our priorities back from all threads, if a daemon that was killed has left some.
+pub fn put_back() {
+    put_back_at(Path::new(PROC), Path::new(GIVEN));
+}
+
+fn put_back_at(proc: &Path, given: &Path) {
+    if given.exists() {
+        priority::take_back(proc, |_| false);
+        let _ = std::fs::remove_file(given); // the next one takes nothing back
+    }
+}
+
+fn is_served(server: &Server) -> bool {
+    server.state == ServerState::Admitted
+}
+
+/// CLOCK_MONOTONIC, ns.
+fn clock_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap_or(0)
+}
+
+/// The disks by index, and for each volume the index of the first disk that its requests go to.
+/// Beyond [`limits::MAX_DISKS`] a disk is left out, and what is on it.
+fn ordered(disks: &[Disk]) -> Vec<OrderedDisk> {
+    let real = disks
+        .iter()
+        .filter(|d| d.below.is_empty() && d.file.is_none());
+    let indices: Vec<&str> = real
+        .map(|d| d.name.as_str())
+        .take(limits::MAX_DISKS as usize)
+        .collect();
+    let found = disks.iter().filter_map(|d| {
+        let index = indices.iter().position(|name| *name == bottom(d, disks))?;
+        Some(OrderedDisk {
+            major: d.number.major,
+            minor: d.number.minor,
+            disk: u32::try_from(index).ok()?,
+        })
+    });
+    found.take(limits::MAX_VOLUMES as usize).collect()
+}
+
+/// The name of the disk at the bottom of `disk`. A volume may be on volumes; the kernel allows no
+/// circle, and sysfs could show one while it changes.
+fn bottom<'a>(disk: &'a Disk, disks: &'a [Disk]) -> &'a str {
+    let mut at = disk;
+    for _ in 0..8 {
+        // what is below may be a partition: sda1 is on sda
+        let below = at.below.first().and_then(|name| {
+            let on = |d: &&Disk| name.starts_with(d.name.as_str());
+            disks.iter().filter(on).max_by_key(|d| d.name.len())
+        });
+        match below {
+            Some(next) => at = next,
+            None => break,
+        }
+    }
+    &at.name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::DiskConfig;
+    use crate::daemon::testing::{event, Fake};
+
+    fn disk(name: &str, minor: u32, below: &[&str]) -> Disk {
+        Disk {
+            name: name.into(),
+            number: aplomb_disk::Number { major: 8, minor },
+            size_bytes: 1 << 30,
+            scheduler: None,
+            rotational: false,
+            removable: false,
+            below: below.iter().map(|b| (*b).into()).collect(),
+            file: None,
+            done: aplomb_disk::Done::default(),
+        }
+    }
+
+    #[test]
+    fn a_volume_is_its_disk() {
+        let disks = [
+            disk("dm-0", 1, &["sdb2"]),
+            disk("dm-1", 2, &["dm-0"]),
+            disk("sda", 3, &[]),
+            disk("sdb", 4, &[]),
+        ];
+        let found: Vec<_> = ordered(&disks).iter().map(|d| (d.minor, d.disk)).collect();
+        assert_eq!(found, [(1, 1), (2, 1), (3, 0), (4, 1)]);
+        let many: Vec<_> = (0..40).map(|i| disk(&format!("x{i}y"), i, &[])).collect();
+        assert_eq!(ordered(&many).len(), limits::MAX_DISKS as usize);
+        let circle = [disk("a", 1, &["b"]), disk("b", 2, &["a"])];
+        assert!(ordered(&circle).is_empty());
+    }
+
+    #[test]
+    fn disks_are_watched_while_somebody_waits() {
+        let dir = tempfile::tempdir().unwrap();
+        let fake = Fake::new();
+        let mut kernel: Box<dyn Kernel> = Box::new(fake.clone());
+        let at = |name: &str| dir.path().join(name);
+        let mut order = Order::at(DiskConfig::default().shares, at("proc"), at("given"));
+        let start = Instant::now();
+        let mut waits = event(1, 7);
+        order.follow(&waits, start, &mut *kernel);
+        assert_eq!(order.deadline(), None, "another event");
+        waits.kind = EventKind::Disk;
+        order.follow(&waits, start, &mut *kernel);
+        assert!(fake.seen.borrow().watched);
+        assert_eq!(order.deadline(), Some(start + CALM));
+        fake.seen.borrow_mut().disk_wanted_ns = clock_ns();
+        order.tick(start + CALM, &mut *kernel);
+        assert!(fake.seen.borrow().watched, "one waited meanwhile");
+        assert!(order.deadline().is_some_and(|at| at > start + CALM));
+        fake.seen.borrow_mut().disk_wanted_ns = 0;
+        order.tick(start + CALM + CALM, &mut *kernel);
+        assert!(!fake.seen.borrow().watched);
+        assert_eq!(order.deadline(), None);
+        assert!(!at("given").exists(), "no program is interactive");
+        let film = crate::daemon::testing::server(7, Vec::new());
+        fake.seen.borrow_mut().servers = vec![film];
+        let mut admitted = event(2, 7);
+        admitted.kind = EventKind::Admitted;
+        order.follow(&admitted, start, &mut *kernel);
+        assert!(at("given").exists());
+        order.end();
+        assert!(!at("given").exists());
+    }
+}
