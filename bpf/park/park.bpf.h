@@ -59,8 +59,8 @@ static __always_inline bool may_park(const struct task_struct *p)
 
 /*
  * Keeps @p off the CPU from its next return to user mode until @until, at most park_bound_ns (or
- * PARK_DISK_BOUND_NS) after the first request. Returns 0; -EINVAL for tasks that never return there;
- * -EOPNOTSUPP if this kernel cannot make a task land (before 7.0); -ENOMEM.
+ * PARK_DISK_BOUND_NS) after the first request. Returns 0; -EINVAL for tasks that never return
+ * there; -EOPNOTSUPP if this kernel cannot make a task land (before 7.0); -ENOMEM.
  */
 static __always_inline s32 park(struct task_struct *p, u32 reason, u64 now, u64 until)
 {

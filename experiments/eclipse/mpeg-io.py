@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 from experiments.framework import Experiment, Mark, Samples, Scheduler, Step, Table
 from experiments.framework.experiment import Profile
 from experiments.framework.marks import at_least, at_most
-from experiments.framework.readers import DISKS, SLOW, Reads, Variant, of_scheduler, read, step
+from experiments.framework.readers import (
+    DISKS,
+    SETTLE_S,
+    SLOW,
+    Reads,
+    Variant,
+    of_scheduler,
+    read,
+    step,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,8 +71,9 @@ def measured(samples: Samples) -> Iterator[tuple[Variant, Mapping[str, Any]]]:
 
 def load_rate(sample: Mapping[str, Any]) -> float:
     """MB a second of the load: it is measured by its own count, over the time that it ran."""
-    whole = sample["load"]["reads"] * LOAD.kb / 1024
-    return round(whole / (sample["seconds"] + 2), 2)
+    whole: float = sample["load"]["reads"] * LOAD.kb / 1024
+    rate: float = whole / (sample["seconds"] + SETTLE_S)
+    return round(rate, 2)
 
 
 def judge(samples: Samples) -> list[Mark]:

@@ -69,7 +69,8 @@ def measured(samples: Samples) -> Iterator[tuple[Variant, int, Mapping[str, Any]
 def stream_rate(sample: Mapping[str, Any]) -> float:
     """Of one stream, Mb/s."""
     bits: float = sample["program"]["reads"] * STREAMS.kb * 8192
-    return round(bits / STREAMS.readers / sample["seconds"] / 1e6, 3)
+    rate: float = bits / STREAMS.readers / sample["seconds"] / 1e6
+    return round(rate, 3)
 
 
 def load_rate(sample: Mapping[str, Any]) -> float:

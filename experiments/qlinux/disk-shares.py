@@ -79,12 +79,13 @@ def asked(ratio: tuple[int, int]) -> float:
 def part(sample: Mapping[str, Any]) -> float:
     """Of the reads while both read, the part of the first program, percent. The second one read
     alone at first: what the disk did in all is known."""
-    first: int = sample["program"]["reads"]
-    return round(100 * first / sample["read"], 2)
+    percent: float = 100 * sample["program"]["reads"] / sample["read"]
+    return round(percent, 2)
 
 
 def rate(sample: Mapping[str, Any]) -> float:
-    return round(sample["read"] / sample["seconds"], 1)
+    each_second: float = sample["read"] / sample["seconds"]
+    return round(each_second, 1)
 
 
 def judge(samples: Samples) -> list[Mark]:

@@ -72,8 +72,9 @@ def measured(samples: Samples) -> Iterator[tuple[Device, Variant, Mapping[str, A
 
 def load_rate(sample: Mapping[str, Any]) -> float:
     """MB a second that the disk read for the load."""
-    film_mb = sample["program"]["reads"] * FILM.kb / 1024
-    return round((sample["read_mb"] - film_mb) / sample["seconds"], 2)
+    film_mb: float = sample["program"]["reads"] * FILM.kb / 1024
+    rate: float = (sample["read_mb"] - film_mb) / sample["seconds"]
+    return round(rate, 2)
 
 
 def judge(samples: Samples) -> list[Mark]:
