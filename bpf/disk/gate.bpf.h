@@ -41,26 +41,28 @@ enum gate_state {
 /* task_ctx.gate: the disk and the group of the task's last request. 0: it has sent none. */
 #define GATE(disk, group) (1U << 16 | (disk) << 8 | (group))
 #define GATE_FAULT (1U << 17) /* by a page fault */
+#define GATE_DISK(gate) ((gate) >> 8 & 0xff)
 
 u32 gates_used; /* tasks that are not GATE_NONE */
 
 static __always_inline struct cello_group *gate_group(u32 gate)
 {
-	return disk_group(gate >> 8, gate);
+	return disk_group(GATE_DISK(gate), gate);
 }
 
 /* Is the gate closed? */
 static __always_inline bool gate_closed(u32 gate)
 {
-	u32 open = disk_at(gate >> 8)->open;
+	u32 disk = GATE_DISK(gate), open = disk_at(disk)->open;
 
-	return disks_watched && !(open & CELLO_BIT(gate & (NR_CELLO_GROUPS - 1)));
+	return disks_watched && disk < DISK_UNKNOWN &&
+	       !(open & CELLO_BIT(gate & (NR_CELLO_GROUPS - 1)));
 }
 
-static __always_inline void gate_enter(struct task_ctx *t)
+static __always_inline void gate_enter(struct task_ctx *t, u32 gate)
 {
 	t->gate_state = GATE_WAITS;
-	t->gate_at = t->gate & ~GATE_FAULT;
+	t->gate_at = gate & ~GATE_FAULT;
 	__sync_fetch_and_add(&gate_group(t->gate_at)->waiting, 1);
 	__sync_fetch_and_add(&gates_used, 1);
 }
@@ -98,15 +100,25 @@ static __always_inline bool gate_park(struct task_struct *p, struct task_ctx *t,
 static __noinline void gate_sleeps(struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx(p);
+	u32 group = 0;
 
+	if (t && t->gate_state != GATE_NONE)
+		return;
 	if (disks_watched) {
-		if (t && t->gate && t->gate_state == GATE_NONE)
-			gate_enter(t);
-	} else {
-		u32 group = tree_on ? branch(t ? t->domain : 0)->disk_group : 0;
-
-		disk_want(group ? group : io_class(io_priority(p)), bpf_ktime_get_ns());
+		if (t && t->gate)
+			gate_enter(t, t->gate);
+		return;
 	}
+	if (tree_on)
+		group = branch(t ? t->domain : 0)->disk_group;
+	if (!group)
+		group = io_class(io_priority(p));
+	if (group == CELLO_REST)
+		return;
+	disk_want(group, bpf_ktime_get_ns());
+	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (t)
+		gate_enter(t, GATE(DISK_UNKNOWN, group));
 }
 
 /* In ops.running, while there are tasks at gates. @was_held: @p was parked until now. */
@@ -164,7 +176,7 @@ int BPF_PROG(on_request_wanted, struct bio *bio)
 	}
 	if (t->gate_state != GATE_NONE || !gate_closed(t->gate))
 		return 0;
-	gate_enter(t);
+	gate_enter(t, t->gate);
 	if (!gate_park(p, t, now))
 		gate_leave(t, now);
 	return 0;

@@ -44,11 +44,23 @@ VERIFIED_ONCE int gate_release(u32 gate, u32 most, u64 now)
 	return 0;
 }
 
+/* Groups with tasks that wait for an unknown disk want this one, too. */
+static __always_inline void disk_want_unknown(u32 disk, u64 now)
+{
+	u32 group;
+
+	bpf_for(group, 0, CELLO_REST) {
+		if (disk_group(DISK_UNKNOWN, group)->waiting)
+			disk_group(disk, group)->seen = now;
+	}
+}
+
 /* Opens and closes the gates of @disk. Returns how many tasks are at them. */
 VERIFIED_ONCE int disk_look(u32 disk, u64 now)
 {
 	u32 group, parked = 0;
 
+	disk_want_unknown(disk, now);
 	cello_look(disk_at(disk), now);
 	bpf_for(group, 0, NR_CELLO_GROUPS) {
 		u32 most = disks_watched ? cello_admits(disk_at(disk), group) : ~0U;

@@ -45,7 +45,13 @@ SETTING u32 disk_order;
 /* Requests that are at all disks at a time. One more is not counted, and costs nothing. */
 #define MAX_REQUESTS 16384
 
-struct cello disks[MAX_DISKS];
+/*
+ * A task of the first groups that began to wait before the disks were watched waits for one that is
+ * not known. It counts here, and its group wants all disks until it runs.
+ */
+#define DISK_UNKNOWN MAX_DISKS
+
+struct cello disks[2 * MAX_DISKS]; /* a power of two above DISK_UNKNOWN */
 /* as disk_set() was told: */
 u32 nr_disks; /* those in `disk_of` have lower indices */
 u64 disk_round_ns = NSEC_PER_SEC;
@@ -82,7 +88,7 @@ struct {
 
 static __always_inline struct cello *disk_at(u32 disk)
 {
-	return &disks[disk & (MAX_DISKS - 1)];
+	return &disks[disk & (2 * MAX_DISKS - 1)];
 }
 
 static __always_inline struct cello_group *disk_group(u32 disk, u32 group)

@@ -122,6 +122,7 @@ static inline u64 cello_share_ns(const struct cello *c, const struct cello_group
 /* A round begins at @now. No group owes more than one share. */
 static inline policy_own_frame void cello_round(struct cello *c, u64 now)
 {
+	policy_takes_stack(16);
 	u32 i;
 
 	c->round_end = now + c->round_ns;
@@ -144,6 +145,7 @@ static inline bool cello_wants(const struct cello_group *g, u64 now)
 /* Those of @groups, as CELLO_BIT()s, that have time left in this round. */
 static inline policy_own_frame u32 cello_able(const struct cello *c, u32 groups)
 {
+	policy_takes_stack(16);
 	u32 i, able = 0;
 
 	policy_for(i, 0, NR_CELLO_GROUPS) if (groups & CELLO_BIT(i) && c->groups[i].left > 0)
@@ -161,6 +163,7 @@ static inline policy_own_frame u32 cello_renewed(struct cello *c, u32 groups, u6
 /* Of the groups @able, which is not 0, the one that goes first, with @rest ns left of the round. */
 static inline policy_own_frame u32 cello_first(const struct cello *c, u32 able, u64 rest)
 {
+	policy_takes_stack(24);
 	u64 behind = 0; /* time left to those that come later */
 	u32 i, last = 0;
 
@@ -180,6 +183,7 @@ static inline policy_own_frame u32 cello_first(const struct cello *c, u32 able, 
 /* Decides at @now which gates are open, and returns them: CELLO_BIT()s. */
 static inline policy_own_frame u32 cello_look(struct cello *c, u64 now)
 {
+	policy_takes_stack(24);
 	u32 i, wants = 0, able;
 
 	if (!time_before(now, c->round_end))

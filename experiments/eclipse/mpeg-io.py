@@ -3,7 +3,7 @@ from random places, over the reservation of the disk that the player's domain ha
 
 A reader of the player reads 8 KB each 125 ms: 80 reads a second, of the 200 that the disk does.
 That is 40 %; the mark is set 5 points above. It has a buffer of half a second, Eclipse's cycle. The
-load reads 512 KB at a time, which take the disk 13 ms each.
+load reads 1 MB at a time, which takes the disk 26 ms.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PLAYER = Reads(kb=8, readers=10, every_ms=125, behind=4)
-LOAD = Reads(kb=512, readers=10)
+LOAD = Reads(kb=1024, readers=10)
 NEEDED = 45  # percent: 80 of 200 reads, and 5 points
 RESERVATIONS, QUICK_RESERVATIONS = (0, 10, 20, 30, 40, NEEDED, 60), (0, NEEDED)
 SECONDS, QUICK_SECONDS = 20, 8

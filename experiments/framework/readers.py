@@ -70,7 +70,7 @@ def step(
 ) -> Step:
     """One measurement. The load reads alone for SETTLE_S first. With a reservation the program gets
     its due under each scheduler. own_name: the program runs as /job/NAME, for a specification."""
-    words: list[object] = ["on_disk", device.name, variant.kind, COST[device.name]]
+    words: list[object] = ["on_raw_disk", device.name, variant.kind, COST[device.name]]
     words += [variant.weights, variant.shares, "beside_flood", SETTLE_S]
     words += ["/job/enter", "program", *scheduler.prefix(reservation), *variant.prefix, "--"]
     own = f"/job/{own_name}" if own_name else PROGRAM

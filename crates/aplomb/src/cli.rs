@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
-pub use self::disk::DiskCommand;
+pub use self::disk::{DiskClass, DiskCommand};
 pub use self::domain::{DomainCommand, DomainRun};
-pub use self::run::{Cpu, Flags, How, Reserve, RunArgs, SetArgs};
+pub use self::run::{Cpu, Flags, How, Io, Reserve, RunArgs, SetArgs};
 use crate::exit::{code_of, Exit, HELP};
 use crate::{commands, daemon};
 use tracing::error;

@@ -16,7 +16,7 @@ mod disk;
 mod domains;
 mod memory;
 
-pub use disk::DiskConfig;
+pub use disk::{check_round, weight as check_disk_weight, DiskConfig};
 pub use domains::WantedDomain;
 pub use memory::MemoryConfig;
 

@@ -14,6 +14,7 @@ use std::path::Path;
 const CLASS_SHIFT: u16 = 13;
 const CLASS_NONE: u16 = 0;
 const CLASS_REAL_TIME: u16 = 1;
+const CLASS_BEST_EFFORT: u16 = 2;
 const LEVEL_MASK: u16 = 7;
 /// The first level that is ours (`IO_LEVEL_INTERACTIVE` in bpf/disk/order.bpf.h).
 const FIRST_LEVEL: u16 = 5;
@@ -38,6 +39,26 @@ impl Priority {
             _ => 2,
         };
         Self(CLASS_REAL_TIME << CLASS_SHIFT | (FIRST_LEVEL + behind))
+    }
+
+    /// That of a soft real-time program whose requests are to be done within `deadline_ns`, ns. The
+    /// sooner, the more urgent: schedulers of disks that know levels go by it.
+    #[must_use]
+    pub fn soft_real_time(deadline_ns: Option<u64>) -> Self {
+        let level = match deadline_ns {
+            Some(0..=10_000_000) => 0,
+            Some(..=50_000_000) => 1,
+            Some(..=100_000_000) => 2,
+            Some(..=500_000_000) => 3,
+            _ => 4,
+        };
+        Self(CLASS_REAL_TIME << CLASS_SHIFT | level)
+    }
+
+    /// That of all other programs, if none was chosen before.
+    #[must_use]
+    pub fn rest() -> Self {
+        Self(CLASS_BEST_EFFORT << CLASS_SHIFT | 4)
     }
 
     /// True if it is one that [`Self::interactive`] gives.
@@ -129,6 +150,9 @@ mod tests {
             [7, 5, 6]
         );
         assert!(Priority::interactive(1, None).is_ours());
+        let urgent = |ms: u64| Priority::soft_real_time(Some(ms * 1_000_000)).0 & LEVEL_MASK;
+        assert_eq!([urgent(5), urgent(40), urgent(1000)], [0, 1, 4]);
+        assert!(!Priority::soft_real_time(None).is_ours() && !Priority::rest().is_ours());
         let ionice = Priority(CLASS_REAL_TIME << CLASS_SHIFT | 4);
         assert!(!ionice.is_ours() && ionice.is_chosen());
         assert!(!Priority::NONE.is_ours() && !Priority::NONE.is_chosen());

@@ -7,11 +7,13 @@
 
 use serde::{Deserialize, Serialize};
 
+mod disk;
 mod domain;
 mod names;
 
 pub use aplomb_domain::{DomainPath, DomainPolicy, Max, Reservation};
 pub use aplomb_spec::ServerPolicy;
+pub use disk::DiskChange;
 pub use domain::{DomainLine, DomainTable, MemoryAccount, ParkLine};
 pub use names::{Cpu, EventKind, Part, ServerState};
 
@@ -73,6 +75,8 @@ pub enum Ask {
     Look { domain: DomainPath },
     /// Park a thread for `for_ns` from its next return to user mode on; 0 ends a park (root).
     Park { tid: i32, for_ns: u64 },
+    /// How the time of disks is shared (all users), or a change of it (root).
+    Disks(DiskChange),
     /// Read the specs again (root).
     Reload {},
     /// End the daemon (root).
@@ -405,6 +409,7 @@ mod tests {
                 pid: Some(812),
                 bytes: Some(32 << 20),
             },
+            Ask::Disks(DiskChange::default()),
             Ask::Domains {},
             Ask::Look {
                 domain: "user.slice/media".parse().unwrap(),

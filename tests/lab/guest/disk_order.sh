@@ -80,21 +80,46 @@ pkill -KILL -x reads
 check it-ends-at-once "" until_true 1 eval '! pgrep -x reads'
 wait $load
 
-say "no priority outlives the daemon"
+say "shares can be changed"
+check as-it-is "$(a disk class)" eval 'a disk class | grep -q "soft-real-time 40, interactive 40, rest 20"'
+a disk class rest=30 interactive=60
+a disk round 500ms
+check as-it-was-set "$(a disk class)" eval 'a disk class | grep -q "round 500ms; .* interactive 60, rest 30"'
+check a-user-may-not "$(as_user /job/aplomb disk round 1s 2>&1)" eval '! as_user /job/aplomb disk round 1s'
+check a-user-is-not-real-time "$(as_user /job/aplomb run --io soft-real-time -- true 2>&1)" eval '! as_user /job/aplomb run --io soft-real-time -- true'
+bg /job/aplomb run --io soft-real-time:40ms -- sleep 20
+check but-root-is "$(prio sleep)" until_true 5 has_prio sleep "realtime: prio 1"
+a disk stop disk0
+readers more 3 2
+wait $!
+check a-stopped-disk-is-shown "$(a disk class)" eval 'a disk class | grep -q "not ordered: disk0"'
+a disk start disk0
+end_all
+
+say "no priority and no queue outlives the daemon"
+queue=/sys/block/disk0/queue
+echo mq-deadline > $queue/scheduler
+queues() { echo "$(< $queue/nr_requests) $(< $queue/max_sectors_kb)"; }
+queues_before=$(queues)
+as_before() { [ "$(queues)" = "$queues_before" ]; }
 bg $bin/film /dev/disk0 30 4 1 every 40
 sleep 1
 check it-has-one "$(prio film)" has_prio film realtime
+check the-queue-is-turned "$(queues), before $queues_before" [ "$(queues)" = "256 256" ]
 kill -KILL $daemon
 wait $daemon 2> /dev/null
 check stock-after-the-kill "" until_true 5 stock
 check a-killed-daemon-leaves-it "$(prio film)" has_prio film realtime
+check a-killed-daemon-leaves-the-queue "$(queues)" eval '! as_before'
 check restore-puts-it-back "$(a restore 2>&1)" has_prio film none
+check and-the-queue "$(queues)" as_before
 daemon=
 start_daemon
 sleep 1
 check the-next-gives-it-again "$(prio film)" has_prio film realtime
 stop_daemon
 check the-end-takes-it "$(prio film)" has_prio film none
+check and-leaves-the-queue "$(queues)" as_before
 end_all
 check stock-again "" until_true 5 stock
 finish

@@ -14,6 +14,10 @@ pub struct RunArgs {
     /// Private reserve: at least so much of its memory stays resident, whatever its age (K, M, G)
     #[arg(long, value_name = "SIZE", value_parser = parse_memory)]
     pub memory: Option<Reserve>,
+    /// Class at disks: soft-real-time (root), with a deadline of its requests if it has one
+    /// (soft-real-time:40ms); rest. A program with a reservation is interactive there
+    #[arg(long, value_name = "CLASS[:DEADLINE]", value_parser = parse_io)]
+    pub io: Option<Io>,
     #[command(flatten)]
     pub how: How,
     /// The command and its arguments
@@ -66,6 +70,14 @@ pub struct SetArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reserve(pub Option<u64>);
 
+/// A class at disks that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Io {
+    /// The deadline of its requests, ns.
+    SoftRealTime(Option<u64>),
+    Rest,
+}
+
 /// C every T, ns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cpu {
@@ -93,6 +105,20 @@ fn parse_cpu(text: &str) -> Result<Cpu, String> {
         return Err("the runtime is longer than 0 and at most the period".into());
     }
     Ok(cpu)
+}
+
+fn parse_io(text: &str) -> Result<Io, String> {
+    let (class, deadline) = match text.split_once(':') {
+        Some((class, deadline)) => (class, Some(parse_age(deadline)?)),
+        None => (text, None),
+    };
+    match (class, deadline) {
+        (_, Some(0)) => Err("a deadline is longer than 0".into()),
+        ("soft-real-time", deadline) => Ok(Io::SoftRealTime(deadline)),
+        ("rest", None) => Ok(Io::Rest),
+        ("rest", Some(_)) => Err("only soft-real-time has a deadline".into()),
+        _ => Err("the classes are soft-real-time and rest".into()),
+    }
 }
 
 fn parse_memory(text: &str) -> Result<Reserve, String> {
@@ -179,6 +205,22 @@ mod tests {
                 guaranteed: true,
             };
             assert_eq!((set.how.flags, set.how.server), (flags, Some(server)));
+        }
+    }
+
+    #[test]
+    fn a_class_at_disks_may_have_a_deadline() {
+        assert_eq!(parse_io("soft-real-time"), Ok(Io::SoftRealTime(None)));
+        let deadline = Io::SoftRealTime(Some(40_000_000));
+        assert_eq!(parse_io("soft-real-time:40ms"), Ok(deadline));
+        assert_eq!(parse_io("rest"), Ok(Io::Rest));
+        for wrong in [
+            "rest:1s",
+            "interactive",
+            "soft-real-time:0",
+            "soft-real-time:x",
+        ] {
+            assert!(parse_io(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -9,25 +9,48 @@ use serde::Serialize;
 
 use super::table::{self, table};
 use super::{line, print_json};
-use crate::cli::DiskCommand;
+use crate::cli::{DiskClass, DiskCommand};
 use crate::config::percent;
 use crate::exit::Exit;
+use crate::protocol::{Ask, DiskChange};
 
 /// Where sysfs is mounted.
 const SYS: &str = "/sys";
 
-pub fn disk(command: &DiskCommand) -> Result<Exit> {
-    let DiskCommand::Ls { over, json } = command;
+/// `aplomb disk ls`.
+pub fn list_all(over: Duration, json: bool) -> Result<Exit> {
     let (before, start) = (disks(Path::new(SYS))?, Instant::now());
-    std::thread::sleep(*over);
+    std::thread::sleep(over);
     let (now, over) = (disks(Path::new(SYS))?, start.elapsed());
     let rows = rows(&before, now, over);
-    if *json {
+    if json {
         print_json(&rows)?;
     } else {
         line(list(&rows).trim_end())?;
     }
     Ok(Exit::Ok)
+}
+
+/// What the other commands ask the daemon for.
+pub fn ask(command: &DiskCommand) -> Ask {
+    let mut change = DiskChange::default();
+    match command {
+        DiskCommand::Ls { .. } => {}
+        DiskCommand::Class { weights } => {
+            for (class, weight) in weights {
+                let of = match class {
+                    DiskClass::SoftRealTime => &mut change.soft_real_time,
+                    DiskClass::Interactive => &mut change.interactive,
+                    DiskClass::Rest => &mut change.rest,
+                };
+                *of = Some(*weight);
+            }
+        }
+        DiskCommand::Round { length_ns } => change.round_ns = Some(*length_ns),
+        DiskCommand::Start { name } => change.start = Some(name.clone()),
+        DiskCommand::Stop { name } => change.stop = Some(name.clone()),
+    }
+    Ask::Disks(change)
 }
 
 /// The disks, for their names; none if they cannot be read.

@@ -7,7 +7,7 @@ use aplomb_kernel::{Kernel, Part, Scheduler};
 use aplomb_spec::{Dirs, LoadOptions, Trust};
 use serde::Serialize;
 
-use crate::cli::{Cli, Command, DaemonArgs, SpecCommand};
+use crate::cli::{Cli, Command, DaemonArgs, DiskCommand, SpecCommand};
 use crate::client::Client;
 use crate::daemon::{self, Options, Sources};
 use crate::exit::{Exit, Failure};
@@ -41,7 +41,8 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Spec(SpecCommand::Add { file, runtime }) => spec::add(socket, &file, runtime),
         Command::Spec(SpecCommand::Remove { name }) => spec::remove(socket, &name),
         Command::Domain(command) => domain::domain(socket, &command),
-        Command::Disk(command) => disk::disk(&command),
+        Command::Disk(DiskCommand::Ls { over, json }) => disk::list_all(over, json),
+        Command::Disk(command) => send(socket, disk::ask(&command)),
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),
         Command::Sim { args } => Err(moved(&args).into()),

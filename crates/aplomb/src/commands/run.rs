@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Result;
+use aplomb_disk::Priority;
 use aplomb_domain::{is_booted, Tree};
 use aplomb_kernel::ServerState;
 
 use super::{cpus, line, unexpected};
-use crate::cli::{Cpu, How, Reserve, RunArgs, SetArgs};
+use crate::cli::{Cpu, How, Io, Reserve, RunArgs, SetArgs};
 use crate::client::Client;
 use crate::config::percent;
 use crate::domains::with_manager;
@@ -22,7 +23,7 @@ use tracing::warn;
 pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
     let (program, rest) = args.command.split_first().ok_or_else(unexpected)?;
     let mut client = Client::connect(socket)?;
-    if args.cpu.is_none() {
+    if args.cpu.is_none() && args.io.is_none() {
         require_spec(&mut client, program)?;
     }
     if let Some(Reserve(bytes)) = args.memory {
@@ -32,6 +33,9 @@ pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
         let reserved = reserve(&mut client, None, cpu, &args.how)?;
         warn_unless_admitted(&reserved);
     }
+    if let Some(io) = args.io {
+        take_class(io)?;
+    }
     drop(client);
     own_scope();
     let error = Command::new(program).args(rest).exec(); // returns only on failure
@@ -40,6 +44,22 @@ pub fn run(socket: &Path, args: &RunArgs) -> Result<Exit> {
         _ => Exit::CannotExecute,
     };
     Err(Failure::new(exit, format!("{}: {error}", program.to_string_lossy())).into())
+}
+
+/// This thread has the class from now on, over the exec, and so has what the command starts.
+fn take_class(io: Io) -> Result<()> {
+    let priority = match io {
+        Io::SoftRealTime(deadline) => Priority::soft_real_time(deadline),
+        Io::Rest => Priority::rest(),
+    };
+    priority.give(0).map_err(|e| match e.kind() {
+        std::io::ErrorKind::PermissionDenied => Failure::new(
+            Exit::Permission,
+            "only root may use the class soft-real-time".to_owned(),
+        )
+        .into(),
+        _ => anyhow::Error::from(e).context("ioprio_set"),
+    })
 }
 
 /// Where systemd runs, a command of root gets a scope of its own. So it has its own share, and can

@@ -109,15 +109,20 @@ pub fn read<E>(file: File, at: impl Fn(&str, Range<usize>, String) -> E) -> Resu
 }
 
 fn round(text: &str) -> Result<u64, String> {
-    let ns = parse_duration(text)?;
+    check_round(parse_duration(text)?).map_err(|m| format!("{text} {m}"))
+}
+
+/// A round's length, ns, if it is one.
+pub fn check_round(ns: u64) -> Result<u64, String> {
     if ROUND_NS.contains(&ns) {
         return Ok(ns);
     }
     let [least, most] = [ROUND_NS.start(), ROUND_NS.end()].map(|ns| format_duration(*ns));
-    Err(format!("{text} is not between {least} and {most}"))
+    Err(format!("is not between {least} and {most}"))
 }
 
-fn weight(number: i64) -> Result<u32, String> {
+/// A weight, if it is one.
+pub fn weight(number: i64) -> Result<u32, String> {
     let wrong = || {
         format!(
             "{number} is not between {} and {}",

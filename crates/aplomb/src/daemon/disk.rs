@@ -20,6 +20,7 @@
 //! may be written to the disk during a flood.
 
 mod order;
+mod queue;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ use tracing::warn;
 
 use super::memory::machine::{field, MEMINFO};
 use crate::config::DiskConfig;
+use crate::protocol::{Code, DiskChange, Refusal};
 use order::Order;
 
 const JOURNAL: &str = "/run/aplomb/disk";
@@ -93,7 +95,8 @@ impl Disk {
     /// Put back what an earlier daemon left. If the journal cannot be used, the flusher is left
     /// alone; the daemon says so and goes on.
     pub fn start(config: DiskConfig) -> Self {
-        order::put_back();
+        let _ =
+            order::put_back().inspect_err(|e| warn!("what an earlier daemon left at disks: {e}"));
         let order = config.order.then(|| Order::new(config.shares));
         if !config.limit_dirty && !Path::new(JOURNAL).exists() {
             return Self { on: None, order };
@@ -128,6 +131,23 @@ impl Disk {
         if let Some(on) = self.on.as_mut().filter(|_| event.parked_for_dirty()) {
             on.flood(now);
         }
+    }
+
+    /// How the time of disks is shared, in words, after a change. A change that is refused changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// Disks are not ordered; a value is out of range; there is no such disk.
+    pub fn change(
+        &mut self,
+        change: &DiskChange,
+        kernel: &mut dyn Kernel,
+    ) -> Result<String, Refusal> {
+        let order = self.order.as_mut().ok_or_else(|| {
+            let message = "the requests of disks are not ordered: set `order = true` in [disk]";
+            Refusal::new(Code::Invalid, message)
+        })?;
+        order.change(change, kernel)
     }
 
     /// When something is due: the flood may be over, or the watch.
@@ -199,7 +219,7 @@ impl On {
 /// # Errors
 /// A daemon runs and has the journal open; it cannot be read.
 pub fn restore() -> Result<Vec<MemoryError>> {
-    order::put_back();
+    order::put_back()?;
     if !Path::new(JOURNAL).exists() {
         return Ok(Vec::new());
     }

@@ -122,6 +122,16 @@ impl State {
                 self.kernel.park(tid, for_ns).map_err(failed)?;
                 Ok(Outcome::Answer(Answer::Done(String::new())))
             }),
+            Ask::Disks(change) => {
+                let allowed = match change.is_question() {
+                    true => Ok(()),
+                    false => root(peer, "change the shares of disks through"),
+                };
+                allowed.and_then(|()| {
+                    let said = self.disk.change(&change, &mut *self.kernel)?;
+                    Ok(Outcome::Answer(Answer::Done(said)))
+                })
+            }
             Ask::Reload {} => root(peer, "reload").map(|()| Outcome::Reload),
             Ask::Stop {} => {
                 root(peer, "stop").map(|()| Outcome::Stop(Answer::Done("aplomb stops".into())))

@@ -15,6 +15,7 @@
 //! child that is not interactive has it from its parent at first, so when the watch begins, and
 //! during it each time that it is prolonged, all threads are looked through.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,12 @@ use aplomb_disk::{priority, Disk, Priority};
 use aplomb_kernel::{
     limits, DiskShares, Event, EventKind, Kernel, OrderedDisk, Server, ServerState,
 };
+use aplomb_memory::MemoryError;
 use tracing::warn;
+
+use super::queue::{self, Queues};
+use crate::config::{check_disk_weight, check_round};
+use crate::protocol::{Code, DiskChange, Refusal};
 
 /// The disks are watched until no task of the first groups has waited for one for this long.
 const CALM: Duration = Duration::from_secs(3);
@@ -35,23 +41,30 @@ const SYS: &str = "/sys";
 #[derive(Debug)]
 pub struct Order {
     shares: DiskShares,
+    /// Disks that an administrator has left out, by name.
+    stopped: BTreeSet<String>,
     /// Where procfs is mounted, and [`GIVEN`].
     proc: PathBuf,
     given: PathBuf,
+    /// Turned while disks are watched. None: they are left alone.
+    queues: Option<Queues>,
     /// When to see whether they still have to be. None: they are not watched.
     look_at: Option<Instant>,
 }
 
 impl Order {
     pub fn new(shares: DiskShares) -> Self {
-        Self::at(shares, PROC.into(), GIVEN.into())
+        let queues = Queues::open().inspect_err(|e| warn!("queues of disks are not turned: {e}"));
+        Self::at(shares, PROC.into(), GIVEN.into(), queues.ok())
     }
 
-    fn at(shares: DiskShares, proc: PathBuf, given: PathBuf) -> Self {
+    fn at(shares: DiskShares, proc: PathBuf, given: PathBuf, queues: Option<Queues>) -> Self {
         Self {
             shares,
+            stopped: BTreeSet::new(),
             proc,
             given,
+            queues,
             look_at: None,
         }
     }
@@ -64,24 +77,85 @@ impl Order {
     }
 
     /// Tell the kernel side which disks there are.
-    fn tell(&self, kernel: &mut dyn Kernel) {
-        let disks = match aplomb_disk::disks(Path::new(SYS)) {
-            Ok(disks) => ordered(&disks),
-            Err(e) => {
-                warn!("disks are not ordered: {e}");
-                return;
-            }
-        };
-        if let Err(e) = kernel.order_disks(&disks, self.shares) {
+    fn tell(&self, kernel: &mut dyn Kernel) -> Vec<Disk> {
+        let disks = aplomb_disk::disks(Path::new(SYS));
+        let disks = disks.inspect_err(|e| warn!("disks are not ordered: {e}"));
+        let disks = disks.unwrap_or_default();
+        if let Err(e) = kernel.order_disks(&ordered(&disks, &self.stopped), self.shares) {
             warn!("disks are not ordered: {e}");
         }
+        disks
+    }
+
+    /// Change the shares, or which disks are ordered. Returns how things are then, in words.
+    ///
+    /// # Errors
+    /// A value is out of range, or there is no such disk. Nothing is changed.
+    pub fn change(
+        &mut self,
+        change: &DiskChange,
+        kernel: &mut dyn Kernel,
+    ) -> Result<String, Refusal> {
+        let invalid = |what: &str, m: String| Refusal::new(Code::Invalid, format!("{what}{m}"));
+        let mut shares = self.shares;
+        if let Some(ns) = change.round_ns {
+            let checked = check_round(ns);
+            shares.round_ns = checked.map_err(|m| invalid("a round ", m))?;
+        }
+        for (name, weight, share) in [
+            (
+                "soft-real-time: ",
+                change.soft_real_time,
+                &mut shares.soft_real_time,
+            ),
+            ("interactive: ", change.interactive, &mut shares.interactive),
+            ("rest: ", change.rest, &mut shares.rest),
+        ] {
+            if let Some(weight) = weight {
+                *share = check_disk_weight(weight.into()).map_err(|m| invalid(name, m))?;
+            }
+        }
+        let disks = aplomb_disk::disks(Path::new(SYS)).unwrap_or_default();
+        for name in [&change.start, &change.stop].into_iter().flatten() {
+            if !disks.iter().any(|d| d.name == *name) {
+                return Err(invalid("there is no disk ", aplomb_spec::shorten(name)));
+            }
+        }
+        self.shares = shares;
+        self.stopped.extend(change.stop.clone());
+        if let Some(name) = &change.start {
+            self.stopped.remove(name);
+        }
+        if !change.is_question() {
+            self.tell(kernel);
+        }
+        Ok(self.in_words())
+    }
+
+    fn in_words(&self) -> String {
+        let s = &self.shares;
+        let mut text = format!(
+            "round {}; of what domains leave: soft-real-time {}, interactive {}, rest {}",
+            aplomb_spec::format_duration(s.round_ns),
+            s.soft_real_time,
+            s.interactive,
+            s.rest
+        );
+        if !self.stopped.is_empty() {
+            let names: Vec<&str> = self.stopped.iter().map(String::as_str).collect();
+            text += &format!("; not ordered: {}", names.join(", "));
+        }
+        text
     }
 
     /// Do what `event` asks for.
     pub fn follow(&mut self, event: &Event, now: Instant, kernel: &mut dyn Kernel) {
         match event.kind {
             EventKind::Disk if self.look_at.is_none() => {
-                self.tell(kernel); // one may have been plugged in
+                let disks = self.tell(kernel); // one may have been plugged in
+                if let Some(queues) = &mut self.queues {
+                    queues.turn(Path::new(SYS), &disks, &self.stopped);
+                }
                 match kernel.watch_disks(true) {
                     Ok(()) => self.look_at = Some(now + CALM),
                     Err(e) => warn!("disks are not ordered: {e}"),
@@ -119,10 +193,12 @@ impl Order {
         if let Err(e) = kernel.watch_disks(false) {
             warn!("{e}");
         }
+        self.queues.iter_mut().for_each(Queues::put_back);
     }
 
-    /// The daemon ends: no thread keeps a priority of ours.
+    /// The daemon ends: no thread keeps a priority of ours, and no disk a longer queue.
     pub fn end(&mut self) {
+        self.queues.iter_mut().for_each(Queues::put_back);
         put_back_at(&self.proc, &self.given);
     }
 
@@ -157,9 +233,13 @@ impl Order {
     }
 }
 
-/// Take our priorities back from all threads, if a daemon that was killed has left some.
-pub fn put_back() {
+/// Put back what a daemon that was killed has left: priorities and queues.
+///
+/// # Errors
+/// A daemon runs and has the journal open; it cannot be read.
+pub fn put_back() -> Result<(), MemoryError> {
     put_back_at(Path::new(PROC), Path::new(GIVEN));
+    queue::restore()
 }
 
 fn put_back_at(proc: &Path, given: &Path) {
@@ -179,12 +259,12 @@ fn clock_ns() -> u64 {
     u64::try_from(now.tv_sec * 1_000_000_000 + now.tv_nsec).unwrap_or(0)
 }
 
-/// The disks by index, and for each volume the index of the first disk that its requests go to.
+/// The disks by index, without those that are `stopped`, and for each volume the index of the first
+/// disk that its requests go to.
 /// Beyond [`limits::MAX_DISKS`] a disk is left out, and what is on it.
-fn ordered(disks: &[Disk]) -> Vec<OrderedDisk> {
-    let real = disks
-        .iter()
-        .filter(|d| d.below.is_empty() && d.file.is_none());
+fn ordered(disks: &[Disk], stopped: &BTreeSet<String>) -> Vec<OrderedDisk> {
+    let is_disk = |d: &&Disk| d.below.is_empty() && d.file.is_none() && !stopped.contains(&d.name);
+    let real = disks.iter().filter(is_disk);
     let indices: Vec<&str> = real
         .map(|d| d.name.as_str())
         .take(limits::MAX_DISKS as usize)
@@ -219,12 +299,12 @@ fn bottom<'a>(disk: &'a Disk, disks: &'a [Disk]) -> &'a str {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use crate::config::DiskConfig;
     use crate::daemon::testing::{event, Fake};
 
-    fn disk(name: &str, minor: u32, below: &[&str]) -> Disk {
+    pub fn disk(name: &str, minor: u32, below: &[&str]) -> Disk {
         Disk {
             name: name.into(),
             number: aplomb_disk::Number { major: 8, minor },
@@ -246,12 +326,51 @@ mod tests {
             disk("sda", 3, &[]),
             disk("sdb", 4, &[]),
         ];
-        let found: Vec<_> = ordered(&disks).iter().map(|d| (d.minor, d.disk)).collect();
-        assert_eq!(found, [(1, 1), (2, 1), (3, 0), (4, 1)]);
+        let all = BTreeSet::new();
+        let found = |stopped: &BTreeSet<String>| -> Vec<(u32, u32)> {
+            let found = ordered(&disks, stopped);
+            found.iter().map(|d| (d.minor, d.disk)).collect()
+        };
+        assert_eq!(found(&all), [(1, 1), (2, 1), (3, 0), (4, 1)]);
+        assert_eq!(found(&BTreeSet::from(["sdb".to_owned()])), [(3, 0)]);
         let many: Vec<_> = (0..40).map(|i| disk(&format!("x{i}y"), i, &[])).collect();
-        assert_eq!(ordered(&many).len(), limits::MAX_DISKS as usize);
+        assert_eq!(ordered(&many, &all).len(), limits::MAX_DISKS as usize);
         let circle = [disk("a", 1, &["b"]), disk("b", 2, &["a"])];
-        assert!(ordered(&circle).is_empty());
+        assert!(ordered(&circle, &all).is_empty());
+    }
+
+    #[test]
+    fn shares_change_as_a_whole() {
+        let mut kernel: Box<dyn Kernel> = Box::new(Fake::new());
+        let shares = DiskConfig::default().shares;
+        let mut order = Order::at(shares, "/none".into(), "/none".into(), None);
+        let none = DiskChange::default();
+        let before = order.change(&none, &mut *kernel).unwrap();
+        assert!(before.starts_with("round 1s; "), "{before}");
+        let wrong = DiskChange {
+            interactive: Some(60),
+            rest: Some(0),
+            ..none.clone()
+        };
+        let e = order.change(&wrong, &mut *kernel).unwrap_err();
+        assert_eq!(e.message, "rest: 0 is not between 1 and 10000");
+        let missing = DiskChange {
+            rest: Some(7),
+            stop: Some("no-such-disk".into()),
+            ..none.clone()
+        };
+        assert!(order.change(&missing, &mut *kernel).is_err());
+        assert_eq!(order.change(&none, &mut *kernel).unwrap(), before);
+        let right = DiskChange {
+            rest: Some(7),
+            round_ns: Some(500_000_000),
+            ..none
+        };
+        let after = order.change(&right, &mut *kernel).unwrap();
+        assert!(
+            after.starts_with("round 500ms; ") && after.ends_with("rest 7"),
+            "{after}"
+        );
     }
 
     #[test]
@@ -260,7 +379,8 @@ mod tests {
         let fake = Fake::new();
         let mut kernel: Box<dyn Kernel> = Box::new(fake.clone());
         let at = |name: &str| dir.path().join(name);
-        let mut order = Order::at(DiskConfig::default().shares, at("proc"), at("given"));
+        let shares = DiskConfig::default().shares;
+        let mut order = Order::at(shares, at("proc"), at("given"), None);
         let start = Instant::now();
         let mut waits = event(1, 7);
         order.follow(&waits, start, &mut *kernel);
