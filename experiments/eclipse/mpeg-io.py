@@ -32,7 +32,7 @@ PLAYER = Reads(kb=8, readers=10, every_ms=125, behind=4)
 LOAD = Reads(kb=1024, readers=10)
 NEEDED = 45  # percent: 80 of 200 reads, and 5 points
 RESERVATIONS, QUICK_RESERVATIONS = (0, 10, 20, 30, 40, NEEDED, 60), (0, NEEDED)
-SECONDS, QUICK_SECONDS = 20, 8
+SECONDS, QUICK_SECONDS = 12, 8
 LEAST = 0.95
 CONFIG = ("[disk]", "order = true", 'round = "500ms"')
 STOCK = (

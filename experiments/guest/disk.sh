@@ -64,9 +64,9 @@ no_groups() {
 }
 
 # on_raw_disk DEVICE KIND MODEL WEIGHTS SHARES FUNCTION ARGUMENT…: a step whose programs read from
-# that disk itself, without a file system. WEIGHTS: "-", or those of the cgroups /program and /load, for
-# the kernel's I/O schedulers. SHARES: "-", or what aplomb reserves for both, as in 60%:20%; "none"
-# is no reservation.
+# that disk itself, without a file system. WEIGHTS: "-", or those of the cgroups /program and /load,
+# for the kernel's I/O schedulers. SHARES: "-", or what aplomb reserves for both, as in 60%:20%;
+# "none" is no reservation.
 on_raw_disk() {
 	local disk=$1 kind=$2 model=$3 weights=${4#-} shares=${5#-}
 	shift 5

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 STREAMS = Reads(kb=8, readers=4, every_ms=42, behind=24)
 LOADS, QUICK_LOADS = (1, 2, 4, 8, 16), (16,)
 CONCURRENCY, LOAD_KB = 2, 4
-SECONDS, QUICK_SECONDS = 20, 8
+SECONDS, QUICK_SECONDS = 12, 8
 LEAST = 0.95
 WEIGHTS = "300:100"
 FIRST = ("ionice", "-c", "1", "-n", "0")

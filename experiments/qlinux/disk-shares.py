@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CONCURRENCY, KB = 6, 4
-SECONDS, QUICK_SECONDS = 20, 6
+SECONDS, QUICK_SECONDS = 12, 6
 # Reservations in percent: of the first program, of the second.
 RATIOS = {SLOW: ((40, 40), (50, 25), (60, 20), (64, 16)), SSD: ((60, 20), (70, 10))}
 POINTS = 2

@@ -26,7 +26,7 @@ FILM = Reads(kb=64, readers=1, every_ms=40)
 LOAD = Reads(kb=20 << 10, readers=9)
 FRAMES = 25
 LEAST_FRAMES, MOST_GAP_MS = 24, 120
-SECONDS, QUICK_SECONDS = 30, 10
+SECONDS, QUICK_SECONDS = 20, 10
 LEAST = 0.95
 RESERVATION = Reservation(5000, 40000)
 # The name of the program has to be its own: the load is the same one.

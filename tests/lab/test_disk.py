@@ -17,5 +17,5 @@ class DiskOrder(harness.JobTest):
     """domains have their shares of a disk, interactive programs go first, and lose nothing"""
 
     job = "disk_order"
-    seconds = 120
-    disks = ("160M,iops=400,rate=40M",)
+    seconds = 180
+    disks = ("160M,iops=400,rate=40M,latency=10ms",)

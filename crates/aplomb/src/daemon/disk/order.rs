@@ -76,6 +76,15 @@ impl Order {
         self.review(kernel);
     }
 
+    /// Turn the queues of the disks that there are now, and tell the kernel side of them: one may
+    /// have been plugged in, or have got another scheduler.
+    fn turn(&mut self, kernel: &mut dyn Kernel) {
+        let disks = self.tell(kernel);
+        if let Some(queues) = &mut self.queues {
+            queues.turn(Path::new(SYS), &disks, &self.stopped);
+        }
+    }
+
     /// Tell the kernel side which disks there are.
     fn tell(&self, kernel: &mut dyn Kernel) -> Vec<Disk> {
         let disks = aplomb_disk::disks(Path::new(SYS));
@@ -152,10 +161,7 @@ impl Order {
     pub fn follow(&mut self, event: &Event, now: Instant, kernel: &mut dyn Kernel) {
         match event.kind {
             EventKind::Disk if self.look_at.is_none() => {
-                let disks = self.tell(kernel); // one may have been plugged in
-                if let Some(queues) = &mut self.queues {
-                    queues.turn(Path::new(SYS), &disks, &self.stopped);
-                }
+                self.turn(kernel);
                 match kernel.watch_disks(true) {
                     Ok(()) => self.look_at = Some(now + CALM),
                     Err(e) => warn!("disks are not ordered: {e}"),
@@ -185,6 +191,7 @@ impl Order {
         let since = clock_ns().saturating_sub(kernel.disk_wanted_ns());
         let left = CALM.saturating_sub(Duration::from_nanos(since));
         if left > Duration::ZERO {
+            self.turn(kernel);
             self.review(kernel);
             self.look_at = Some(now + left);
             return;

@@ -9,6 +9,9 @@
 //!    The trade: more requests for the same bytes. At 256 kB that costs no disk much: the request
 //!    takes far longer than the time between two.
 //!
+//! The kernel takes no fewer than 4 requests by that knob: a disk for which it chose 2 has 4
+//! afterwards.
+//!
 //! A disk without a scheduler is left alone: it is a fast one.
 
 use std::collections::BTreeSet;
