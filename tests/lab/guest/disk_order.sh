@@ -102,7 +102,7 @@ queue=/sys/block/disk0/queue
 echo mq-deadline > $queue/scheduler
 queues() { echo "$(< $queue/nr_requests) $(< $queue/max_sectors_kb)"; }
 queues_before=$(queues)
-turned() { [ "$(queues)" = "256 ${queues_before#* }" ]; }
+turned() { [ "$(queues)" = "2048 ${queues_before#* }" ]; }
 as_before() { [ "$(queues)" = "$queues_before" ]; }
 bg $bin/film /dev/disk0 30 4 1 every 40
 sleep 1

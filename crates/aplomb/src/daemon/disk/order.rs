@@ -46,7 +46,7 @@ pub struct Order {
     /// Where procfs is mounted, and [`GIVEN`].
     proc: PathBuf,
     given: PathBuf,
-    /// Turned while disks are watched. None: they are left alone.
+    /// None: they are left alone.
     queues: Option<Queues>,
     /// When to see whether they still have to be. None: they are not watched.
     look_at: Option<Instant>,
@@ -72,7 +72,7 @@ impl Order {
     /// The scheduler is attached: the interactive programs get their priority.
     pub fn attached(&mut self, kernel: &mut dyn Kernel) {
         self.look_at = None;
-        self.tell(kernel);
+        self.turn(kernel);
         self.review(kernel);
     }
 
@@ -136,7 +136,7 @@ impl Order {
             self.stopped.remove(name);
         }
         if !change.is_question() {
-            self.tell(kernel);
+            self.turn(kernel);
         }
         Ok(self.in_words())
     }
@@ -200,7 +200,6 @@ impl Order {
         if let Err(e) = kernel.watch_disks(false) {
             warn!("{e}");
         }
-        self.queues.iter_mut().for_each(Queues::put_back);
     }
 
     /// The daemon ends: no thread keeps a priority of ours, and no disk a longer queue.

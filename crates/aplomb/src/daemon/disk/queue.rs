@@ -1,5 +1,5 @@
-//! The queues of disks while they are watched: what the kernel's own scheduler of a disk needs, to
-//! let a request of an interactive program go first.
+//! The queues of disks while their requests are ordered: what the kernel's own scheduler of a disk
+//! needs, to let a request of an interactive program go first.
 //!
 //!  - It orders only the requests that it has. The kernel lets it have few for a disk that serves
 //!    few at a time (2 for one that serves one), and others wait in front of it, first come, first
@@ -12,6 +12,9 @@
 //! The kernel takes no fewer than 4 requests by that knob: a disk for which it chose 2 has 4
 //! afterwards.
 //!
+//! A change of the number stops the disk until all requests that it has are done. So it is made when
+//! the daemon starts, and not when programs wait.
+//!
 //! A disk without a scheduler is left alone: it is a fast one.
 
 use std::collections::BTreeSet;
@@ -22,9 +25,10 @@ use aplomb_memory::{Journal, MemoryError};
 use tracing::warn;
 
 const JOURNAL: &str = "/run/aplomb/disk-queues";
-/// Requests that a scheduler may have, at least: those of some programs that read 20 MB at a time.
-/// The kernel's own number for a disk that serves 64 at a time or more is 256, too.
-const QUEUED: u32 = 256;
+/// Requests that a scheduler may have, at least: those of ten programs that read 20 MB at a time from
+/// a disk that takes 100 kB at a time. It is the most that the kernel allows (`MAX_SCHED_RQ`), and
+/// takes about a megabyte for each queue of the disk.
+const QUEUED: u32 = 2048;
 /// The largest request, kB, at most.
 const LARGEST_KB: u32 = 256;
 
@@ -134,7 +138,10 @@ mod tests {
         let stopped = BTreeSet::from(["sdd".to_owned()]);
         queues.turn(&at("sys"), &disks, &stopped);
         let now: Vec<String> = all().collect();
-        assert_eq!(now, ["256 256", "512 64", "64 1280", "64 512", "128 1280"]);
+        assert_eq!(
+            now,
+            ["2048 256", "2048 64", "64 1280", "64 512", "128 1280"]
+        );
         queues.turn(&at("sys"), &disks, &stopped);
         drop(queues); // as if it was killed
         let mut queues = Queues::at(&at("journal")).unwrap();
