@@ -12,8 +12,8 @@
 //! The kernel takes no fewer than 4 requests by that knob: a disk for which it chose 2 has 4
 //! afterwards.
 //!
-//! A change of the number stops the disk until all requests that it has are done. So it is made when
-//! the daemon starts, and not when programs wait.
+//! A change of the number stops the disk until all requests that it has are done. So it is made
+//! when the daemon starts, and not when programs wait.
 //!
 //! A disk without a scheduler is left alone: it is a fast one.
 
@@ -25,8 +25,8 @@ use aplomb_memory::{Journal, MemoryError};
 use tracing::warn;
 
 const JOURNAL: &str = "/run/aplomb/disk-queues";
-/// Requests that a scheduler may have, at least: those of ten programs that read 20 MB at a time from
-/// a disk that takes 100 kB at a time. It is the most that the kernel allows (`MAX_SCHED_RQ`), and
+/// Requests that a scheduler may have, at least: those of ten programs that read 20 MB at a time
+/// from a disk that takes 100 kB at a time. It is the most that the kernel allows (`MAX_SCHED_RQ`), and
 /// takes about a megabyte for each queue of the disk.
 const QUEUED: u32 = 2048;
 /// The largest request, kB, at most.
