@@ -15,8 +15,10 @@
  * 2. States of a task (task_ctx.gate_state):
  *
  *      NONE --- sleeps until a request is done ---> WAITS --- runs, the gate is open ---> NONE
- *        |                                            | runs, the gate is closed
- *        +--- sends a request, the gate is closed --> PARKED --- released, or its park is over ---> NONE
+ *        |                                         ^  |
+ *        |             sleeps for the next request |  | runs, the gate is closed
+ *        |                                         |  v
+ *        +--- sends a request, the gate is closed -> PARKED --- released, or its park is over ---> NONE
  *
  * 3. A page fault (a mapped file, swap) is counted and never parked: the task may have a lock of
  *    user mode that all others of its program need, and it has not asked for input.
@@ -102,8 +104,10 @@ static __noinline void gate_sleeps(struct task_struct *p)
 	struct task_ctx *t = task_ctx(p);
 	u32 group = 0;
 
-	if (t && t->gate_state != GATE_NONE)
+	if (t && t->gate_state != GATE_NONE) {
+		gate_pass(t); /* it is in a system call that sends many, and not at the gate yet */
 		return;
+	}
 	if (disks_watched) {
 		if (t && t->gate)
 			gate_enter(t, t->gate);

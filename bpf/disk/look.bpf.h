@@ -23,8 +23,10 @@ VERIFIED_ONCE int disk_take_shares(u32 disk)
 {
 	u32 i;
 
-	bpf_for(i, CELLO_DOMAINS, CELLO_REST)
-		disk_group(disk, i)->share_ppm = disk_shares[i & (NR_CELLO_GROUPS - 1)].ppm;
+	bpf_for(i, 0, NR_CELLO_GROUPS) {
+		if (cello_is_domain(i))
+			disk_group(disk, i)->share_ppm = disk_shares[i & (NR_CELLO_GROUPS - 1)].ppm;
+	}
 	cello_share(disk_at(disk), disk_weight_soft_real_time, disk_weight_interactive,
 		    disk_weight_rest);
 	return 0;

@@ -34,9 +34,15 @@
  * 4. No idle disk. A group that stops wanting no longer holds the others up. When no group that
  *    wants the disk has time left, a new round begins at once.
  *
- * 5. Bound. A group that wants the disk all of the time gets its share of each round, less what
+ * 5. A short queue. A request waits for those that are at the disk already, or on the way before
+ *    it. If another group has used the disk within CELLO_RECENT_NS, so many tasks of the rest may wait
+ *    for the disk at a time that it serves one request of each within CELLO_QUEUE_NS. How long a
+ *    request takes is measured. (Eclipse: maxactive, a constant.) The disk is never without work
+ *    for that.
+ *
+ * 6. Bound. A group that wants the disk all of the time gets its share of each round, less what
  *    one batch (CELLO_ACTIVE requests) of another group takes. So no request waits at the gate for
- *    longer than a round and that.
+ *    longer than a round and that; in a group of more tasks than fit, longer by as many rounds.
  */
 #ifndef APLOMB_POLICY_CELLO_H
 #define APLOMB_POLICY_CELLO_H
@@ -59,14 +65,23 @@ enum cello_group_id {
  * A task that reads a file by parts computes between two requests. For so long, ns, its group still
  * wants the disk. Shorter: others' requests come in between. Longer: the disk is idle meanwhile.
  */
-#define CELLO_ANTICIPATE_NS (4 * NSEC_PER_MSEC)
+#define CELLO_ANTICIPATE_NS NSEC_PER_MSEC
 /* Time between two looks, ns. A gate that should close is open for so long at most. */
 #define CELLO_LOOK_NS (2 * NSEC_PER_MSEC)
 /*
- * Tasks of one group that a look lets wait for the disk at a time (Eclipse's maxactive, which was 4
- * for a disk with one arm). More: more is at the disk when the gate closes.
+ * Tasks of one group that a look lets wait for the disk at a time. More: more is at the disk when
+ * the gate closes.
  */
 #define CELLO_ACTIVE 16
+/*
+ * How long the disk may need for a request of each task of the rest, ns. Shorter: a disk that
+ * serves many requests at a time has too few. Longer: a frame of a film (40 ms) is late.
+ */
+#define CELLO_QUEUE_NS (20 * NSEC_PER_MSEC)
+/* So many may wait in any case (Eclipse's maxactive): a disk with one arm sorts a few, too. */
+#define CELLO_LEAST_ACTIVE 4
+/* A group that had a request within this time, ns, will have another one: a film's is due. */
+#define CELLO_RECENT_NS NSEC_PER_SEC
 
 struct cello_group {
 	u64 share_ppm; /* of a round */
@@ -75,15 +90,22 @@ struct cello_group {
 	u32 at_disk;   /* requests. This and the next two: changed atomically */
 	u32 waiting;   /* tasks that wait for a request, or at the gate; */
 	u32 parked;    /* of these, at the gate */
+	u32 most;      /* of the others, if there may not be more; 0: as many as want */
 };
 
 struct cello {
 	u64 round_ns;
 	u64 round_end;
-	u64 done; /* when a request was done last; exchanged atomically */
-	u32 open; /* gates: CELLO_BIT()s */
+	u64 done;    /* when a request was done last; exchanged atomically */
+	u64 service; /* what a request costs on average, ns; 0: not known */
+	u32 open;    /* gates: CELLO_BIT()s */
 	struct cello_group groups[NR_CELLO_GROUPS];
 };
+
+static inline struct cello_group *cello_at(struct cello *c, u32 group)
+{
+	return &c->groups[group % NR_CELLO_GROUPS];
+}
 
 /* Nothing is known of what went before: all gates are open, and a round begins with the look. */
 static inline void cello_begin(struct cello *c, u64 now, u64 round_ns)
@@ -93,12 +115,13 @@ static inline void cello_begin(struct cello *c, u64 now, u64 round_ns)
 	c->round_ns = round_ns;
 	c->round_end = now;
 	c->done = now;
+	c->service = 0;
 	c->open = CELLO_ALL;
 	policy_for(i, 0, NR_CELLO_GROUPS)
 	{
-		c->groups[i].left = 0;
-		c->groups[i].seen = 0;
-		c->groups[i].at_disk = 0;
+		cello_at(c, i)->left = 0;
+		cello_at(c, i)->seen = 0;
+		cello_at(c, i)->at_disk = 0;
 	}
 }
 
@@ -107,11 +130,13 @@ static inline void cello_done(struct cello *c, u32 group, u64 sent, u64 now)
 {
 	u64 before = __sync_lock_test_and_set(&c->done, now);
 	u64 from = time_before(sent, before) ? before : sent;
-	struct cello_group *g = &c->groups[group % NR_CELLO_GROUPS];
+	u64 cost = time_before(from, now) ? now - from : 0;
+	struct cello_group *g = cello_at(c, group);
 
 	g->seen = now;
-	if (time_before(from, now))
-		__sync_fetch_and_add(&g->left, -(s64)(now - from));
+	/* of two CPUs that do this at a time, one is not counted: it is an average */
+	c->service = c->service ? c->service - c->service / 8 + cost / 8 : cost;
+	__sync_fetch_and_add(&g->left, -(s64)cost);
 }
 
 static inline u64 cello_share_ns(const struct cello *c, const struct cello_group *g)
@@ -128,7 +153,7 @@ static inline policy_own_frame void cello_round(struct cello *c, u64 now)
 	c->round_end = now + c->round_ns;
 	policy_for(i, 0, NR_CELLO_GROUPS)
 	{
-		struct cello_group *g = &c->groups[i];
+		struct cello_group *g = cello_at(c, i);
 		s64 share = cello_share_ns(c, g), left = g->left, fresh;
 
 		fresh = left > 0 ? share : left < -share ? 0 : left + share;
@@ -143,13 +168,16 @@ static inline bool cello_wants(const struct cello_group *g, u64 now)
 }
 
 /* Those of @groups, as CELLO_BIT()s, that have time left in this round. */
-static inline policy_own_frame u32 cello_able(const struct cello *c, u32 groups)
+static inline policy_own_frame u32 cello_able(struct cello *c, u32 groups)
 {
 	policy_takes_stack(16);
 	u32 i, able = 0;
 
-	policy_for(i, 0, NR_CELLO_GROUPS) if (groups & CELLO_BIT(i) && c->groups[i].left > 0)
-		able |= CELLO_BIT(i);
+	policy_for(i, 0, NR_CELLO_GROUPS)
+	{
+		if (groups & CELLO_BIT(i) && cello_at(c, i)->left > 0)
+			able |= CELLO_BIT(i);
+	}
 	return able;
 }
 
@@ -161,18 +189,22 @@ static inline policy_own_frame u32 cello_renewed(struct cello *c, u32 groups, u6
 }
 
 /* Of the groups @able, which is not 0, the one that goes first, with @rest ns left of the round. */
-static inline policy_own_frame u32 cello_first(const struct cello *c, u32 able, u64 rest)
+static inline policy_own_frame u32 cello_first(struct cello *c, u32 able, u64 rest)
 {
 	policy_takes_stack(24);
 	u64 behind = 0; /* time left to those that come later */
 	u32 i, last = 0;
 
-	policy_for(i, 0, NR_CELLO_GROUPS) if (able & CELLO_BIT(i)) behind += c->groups[i].left;
+	policy_for(i, 0, NR_CELLO_GROUPS)
+	{
+		if (able & CELLO_BIT(i))
+			behind += cello_at(c, i)->left;
+	}
 	policy_for(i, 0, NR_CELLO_GROUPS)
 	{
 		if (!(able & CELLO_BIT(i)))
 			continue;
-		behind -= c->groups[i].left;
+		behind -= cello_at(c, i)->left;
 		last = i;
 		if (behind < rest)
 			break;
@@ -180,39 +212,80 @@ static inline policy_own_frame u32 cello_first(const struct cello *c, u32 able, 
 	return last;
 }
 
+/* Has a group that comes before the rest used the disk of late? */
+static inline policy_own_frame bool cello_shared(struct cello *c, u64 now)
+{
+	policy_takes_stack(16);
+	u32 i, found = 0;
+
+	policy_for(i, 0, CELLO_REST)
+	{
+		const struct cello_group *g = cello_at(c, i);
+
+		if (g->at_disk || g->waiting ||
+		    (g->seen && time_before(now, g->seen + CELLO_RECENT_NS)))
+			found = 1;
+	}
+	return found;
+}
+
+/* Tasks of @g that wait for the disk. The counts are read one after the other: never below 0. */
+static inline u32 cello_active(const struct cello_group *g)
+{
+	u32 waiting = g->waiting, parked = g->parked;
+
+	return waiting > parked ? waiting - parked : 0;
+}
+
+/* How many tasks of the rest may wait for the disk while other groups use it (5). */
+static inline u32 cello_most_active(const struct cello *c)
+{
+	u64 most = c->service ? CELLO_QUEUE_NS / c->service : CELLO_LEAST_ACTIVE;
+
+	return most < CELLO_LEAST_ACTIVE ? CELLO_LEAST_ACTIVE : most > 65536 ? 65536 : most;
+}
+
 /* Decides at @now which gates are open, and returns them: CELLO_BIT()s. */
 static inline policy_own_frame u32 cello_look(struct cello *c, u64 now)
 {
 	policy_takes_stack(24);
+	struct cello_group *rest = cello_at(c, CELLO_REST);
 	u32 i, wants = 0, able;
 
 	if (!time_before(now, c->round_end))
 		cello_round(c, now);
-	policy_for(i, 0, NR_CELLO_GROUPS) if (cello_wants(&c->groups[i], now)) wants |=
-		CELLO_BIT(i);
-	if (!(wants & (wants - 1))) {
-		c->open = CELLO_ALL;
-		return c->open;
+	policy_for(i, 0, NR_CELLO_GROUPS)
+	{
+		if (cello_wants(cello_at(c, i), now))
+			wants |= CELLO_BIT(i);
 	}
-	able = cello_able(c, wants);
-	if (!able)
-		able = cello_renewed(c, wants, now);
-	if (!able) /* all owed a whole share */
-		able = cello_renewed(c, wants, now);
-	c->open = able ? CELLO_BIT(cello_first(c, able, c->round_end - now)) : CELLO_ALL;
+	c->open = CELLO_ALL;
+	if (wants & (wants - 1)) {
+		able = cello_able(c, wants);
+		if (!able)
+			able = cello_renewed(c, wants, now);
+		if (!able) /* all owed a whole share */
+			able = cello_renewed(c, wants, now);
+		if (able)
+			c->open = CELLO_BIT(cello_first(c, able, c->round_end - now));
+	}
+	rest->most = cello_shared(c, now) ? cello_most_active(c) : 0;
+	/* those at the gate go before those that come */
+	if (rest->most && cello_active(rest) + (rest->parked != 0) > rest->most)
+		c->open &= ~CELLO_BIT(CELLO_REST);
 	return c->open;
 }
 
 /* How many tasks that wait at the gate of @group a look lets through. */
-static inline u32 cello_admits(const struct cello *c, u32 group)
+static inline u32 cello_admits(struct cello *c, u32 group)
 {
-	const struct cello_group *g = &c->groups[group % NR_CELLO_GROUPS];
-	u32 active = g->waiting - g->parked;
+	const struct cello_group *g = cello_at(c, group);
+	u32 active = cello_active(g), most = g->most ? g->most : CELLO_ACTIVE, room;
 
-	if (!g->parked || !(c->open & CELLO_BIT(group)))
+	if (!g->parked || !(c->open & CELLO_BIT(group % NR_CELLO_GROUPS)))
 		return 0;
-	/* the counts are read one after the other: the difference may wrap for a moment */
-	return active < CELLO_ACTIVE ? CELLO_ACTIVE - active : active > ~0U / 2 ? CELLO_ACTIVE : 0;
+	room = most > active ? most - active : 0;
+	return room < CELLO_ACTIVE ? room : CELLO_ACTIVE;
 }
 
 /*
@@ -220,6 +293,15 @@ static inline u32 cello_admits(const struct cello *c, u32 group)
  * a fifth: the interactive programs of all domains without a reservation, and the system's own.
  */
 #define CELLO_LIMIT_PPM 800000
+
+/*
+ * Loops go through all groups and ask this: of a loop over some, older verifiers do not see that
+ * the index is in bounds.
+ */
+static inline bool cello_is_domain(u32 group)
+{
+	return group >= CELLO_DOMAINS && group < CELLO_REST;
+}
 
 static inline bool cello_fits(u64 taken, u64 ppm)
 {
@@ -232,12 +314,16 @@ static inline void cello_share(struct cello *c, u64 soft_real_time, u64 interact
 	u64 sum = soft_real_time + interactive + rest, free = PPM;
 	u32 i;
 
-	policy_for(i, CELLO_DOMAINS, CELLO_REST) free -= c->groups[i].share_ppm;
+	policy_for(i, 0, NR_CELLO_GROUPS)
+	{
+		if (cello_is_domain(i))
+			free -= cello_at(c, i)->share_ppm;
+	}
 	if (!sum)
 		return;
-	c->groups[CELLO_SOFT_REAL_TIME].share_ppm = free * soft_real_time / sum;
-	c->groups[CELLO_INTERACTIVE].share_ppm = free * interactive / sum;
-	c->groups[CELLO_REST].share_ppm = free * rest / sum;
+	cello_at(c, CELLO_SOFT_REAL_TIME)->share_ppm = free * soft_real_time / sum;
+	cello_at(c, CELLO_INTERACTIVE)->share_ppm = free * interactive / sum;
+	cello_at(c, CELLO_REST)->share_ppm = free * rest / sum;
 }
 
 #endif /* APLOMB_POLICY_CELLO_H */

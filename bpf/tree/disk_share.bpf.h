@@ -56,9 +56,11 @@ static __always_inline s32 disk_share_set(u32 slot, u64 id, u32 ppm, u32 told[2]
 	s32 err = 0;
 
 	bpf_spin_lock(&tree_lock);
-	bpf_for(i, CELLO_DOMAINS, CELLO_REST) {
+	bpf_for(i, 0, NR_CELLO_GROUPS) {
 		struct disk_share *s = &disk_shares[i & (NR_CELLO_GROUPS - 1)];
 
+		if (!cello_is_domain(i))
+			continue;
 		if (!s->slot && !group)
 			group = i;
 		if (s->slot && s->slot != slot)

@@ -73,10 +73,6 @@ on_raw_disk() {
 	two_groups
 	elevator "$disk" "$kind" "$model" "$weights"
 	[ -z "$shares" ] || { domain_set /program "io=${shares%:*}"; domain_set /load "io=${shares#*:}"; }
-	# A scheduler was chosen after the daemon's start: it looks at the disk again.
-	if [ "$SCHEDULER" = aplomb ] && grep -q "^order = true" /etc/aplomb/aplomb.toml; then
-		timeout 10 /job/aplomb disk start "$disk" > "$out/disk-start" 2>&1 || fail "$name: $(tail -n 1 "$out/disk-start")"
-	fi
 	at_phase=disk_at
 	"$@"
 	at_phase=

@@ -13,11 +13,16 @@ pub const REST: usize = 15;
 /// All gates (`CELLO_ALL`).
 pub const ALL: u32 = (1 << GROUPS) - 1;
 /// For so long a group without a request still wants the disk, ns (`CELLO_ANTICIPATE_NS`).
-pub const ANTICIPATE_NS: u64 = 4_000_000;
+pub const ANTICIPATE_NS: u64 = 1_000_000;
 /// Time between two looks, ns (`CELLO_LOOK_NS`).
 pub const LOOK_NS: u64 = 2_000_000;
 /// Tasks of one group that a look lets wait for the disk (`CELLO_ACTIVE`).
 pub const ACTIVE: u32 = 16;
+
+/// How long the disk may need for a request of each task of the rest, ns (`CELLO_QUEUE_NS`).
+pub const QUEUE_NS: u64 = 20_000_000;
+/// So many may wait in any case (`CELLO_LEAST_ACTIVE`).
+pub const LEAST_ACTIVE: u32 = 4;
 
 /// One group (`struct cello_group`).
 #[repr(C)]
@@ -35,6 +40,8 @@ pub struct Group {
     pub waiting: u32,
     /// Of these, at the gate.
     pub parked: u32,
+    /// Of the others, if there may not be more; 0: as many as want.
+    pub most: u32,
 }
 
 /// One disk (`struct cello`).
@@ -47,6 +54,8 @@ pub struct Cello {
     pub round_end: u64,
     /// When a request was done last, ns.
     pub done: u64,
+    /// What a request costs on average, ns; 0: not known.
+    pub service: u64,
     /// Gates that are open: bit n is group n.
     pub open: u32,
     /// The groups.
@@ -57,7 +66,7 @@ extern "C" {
     fn policy_cello_begin(c: *mut Cello, now: u64, round_ns: u64);
     fn policy_cello_done(c: *mut Cello, group: u32, sent: u64, now: u64);
     fn policy_cello_look(c: *mut Cello, now: u64) -> u32;
-    fn policy_cello_admits(c: *const Cello, group: u32) -> u32;
+    fn policy_cello_admits(c: *mut Cello, group: u32) -> u32;
     fn policy_cello_share(c: *mut Cello, soft_real_time: u64, interactive: u64, rest: u64);
 }
 
@@ -82,7 +91,7 @@ impl Cello {
     }
 
     /// How many tasks at the gate of `group`, below [`GROUPS`], are let through.
-    pub fn admits(&self, group: usize) -> u32 {
+    pub fn admits(&mut self, group: usize) -> u32 {
         // SAFETY: see above
         unsafe { policy_cello_admits(self, group as u32) }
     }

@@ -32,12 +32,12 @@ u64 policy_dirty_park(u64 dirty, u64 limit, u64 rate)
 const size_t policy_layout_cello_group[] = {
 	sizeof(struct cello_group), AT(cello_group, share_ppm), AT(cello_group, left),
 	AT(cello_group, seen),      AT(cello_group, at_disk),   AT(cello_group, waiting),
-	AT(cello_group, parked),
+	AT(cello_group, parked),    AT(cello_group, most),
 };
 
 const size_t policy_layout_cello[] = {
-	sizeof(struct cello), AT(cello, round_ns), AT(cello, round_end),
-	AT(cello, done),      AT(cello, open),     AT(cello, groups),
+	sizeof(struct cello), AT(cello, round_ns), AT(cello, round_end), AT(cello, done),
+	AT(cello, service),   AT(cello, open),     AT(cello, groups),
 };
 
 void policy_cello_begin(struct cello *c, u64 now, u64 round_ns)
@@ -55,7 +55,7 @@ u32 policy_cello_look(struct cello *c, u64 now)
 	return cello_look(c, now);
 }
 
-u32 policy_cello_admits(const struct cello *c, u32 group)
+u32 policy_cello_admits(struct cello *c, u32 group)
 {
 	return cello_admits(c, group);
 }

@@ -20,7 +20,6 @@
 //! may be written to the disk during a flood.
 
 mod order;
-mod queue;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -95,8 +94,7 @@ impl Disk {
     /// Put back what an earlier daemon left. If the journal cannot be used, the flusher is left
     /// alone; the daemon says so and goes on.
     pub fn start(config: DiskConfig) -> Self {
-        let _ =
-            order::put_back().inspect_err(|e| warn!("what an earlier daemon left at disks: {e}"));
+        order::put_back();
         let order = config.order.then(|| Order::new(config.shares));
         if !config.limit_dirty && !Path::new(JOURNAL).exists() {
             return Self { on: None, order };
@@ -219,7 +217,7 @@ impl On {
 /// # Errors
 /// A daemon runs and has the journal open; it cannot be read.
 pub fn restore() -> Result<Vec<MemoryError>> {
-    order::put_back()?;
+    order::put_back();
     if !Path::new(JOURNAL).exists() {
         return Ok(Vec::new());
     }

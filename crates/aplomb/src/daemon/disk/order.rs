@@ -23,10 +23,8 @@ use aplomb_disk::{priority, Disk, Priority};
 use aplomb_kernel::{
     limits, DiskShares, Event, EventKind, Kernel, OrderedDisk, Server, ServerState,
 };
-use aplomb_memory::MemoryError;
 use tracing::warn;
 
-use super::queue::{self, Queues};
 use crate::config::{check_disk_weight, check_round};
 use crate::protocol::{Code, DiskChange, Refusal};
 
@@ -46,25 +44,21 @@ pub struct Order {
     /// Where procfs is mounted, and [`GIVEN`].
     proc: PathBuf,
     given: PathBuf,
-    /// None: they are left alone.
-    queues: Option<Queues>,
     /// When to see whether they still have to be. None: they are not watched.
     look_at: Option<Instant>,
 }
 
 impl Order {
     pub fn new(shares: DiskShares) -> Self {
-        let queues = Queues::open().inspect_err(|e| warn!("queues of disks are not turned: {e}"));
-        Self::at(shares, PROC.into(), GIVEN.into(), queues.ok())
+        Self::at(shares, PROC.into(), GIVEN.into())
     }
 
-    fn at(shares: DiskShares, proc: PathBuf, given: PathBuf, queues: Option<Queues>) -> Self {
+    fn at(shares: DiskShares, proc: PathBuf, given: PathBuf) -> Self {
         Self {
             shares,
             stopped: BTreeSet::new(),
             proc,
             given,
-            queues,
             look_at: None,
         }
     }
@@ -72,28 +66,18 @@ impl Order {
     /// The scheduler is attached: the interactive programs get their priority.
     pub fn attached(&mut self, kernel: &mut dyn Kernel) {
         self.look_at = None;
-        self.turn(kernel);
+        self.tell(kernel);
         self.review(kernel);
     }
 
-    /// Turn the queues of the disks that there are now, and tell the kernel side of them: one may
-    /// have been plugged in, or have got another scheduler.
-    fn turn(&mut self, kernel: &mut dyn Kernel) {
-        let disks = self.tell(kernel);
-        if let Some(queues) = &mut self.queues {
-            queues.turn(Path::new(SYS), &disks, &self.stopped);
-        }
-    }
-
-    /// Tell the kernel side which disks there are.
-    fn tell(&self, kernel: &mut dyn Kernel) -> Vec<Disk> {
+    /// Tell the kernel side which disks there are: one may have been plugged in.
+    fn tell(&self, kernel: &mut dyn Kernel) {
         let disks = aplomb_disk::disks(Path::new(SYS));
         let disks = disks.inspect_err(|e| warn!("disks are not ordered: {e}"));
         let disks = disks.unwrap_or_default();
         if let Err(e) = kernel.order_disks(&ordered(&disks, &self.stopped), self.shares) {
             warn!("disks are not ordered: {e}");
         }
-        disks
     }
 
     /// Change the shares, or which disks are ordered. Returns how things are then, in words.
@@ -136,7 +120,7 @@ impl Order {
             self.stopped.remove(name);
         }
         if !change.is_question() {
-            self.turn(kernel);
+            self.tell(kernel);
         }
         Ok(self.in_words())
     }
@@ -161,7 +145,7 @@ impl Order {
     pub fn follow(&mut self, event: &Event, now: Instant, kernel: &mut dyn Kernel) {
         match event.kind {
             EventKind::Disk if self.look_at.is_none() => {
-                self.turn(kernel);
+                self.tell(kernel);
                 match kernel.watch_disks(true) {
                     Ok(()) => self.look_at = Some(now + CALM),
                     Err(e) => warn!("disks are not ordered: {e}"),
@@ -191,7 +175,7 @@ impl Order {
         let since = clock_ns().saturating_sub(kernel.disk_wanted_ns());
         let left = CALM.saturating_sub(Duration::from_nanos(since));
         if left > Duration::ZERO {
-            self.turn(kernel);
+            self.tell(kernel);
             self.review(kernel);
             self.look_at = Some(now + left);
             return;
@@ -202,9 +186,8 @@ impl Order {
         }
     }
 
-    /// The daemon ends: no thread keeps a priority of ours, and no disk a longer queue.
+    /// The daemon ends: no thread keeps a priority of ours.
     pub fn end(&mut self) {
-        self.queues.iter_mut().for_each(Queues::put_back);
         put_back_at(&self.proc, &self.given);
     }
 
@@ -239,13 +222,9 @@ impl Order {
     }
 }
 
-/// Put back what a daemon that was killed has left: priorities and queues.
-///
-/// # Errors
-/// A daemon runs and has the journal open; it cannot be read.
-pub fn put_back() -> Result<(), MemoryError> {
+/// Take our priorities back from all threads, if a daemon that was killed has left some.
+pub fn put_back() {
     put_back_at(Path::new(PROC), Path::new(GIVEN));
-    queue::restore()
 }
 
 fn put_back_at(proc: &Path, given: &Path) {
@@ -305,12 +284,12 @@ fn bottom<'a>(disk: &'a Disk, disks: &'a [Disk]) -> &'a str {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
     use crate::config::DiskConfig;
     use crate::daemon::testing::{event, Fake};
 
-    pub fn disk(name: &str, minor: u32, below: &[&str]) -> Disk {
+    fn disk(name: &str, minor: u32, below: &[&str]) -> Disk {
         Disk {
             name: name.into(),
             number: aplomb_disk::Number { major: 8, minor },
@@ -349,7 +328,7 @@ pub mod tests {
     fn shares_change_as_a_whole() {
         let mut kernel: Box<dyn Kernel> = Box::new(Fake::new());
         let shares = DiskConfig::default().shares;
-        let mut order = Order::at(shares, "/none".into(), "/none".into(), None);
+        let mut order = Order::at(shares, "/none".into(), "/none".into());
         let none = DiskChange::default();
         let before = order.change(&none, &mut *kernel).unwrap();
         assert!(before.starts_with("round 1s; "), "{before}");
@@ -386,7 +365,7 @@ pub mod tests {
         let mut kernel: Box<dyn Kernel> = Box::new(fake.clone());
         let at = |name: &str| dir.path().join(name);
         let shares = DiskConfig::default().shares;
-        let mut order = Order::at(shares, at("proc"), at("given"), None);
+        let mut order = Order::at(shares, at("proc"), at("given"));
         let start = Instant::now();
         let mut waits = event(1, 7);
         order.follow(&waits, start, &mut *kernel);
