@@ -35,9 +35,9 @@
  *    wants the disk has time left, a new round begins at once.
  *
  * 5. A short queue. A request waits for those that are at the disk already, or on the way before
- *    it. If another group has used the disk within CELLO_RECENT_NS, so many tasks of the rest may wait
- *    for the disk at a time that it serves one request of each within CELLO_QUEUE_NS. How long a
- *    request takes is measured. (Eclipse: maxactive, a constant.) The disk is never without work
+ *    it. If another group has used the disk within CELLO_RECENT_NS, so many tasks of the rest may
+ *    wait for the disk at a time that it serves one request of each within CELLO_QUEUE_NS. How long
+ *    a request takes is measured. (Eclipse: maxactive, a constant.) The disk is never without work
  *    for that.
  *
  * 6. Bound. A group that wants the disk all of the time gets its share of each round, less what
