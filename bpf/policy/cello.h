@@ -75,11 +75,15 @@ enum cello_group_id {
 #define CELLO_ACTIVE 16
 /*
  * How long the disk may need for a request of each task of the rest, ns. Shorter: a disk that
- * serves many requests at a time has too few. Longer: a frame of a film (40 ms) is late.
+ * serves many requests at a time has too few. Longer: a frame of a film (40 ms) is late, since the
+ * kernel's queues let some requests wait for several turns.
  */
-#define CELLO_QUEUE_NS (20 * NSEC_PER_MSEC)
-/* So many may wait in any case (Eclipse's maxactive): a disk with one arm sorts a few, too. */
-#define CELLO_LEAST_ACTIVE 4
+#define CELLO_QUEUE_NS (10 * NSEC_PER_MSEC)
+/*
+ * So many may wait in any case: while one returns from its request, the disk has another one. More
+ * (Eclipse's maxactive was 4): a disk with one arm sorts them, and each makes the others wait.
+ */
+#define CELLO_LEAST_ACTIVE 2
 /* A group that had a request within this time, ns, will have another one: a film's is due. */
 #define CELLO_RECENT_NS NSEC_PER_SEC
 

@@ -20,9 +20,9 @@ pub const LOOK_NS: u64 = 2_000_000;
 pub const ACTIVE: u32 = 16;
 
 /// How long the disk may need for a request of each task of the rest, ns (`CELLO_QUEUE_NS`).
-pub const QUEUE_NS: u64 = 20_000_000;
+pub const QUEUE_NS: u64 = 10_000_000;
 /// So many may wait in any case (`CELLO_LEAST_ACTIVE`).
-pub const LEAST_ACTIVE: u32 = 4;
+pub const LEAST_ACTIVE: u32 = 2;
 
 /// One group (`struct cello_group`).
 #[repr(C)]
