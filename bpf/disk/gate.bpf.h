@@ -31,9 +31,6 @@
 #include "disk/order.bpf.h"
 #include "park/park.bpf.h"
 
-/* A task is not kept at a gate for longer, ns: then it may send one request. See cello.h 5. */
-#define GATE_LONGEST_NS NSEC_PER_SEC
-
 enum gate_state {
 	GATE_NONE = 0,
 	GATE_WAITS = 1,  /* for a request */
@@ -91,7 +88,7 @@ static __always_inline void gate_leave(struct task_ctx *t, u64 now)
 /* @p, of context @t, which is GATE_WAITS, is to wait at the gate. False: it cannot. */
 static __always_inline bool gate_park(struct task_struct *p, struct task_ctx *t, u64 now)
 {
-	if (!may_park(p) || park(p, PARK_DISK, now, now + GATE_LONGEST_NS))
+	if (!may_park(p) || park(p, PARK_DISK, now, now + PARK_DISK_BOUND_NS))
 		return false;
 	t->gate_state = GATE_PARKED;
 	__sync_fetch_and_add(&gate_group(t->gate_at)->parked, 1);

@@ -28,10 +28,10 @@
 SETTING u64 park_bound_ns = 100 * NSEC_PER_MSEC;
 
 /*
- * The same for PARK_DISK, ns. A slow disk has few requests to share, and a share of a tenth is one
- * turn in each of its rounds.
+ * The same for PARK_DISK, ns. A slow disk needs a second for a read of 20 MB, and the other
+ * programs that read as much wait for it. A shorter park would let all of them go on.
  */
-#define PARK_DISK_BOUND_NS NSEC_PER_SEC
+#define PARK_DISK_BOUND_NS (5 * NSEC_PER_SEC)
 
 /* A park that ends within this, ns, is not worth two switches. */
 #define LEAST_PARK_NS (50 * NSEC_PER_USEC)

@@ -310,7 +310,7 @@ mod tests {
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            18,
+            23,
             "{all}"
         );
     }

@@ -1,7 +1,7 @@
 //! `park.h`: how long a task is kept off the CPU if several resources request it.
 
 /// Number of reasons for a park (`NR_PARK_REASONS`).
-pub const REASONS: usize = 6;
+pub const REASONS: usize = 7;
 
 /// What keeps one task off the CPU (`struct park`).
 #[repr(C)]
