@@ -32,7 +32,8 @@
  *    closed) has the rest taken off its next share. Unused time is not kept.
  *
  * 4. No idle disk. A group that stops wanting no longer holds the others up. When no group that
- *    wants the disk has time left, a new round begins at once.
+ *    wants the disk has time left, a new round begins at once. While one group is alone, no group
+ *    owes anything, and a round begins when another one comes.
  *
  * 5. A short queue. A request waits for those that are at the disk already, or on the way before
  *    it. If another group has used the disk within CELLO_RECENT_NS, so many tasks of the rest may
@@ -216,6 +217,21 @@ static inline policy_own_frame u32 cello_first(struct cello *c, u32 able, u64 re
 	return last;
 }
 
+/* No group owes anything: what one had while it was alone was no other's. */
+static inline policy_own_frame void cello_forget(struct cello *c)
+{
+	policy_takes_stack(16);
+	u32 i;
+
+	policy_for(i, 0, NR_CELLO_GROUPS)
+	{
+		s64 left = cello_at(c, i)->left;
+
+		if (left < 0)
+			__sync_fetch_and_add(&cello_at(c, i)->left, -left);
+	}
+}
+
 /* Has a group that comes before the rest used the disk of late? */
 static inline policy_own_frame bool cello_shared(struct cello *c, u64 now)
 {
@@ -272,6 +288,9 @@ static inline policy_own_frame u32 cello_look(struct cello *c, u64 now)
 			able = cello_renewed(c, wants, now);
 		if (able)
 			c->open = CELLO_BIT(cello_first(c, able, c->round_end - now));
+	} else {
+		cello_forget(c);
+		c->round_end = now;
 	}
 	rest->most = cello_shared(c, now) ? cello_most_active(c) : 0;
 	/* those at the gate go before those that come */

@@ -26,9 +26,11 @@ SECONDS, QUICK_SECONDS = 10, 3
 LEAST = 0.99
 VARIANTS = (
     Variant("plain", "eevdf", "none", "EEVDF"),
-    Variant("off", "aplomb", "none", "aplomb, order off", profile="off"),
-    Variant("on", "aplomb", "none", "aplomb, order on", profile="on"),
-    Variant("watched", "aplomb", "none", "aplomb, watched", ("ionice", "-c", "1"), profile="on"),
+    Variant("off", "aplomb", "none", "aplomb, order off", profile="unordered"),
+    Variant("on", "aplomb", "none", "aplomb, order on", profile="ordered"),
+    Variant(
+        "watched", "aplomb", "none", "aplomb, watched", ("ionice", "-c", "1"), profile="ordered"
+    ),
 )
 
 
@@ -103,8 +105,8 @@ EXPERIMENT = Experiment(
     schedulers=("eevdf", "aplomb"),
     disks=DISKS,
     profiles={
-        "off": Profile((), only=True),
-        "on": Profile((), only=True, config=("[disk]", "order = true")),
+        "unordered": Profile((), only=True),
+        "ordered": Profile((), only=True, config=("[disk]", "order = true")),
     },
     settings={"seconds": SECONDS, "disks": list(DISKS)},
 )

@@ -65,6 +65,23 @@ fn one_group_alone_is_never_held() {
 }
 
 #[test]
+fn a_group_owes_nothing_for_the_time_alone() {
+    let mut c = disk(&[(INTERACTIVE, 50), (REST, 50)]);
+    c.groups[REST].waiting = 1;
+    c.look(SEC);
+    c.done(REST, SEC, SEC + 700 * MS);
+    c.look(SEC + 700 * MS);
+    c.groups[INTERACTIVE].waiting = 1;
+    assert_eq!(c.look(SEC + 702 * MS), 1 << INTERACTIVE);
+    let left = |g: usize| c.groups[g].left;
+    assert_eq!(
+        (left(INTERACTIVE), left(REST)),
+        (500 * MS as i64, 500 * MS as i64)
+    );
+    assert_eq!(c.round_end, SEC + 1702 * MS);
+}
+
+#[test]
 fn the_first_group_with_time_left_goes_first() {
     let mut c = disk(&[(INTERACTIVE, 40), (REST, 60)]);
     c.groups[INTERACTIVE].waiting = 1;
