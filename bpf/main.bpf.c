@@ -324,7 +324,7 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	u64 ran = p->se.sum_exec_runtime - c->exec_start;
 
 	fair_charge(p, cpu, c, ran, !runnable, c->by_right);
-	if (disk_order && !runnable && waits_for_disk(p))
+	if (disk_order && !runnable && waits_for_disk(p) && gate_matters(p))
 		gate_sleeps(p);
 	if (tree_on && !runnable) { /* what is counted from here on is its tail() */
 		struct task_ctx *t = task_ctx(p);

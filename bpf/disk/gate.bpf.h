@@ -95,7 +95,16 @@ static __always_inline bool gate_park(struct task_struct *p, struct task_ctx *t,
 	return true;
 }
 
-/* In ops.stopping, if @p goes to sleep. */
+/*
+ * May the sleep of @p matter, which waits for a disk? Nearly always not: no disk is watched, no
+ * domain has a share, and the task has no priority.
+ */
+static __always_inline bool gate_matters(struct task_struct *p)
+{
+	return disks_watched || nr_disk_shares || io_priority(p);
+}
+
+/* In ops.stopping, if @p goes to sleep and gate_matters(). */
 static __noinline void gate_sleeps(struct task_struct *p)
 {
 	struct task_ctx *t = task_ctx(p);

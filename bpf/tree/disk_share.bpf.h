@@ -22,6 +22,7 @@ struct disk_share {
 
 /* Indices: the groups. Only those of domains are used. Under tree_lock. */
 struct disk_share disk_shares[NR_CELLO_GROUPS];
+u32 nr_disk_shares;      /* domains with one */
 u32 disk_shares_version; /* another after each change */
 
 /* Finds the group on which each domain draws. Called after each change. */
@@ -77,6 +78,7 @@ static __always_inline s32 disk_share_set(u32 slot, u64 id, u32 ppm, u32 told[2]
 	} else if (ppm || b->disk_own) {
 		struct disk_share *s = &disk_shares[group & (NR_CELLO_GROUPS - 1)];
 
+		nr_disk_shares += (ppm != 0) - (b->disk_own != 0);
 		s->slot = ppm ? slot : 0;
 		s->ppm = ppm;
 		b->disk_own = ppm ? group : 0;
@@ -98,6 +100,7 @@ VERIFIED_ONCE int disk_share_end(u32 slot)
 	bpf_spin_lock(&tree_lock);
 	s = &disk_shares[b->disk_own & (NR_CELLO_GROUPS - 1)];
 	if (b->disk_own) {
+		nr_disk_shares--;
 		s->slot = 0;
 		s->ppm = 0;
 		b->disk_own = 0;
