@@ -1,6 +1,6 @@
 """Of no paper: what the order of requests costs a program that has a fast disk to itself.
 
-One process reads 4 KB after the other from a disk that answers after 1 us. With the order switched
+One process reads 4 KB after the other from a disk that answers after 50 us. With the order switched
 on nothing should change, since no program of the first groups waits: the tracing programs are not
 attached. "Watched" is the same process with a real-time I/O priority, for which they are.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # The first one is measured. The other one is for the load that a step has: a read each second.
-DISKS = ("64M,latency=1us", "64M,latency=1us")
+DISKS = ("64M,latency=50us", "64M,latency=50us")
 SECONDS, QUICK_SECONDS = 10, 3
 LEAST = 0.99
 VARIANTS = (
@@ -88,7 +88,7 @@ def draw(samples: Samples) -> Figure:
     found = measured(samples)
     axes[0].barh([v.title for v, _ in found], [s["reads"] for _, s in found])
     axes[0].set_xlabel("reads")
-    figure.suptitle("Reads of 4 KB from a disk that takes no time", fontsize=10)
+    figure.suptitle("Reads of 4 KB from a disk that answers after 50 us", fontsize=10)
     return figure
 
 
@@ -96,7 +96,7 @@ EXPERIMENT = Experiment(
     title="The cost of the order of requests",
     figure="no paper",
     about=f"One process reads 4 KB after the other, past the page cache, for {SECONDS} s, from a "
-    "disk that answers after 1 us.",
+    "disk that answers after 50 us.",
     steps=make,
     read=read,
     judge=judge,
