@@ -127,8 +127,10 @@ static __noinline void gate_sleeps(struct task_struct *p)
 		return;
 	disk_want(group, bpf_ktime_get_ns());
 	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (t)
+	if (t) {
 		gate_enter(t, GATE(DISK_UNKNOWN, group));
+		gate_group(t->gate_at)->seen = bpf_ktime_get_ns();
+	}
 }
 
 /* In ops.running, while there are tasks at gates. @was_held: @p was parked until now. */
@@ -178,6 +180,7 @@ int BPF_PROG(on_request_wanted, struct bio *bio)
 		return 0;
 	now = bpf_ktime_get_ns();
 	group = bio_group(bio);
+	disk_group(disk, group)->seen = now;
 	disk_want(group, now);
 	t->gate = GATE(disk, group);
 	if (!in_system_call(p)) {

@@ -32,29 +32,51 @@ VERIFIED_ONCE int disk_take_shares(u32 disk)
 	return 0;
 }
 
+u32 gate_more; /* of gate_release(), which the one timer runs */
+
 /* Releases at most @most tasks at the gate @gate. */
 VERIFIED_ONCE int gate_release(u32 gate, u32 most, u64 now)
 {
-	u32 i, released = 0;
+	u32 i;
 
+	gate_more = most;
 	bpf_for(i, 0, nr_cpus) {
-		if (released >= most)
+		if (!gate_more)
 			break;
 		if (__sync_fetch_and_add(&held_cpu(i)->nr, 0))
-			released += held_end(i, PARK_DISK, gate, most - released, now);
+			held_end(i, PARK_DISK, gate, &gate_more, now);
 	}
 	return 0;
 }
 
-/* Groups with tasks that wait for an unknown disk want this one, too. */
+/*
+ * Groups with tasks that wait for an unknown disk want this one, too. Not for long: a task may wait
+ * for a file system of the network.
+ */
 static __always_inline void disk_want_unknown(u32 disk, u64 now)
 {
 	u32 group;
 
 	bpf_for(group, 0, CELLO_REST) {
-		if (disk_group(DISK_UNKNOWN, group)->waiting)
+		struct cello_group *unknown = disk_group(DISK_UNKNOWN, group);
+
+		if (unknown->waiting && cello_seen(unknown, now, CELLO_RECENT_NS))
 			disk_group(disk, group)->seen = now;
 	}
+}
+
+/* All gates of @disk open. Returns how many tasks are at them. */
+VERIFIED_ONCE int disk_open(u32 disk, u64 now)
+{
+	u32 group, parked = 0;
+
+	disk_at(disk)->open = CELLO_ALL;
+	bpf_for(group, 0, NR_CELLO_GROUPS) {
+		if (disk_group(disk, group)->parked)
+			gate_release(GATE(disk, group), ~0U, now);
+		parked += disk_group(disk, group)->parked;
+	}
+	return parked;
 }
 
 /* Opens and closes the gates of @disk. Returns how many tasks are at them. */
@@ -62,12 +84,14 @@ VERIFIED_ONCE int disk_look(u32 disk, u64 now)
 {
 	u32 group, parked = 0;
 
+	if (!disks_watched)
+		return disk_open(disk, now);
 	disk_want_unknown(disk, now);
 	cello_look(disk_at(disk), now);
 	bpf_for(group, 0, NR_CELLO_GROUPS) {
-		u32 most = disks_watched ? cello_admits(disk_at(disk), group) : ~0U;
+		u32 most = cello_admits(disk_at(disk), group);
 
-		if (most && disk_group(disk, group)->parked)
+		if (most)
 			gate_release(GATE(disk, group), most, now);
 		parked += disk_group(disk, group)->parked;
 	}
@@ -80,7 +104,11 @@ static int disk_tick(void *map, u32 *key, struct timer_slot *timer)
 	u32 version = disk_shares_version, parked = 0, i;
 	bool fresh = version != disk_shares_seen;
 
-	bpf_for(i, 0, nr_disks) {
+	bpf_for(i, 0, MAX_DISKS) {
+		if (i >= nr_disks) { /* it is ordered no longer */
+			parked += disk_open(i, now);
+			continue;
+		}
 		if (fresh) {
 			disk_at(i)->round_ns = disk_round_ns;
 			disk_take_shares(i);

@@ -54,10 +54,8 @@ SETTING u32 disk_order;
 struct cello disks[2 * MAX_DISKS]; /* a power of two above DISK_UNKNOWN */
 /* as disk_set() was told: */
 u32 nr_disks; /* those in `disk_of` have lower indices */
-u64 disk_round_ns = NSEC_PER_SEC;
-u32 disk_weight_soft_real_time = 40;
-u32 disk_weight_interactive = 40;
-u32 disk_weight_rest = 20;
+u64 disk_round_ns;
+u32 disk_weight_soft_real_time, disk_weight_interactive, disk_weight_rest;
 
 u32 disks_watched; /* set by disk_watch() */
 u32 disks_epoch;   /* how often they were watched so far */

@@ -31,6 +31,7 @@ struct {
 struct relief {
 	u64 free;  /* when so many pages of the machine are free */
 	u64 until; /* no task is parked for the reason after this */
+	u32 more;  /* of relief_look(): tasks that held_end() may release */
 };
 
 struct relief relief_memory, relief_reserve;

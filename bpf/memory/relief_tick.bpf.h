@@ -21,9 +21,10 @@ static __noinline bool relief_look(struct relief *r, u32 reason, u64 free, u64 n
 		return false;
 	if (free < r->free)
 		return true;
+	r->more = ~0U;
 	bpf_for(i, 0, nr_cpus) {
 		if (__sync_fetch_and_add(&held_cpu(i)->nr, 0))
-			held_end(i, reason, 0, MAX_RELEASED_AT_ONCE, now);
+			held_end(i, reason, 0, &r->more, now);
 	}
 	return false;
 }

@@ -36,11 +36,6 @@
 struct held_cpu {
 	u64 due; /* when the timer fires; TIME_NEVER: it does not */
 	s32 nr;  /* tasks that are held, or are just being enqueued */
-	/*
-	 * Of held_end(): so many more. It is here, since the verifier follows a counter on the
-	 * stack through each value that it may have.
-	 */
-	u32 more;
 };
 
 struct held_cpu held_cpus[MAX_CPUS];
@@ -179,33 +174,36 @@ static int held_tick(void *map, u32 *cpu, struct timer_slot *timer)
 }
 
 /*
- * @reason is over for the tasks that wait in @cpu's holding queue, from the first one on, for @most
- * of them. With PARK_DISK: for those at @gate. Those that have no other reason are released. Called
- * without a run queue's lock. Returns how many tasks it was over for.
+ * @reason is over for the tasks that wait in @cpu's holding queue, from the first one on, until
+ * @more, which is counted down, is 0. With PARK_DISK: for those at @gate. Those that have no other
+ * reason are released. Called without a run queue's lock.
+ *
+ * @more is in memory of the caller's own, and not on its stack: the verifier follows a counter
+ * there through each value that it may have.
  */
-static __noinline u32 held_end(u32 cpu, u32 reason, u32 gate, u32 most, u64 now)
+static __noinline void held_end(u32 cpu, u32 reason, u32 gate, u32 *more, u64 now)
 {
 	TAKES_STACK(120);
 	struct bpf_iter_scx_dsq it;
-	struct held_cpu *held = held_cpu(cpu);
 	struct task_struct *p;
 	u32 i;
 
-	held->more = most;
 	bpf_rcu_read_lock();
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_HELD(cpu), 0)) {
 		bpf_for(i, 0, MAX_RELEASED_AT_ONCE) {
 			struct task_ctx *t;
 
-			p = held->more ? bpf_iter_scx_dsq_next(&it) : NULL;
+			p = *more ? bpf_iter_scx_dsq_next(&it) : NULL;
 			if (!p)
 				break;
 			t = task_ctx(p);
 			if (!t || !(t->park.reasons & PARK_BIT(reason)) ||
 			    (reason == PARK_DISK && t->gate_at != gate))
 				continue;
-			held->more--;
-			held_charge(p, t, now);
+			(*more)--;
+			/* memory/: what its parks that end early cost is not counted */
+			if (reason == PARK_DISK)
+				held_charge(p, t, now);
 			park_end(&t->park, reason);
 			if (!park_due(p, t, now))
 				scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(held_target(p)), 0);
@@ -213,7 +211,6 @@ static __noinline u32 held_end(u32 cpu, u32 reason, u32 gate, u32 most, u64 now)
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	bpf_rcu_read_unlock();
-	return most - held->more;
 }
 
 /* Releases @p, which is held, before its time. Called without a run queue's lock. */

@@ -21,8 +21,8 @@
  *    wait while they can: if what is left to them is as long as what is left of the round, they go
  *    first.
  *
- *      wants: the group has a request at the disk, or a task that waits for one or at the gate, or
- *             had one within CELLO_ANTICIPATE_NS
+ *      wants: the group has a request at the disk, or a task at the gate; or a task that waits for
+ *             a request, and had one within CELLO_RECENT_NS; or had one within CELLO_ANTICIPATE_NS
  *
  *        time left            |\ first  |  \ second      |\
  *                             | \       |___\_____       | \
@@ -32,8 +32,13 @@
  *    closed) has the rest taken off its next share. Unused time is not kept.
  *
  * 4. No idle disk. A group that stops wanting no longer holds the others up. When no group that
- *    wants the disk has time left, a new round begins at once. While one group is alone, no group
- *    owes anything, and a round begins when another one comes.
+ *    wants the disk has time left, a new round begins at once. And whatever the counts say, all
+ *    gates open when the disk has done nothing for CELLO_IDLE_NS: a task may wait for something
+ *    that is no request of this disk.
+ *
+ *    When one group has been alone for a whole round, no group owes anything, and a round begins
+ *    when another one comes. (Not at once: a group that pauses often would have a new round each
+ *    time, and so more than its share.)
  *
  * 5. A short queue. A request waits for those that are at the disk already, or on the way before
  *    it. If another group has used the disk within CELLO_RECENT_NS, so many tasks of the rest may
@@ -85,6 +90,11 @@ enum cello_group_id {
  * (Eclipse's maxactive was 4): a disk with one arm sorts them, and each makes the others wait.
  */
 #define CELLO_LEAST_ACTIVE 2
+/*
+ * Without a request for so long, ns, the disk is idle: longer than a group is waited for. Shorter:
+ * gates open while a task computes. Longer: a wrong count costs more of the disk.
+ */
+#define CELLO_IDLE_NS (4 * NSEC_PER_MSEC)
 /* A group that had a request within this time, ns, will have another one: a film's is due. */
 #define CELLO_RECENT_NS NSEC_PER_SEC
 
@@ -103,6 +113,7 @@ struct cello {
 	u64 round_end;
 	u64 done;    /* when a request was done last; exchanged atomically */
 	u64 service; /* what a request costs on average, ns; 0: not known */
+	u64 alone;   /* since when no two groups want it; 0: they do */
 	u32 open;    /* gates: CELLO_BIT()s */
 	struct cello_group groups[NR_CELLO_GROUPS];
 };
@@ -121,6 +132,7 @@ static inline void cello_begin(struct cello *c, u64 now, u64 round_ns)
 	c->round_end = now;
 	c->done = now;
 	c->service = 0;
+	c->alone = 0;
 	c->open = CELLO_ALL;
 	policy_for(i, 0, NR_CELLO_GROUPS)
 	{
@@ -166,10 +178,16 @@ static inline policy_own_frame void cello_round(struct cello *c, u64 now)
 	}
 }
 
+/* Had @g a request, or sent one, within @ns? */
+static inline bool cello_seen(const struct cello_group *g, u64 now, u64 ns)
+{
+	return g->seen && time_before(now, g->seen + ns);
+}
+
 static inline bool cello_wants(const struct cello_group *g, u64 now)
 {
-	return g->at_disk || g->waiting ||
-	       (g->seen && time_before(now, g->seen + CELLO_ANTICIPATE_NS));
+	return g->at_disk || g->parked || (g->waiting && cello_seen(g, now, CELLO_RECENT_NS)) ||
+	       cello_seen(g, now, CELLO_ANTICIPATE_NS);
 }
 
 /* Those of @groups, as CELLO_BIT()s, that have time left in this round. */
@@ -242,8 +260,7 @@ static inline policy_own_frame bool cello_shared(struct cello *c, u64 now)
 	{
 		const struct cello_group *g = cello_at(c, i);
 
-		if (g->at_disk || g->waiting ||
-		    (g->seen && time_before(now, g->seen + CELLO_RECENT_NS)))
+		if (g->at_disk || cello_seen(g, now, CELLO_RECENT_NS))
 			found = 1;
 	}
 	return found;
@@ -265,32 +282,53 @@ static inline u32 cello_most_active(const struct cello *c)
 	return most < CELLO_LEAST_ACTIVE ? CELLO_LEAST_ACTIVE : most > 65536 ? 65536 : most;
 }
 
+/*
+ * Has the disk nothing to do at @now, with @at_disk requests? After a second without the end of one
+ * the number is taken for wrong.
+ */
+static inline bool cello_idle(const struct cello *c, u32 at_disk, u64 now)
+{
+	return !time_before(now, c->done + (at_disk ? NSEC_PER_SEC : CELLO_IDLE_NS));
+}
+
+/* No two groups want the disk (4). */
+static inline void cello_alone(struct cello *c, u64 now)
+{
+	if (!c->alone)
+		c->alone = now;
+	if (time_before(now, c->alone + c->round_ns))
+		return;
+	cello_forget(c);
+	c->round_end = now;
+}
+
 /* Decides at @now which gates are open, and returns them: CELLO_BIT()s. */
 static inline policy_own_frame u32 cello_look(struct cello *c, u64 now)
 {
-	policy_takes_stack(24);
+	policy_takes_stack(40);
 	struct cello_group *rest = cello_at(c, CELLO_REST);
-	u32 i, wants = 0, able;
+	u32 i, wants = 0, at_disk = 0, able;
 
 	if (!time_before(now, c->round_end))
 		cello_round(c, now);
 	policy_for(i, 0, NR_CELLO_GROUPS)
 	{
+		at_disk |= cello_at(c, i)->at_disk;
 		if (cello_wants(cello_at(c, i), now))
 			wants |= CELLO_BIT(i);
 	}
 	c->open = CELLO_ALL;
 	if (wants & (wants - 1)) {
+		c->alone = 0;
 		able = cello_able(c, wants);
 		if (!able)
 			able = cello_renewed(c, wants, now);
 		if (!able) /* all owed a whole share */
 			able = cello_renewed(c, wants, now);
-		if (able)
+		if (able && !cello_idle(c, at_disk, now))
 			c->open = CELLO_BIT(cello_first(c, able, c->round_end - now));
 	} else {
-		cello_forget(c);
-		c->round_end = now;
+		cello_alone(c, now);
 	}
 	rest->most = cello_shared(c, now) ? cello_most_active(c) : 0;
 	/* those at the gate go before those that come */

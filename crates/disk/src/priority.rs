@@ -120,11 +120,11 @@ pub fn give(proc: &Path, pid: i32, priority: Priority) -> usize {
     given
 }
 
-/// Take our priorities back from all threads of processes that `keeps` refuses. Returns from how
-/// many.
-pub fn take_back(proc: &Path, keeps: impl Fn(i32) -> bool) -> usize {
+/// Take our priorities back from all threads of the processes that `from` is true for. Returns from
+/// how many.
+pub fn take_back(proc: &Path, from: impl Fn(i32) -> bool) -> usize {
     let mut taken = 0;
-    for pid in numbers(proc).filter(|pid| !keeps(*pid)) {
+    for pid in numbers(proc).filter(|pid| from(*pid)) {
         for tid in numbers(&proc.join(pid.to_string()).join("task")) {
             if Priority::of(tid).is_ok_and(Priority::is_ours) {
                 taken += usize::from(Priority::NONE.give(tid).is_ok());
@@ -176,15 +176,15 @@ mod tests {
             return; // not root
         }
         assert_eq!(Priority::of(tid).unwrap(), wanted);
-        take_back(proc, |p| p == pid);
+        take_back(proc, |_| false);
         assert_eq!(Priority::of(tid).unwrap(), wanted, "its process keeps it");
-        assert!(take_back(proc, |p| p != pid) >= 1);
+        assert!(take_back(proc, |p| p == pid) >= 1);
         assert_eq!(Priority::of(tid).unwrap(), Priority::NONE);
         // what an administrator has chosen stays
         let ionice = Priority(CLASS_REAL_TIME << CLASS_SHIFT | 4);
         ionice.give(tid).unwrap();
         assert!(give(proc, pid, wanted) >= 1);
-        take_back(proc, |p| p != pid);
+        take_back(proc, |p| p == pid);
         assert_eq!(Priority::of(tid).unwrap(), ionice);
         drop(end);
         thread.join().unwrap();

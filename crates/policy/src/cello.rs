@@ -12,6 +12,8 @@ pub const DOMAINS: usize = 2;
 pub const REST: usize = 15;
 /// All gates (`CELLO_ALL`).
 pub const ALL: u32 = (1 << GROUPS) - 1;
+/// Without a request for so long the disk is idle, ns (`CELLO_IDLE_NS`).
+pub const IDLE_NS: u64 = 4_000_000;
 /// For so long a group without a request still wants the disk, ns (`CELLO_ANTICIPATE_NS`).
 pub const ANTICIPATE_NS: u64 = 1_000_000;
 /// Time between two looks, ns (`CELLO_LOOK_NS`).
@@ -56,6 +58,8 @@ pub struct Cello {
     pub done: u64,
     /// What a request costs on average, ns; 0: not known.
     pub service: u64,
+    /// Since when no two groups want it, ns; 0: they do.
+    pub alone: u64,
     /// Gates that are open: bit n is group n.
     pub open: u32,
     /// The groups.

@@ -37,7 +37,7 @@ const size_t policy_layout_cello_group[] = {
 
 const size_t policy_layout_cello[] = {
 	sizeof(struct cello), AT(cello, round_ns), AT(cello, round_end), AT(cello, done),
-	AT(cello, service),   AT(cello, open),     AT(cello, groups),
+	AT(cello, service),   AT(cello, alone),    AT(cello, open),      AT(cello, groups),
 };
 
 void policy_cello_begin(struct cello *c, u64 now, u64 round_ns)

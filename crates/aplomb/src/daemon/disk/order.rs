@@ -44,6 +44,8 @@ pub struct Order {
     /// Where procfs is mounted, and [`GIVEN`].
     proc: PathBuf,
     given: PathBuf,
+    /// The disks cannot be watched, and a warning has said so.
+    failed: bool,
     /// When to see whether they still have to be. None: they are not watched.
     look_at: Option<Instant>,
 }
@@ -59,6 +61,7 @@ impl Order {
             stopped: BTreeSet::new(),
             proc,
             given,
+            failed: false,
             look_at: None,
         }
     }
@@ -146,10 +149,13 @@ impl Order {
         match event.kind {
             EventKind::Disk if self.look_at.is_none() => {
                 self.tell(kernel);
-                match kernel.watch_disks(true) {
-                    Ok(()) => self.look_at = Some(now + CALM),
-                    Err(e) => warn!("disks are not ordered: {e}"),
+                // Also if it fails: the next attempt is not before that.
+                self.look_at = Some(now + CALM);
+                let failed = kernel.watch_disks(true).err();
+                if let Some(e) = failed.as_ref().filter(|_| !self.failed) {
+                    warn!("disks are not ordered: {e}");
                 }
+                self.failed = failed.is_some();
                 self.review(kernel);
             }
             EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated => {
@@ -194,9 +200,11 @@ impl Order {
     fn give(&self, server: &Server) {
         let chosen = Some(server.spec.io_priority).filter(|p| *p <= 7);
         let priority = Priority::interactive(server.spec.period_ns, chosen);
-        if let Err(e) = std::fs::write(&self.given, "") {
-            warn!("{}: {e}", self.given.display());
-            return; // it could not be put back
+        if !self.given.exists() {
+            if let Err(e) = std::fs::write(&self.given, "") {
+                warn!("{}: {e}", self.given.display());
+                return; // it could not be put back
+            }
         }
         priority::give(&self.proc, server.pid, priority);
     }
@@ -217,7 +225,11 @@ impl Order {
         }
         pids.sort_unstable();
         if self.given.exists() {
-            priority::take_back(&self.proc, |pid| pids.binary_search(&pid).is_ok());
+            // Only where the main thread has one, as a child has: a machine may have a hundred
+            // thousand threads.
+            priority::take_back(&self.proc, |pid| {
+                pids.binary_search(&pid).is_err() && Priority::of(pid).is_ok_and(Priority::is_ours)
+            });
         }
     }
 }
@@ -229,7 +241,7 @@ pub fn put_back() {
 
 fn put_back_at(proc: &Path, given: &Path) {
     if given.exists() {
-        priority::take_back(proc, |_| false);
+        priority::take_back(proc, |_| true);
         let _ = std::fs::remove_file(given); // the next one takes nothing back
     }
 }
