@@ -1,8 +1,9 @@
 # beside.sh - a program that matters beside a load that wants memory. harness.sh sources this; these
-# functions follow `pressure` (memory.sh) in a step.
+# functions follow `pressure` (memory.sh) or `flooded` (disk.sh) in a step.
 #
-# All of them leave the kernel's counters (memory-load, memory-after), what the program and the load
-# printed (stdout, load), how long the program ran (seconds), and a file "killed" if it was.
+# All of them call $at_phase when the load runs and when the program has ended. They leave what the
+# program and the load printed (stdout, load), how long the program ran (seconds), and a file
+# "killed" if it was.
 
 # timed_disk FOLDER: an empty file system there, on the disk with a time of its own (/dev/disk0).
 timed_disk() {
@@ -52,7 +53,7 @@ await_program() {
 	# Above 128: ended by a signal. Anything else is a mistake of the experiment's.
 	[ $status = 0 ] || [ $status -gt 128 ] || fail "$name: the program ended with status $status: $(tail -n 1 "$out/stderr")"
 	[ $status = 0 ] || echo $status > "$out/killed"
-	memory_at after
+	$at_phase after
 	awk "BEGIN { printf \"%.6f\\n\", $to - $program_from }" > "$out/seconds"
 	[ -n "$load_pid" ] || return 0
 	kill -TERM -- "-$load_pid" 2> /dev/null
@@ -67,7 +68,7 @@ before_load() {
 	split_words "$@"
 	start_program
 	sleep "$settle"
-	memory_at load
+	$at_phase load
 	with_load sessions
 	await_program
 }
@@ -79,7 +80,29 @@ after_load() {
 	split_words "$@"
 	with_load sessions
 	sleep "$settle"
-	memory_at load
+	$at_phase load
 	start_program
 	await_program
+}
+
+# cold_start FOLDER LIMIT SETTLE PREFIX… -- PROGRAM… -- LOAD…: as after_load, with the program's
+# FOLDER on /mnt/disk and nothing of it in memory. The program is killed after LIMIT seconds. It has
+# run before, so that its home is not new: LibreOffice ends its first run with status 81 and wants
+# to be started again.
+cold_start() {
+	local folder=$1 limit=$2 settle=$3 restarts=0
+	shift 3
+	cp -a "$folder/." /mnt/disk || fail "$name: the disk has no room for $folder"
+	mount --bind /mnt/disk "$folder" || fail "$name: $folder cannot be on the disk"
+	export HOME=/tmp/home
+	mkdir -p $HOME
+	split_words "$@"
+	while ( in_form sessions "${program[@]}" > "$out/first-run" 2>&1 < /dev/null ); [ $? = 81 ]; do
+		[ $((restarts += 1)) -lt 4 ] || fail "$name: ${program[0]} wants to be started again and again"
+	done
+	sync
+	echo 3 > /proc/sys/vm/drop_caches
+	reload_specs
+	after_load "$settle" timeout -s KILL "$limit" "$@"
+	umount "$folder" || fail "$name: $folder is still in use"
 }

@@ -120,28 +120,11 @@ left() {
 	umount /mnt/disk || fail "$name: /mnt/disk is still in use"
 }
 
-# started FOLDER LIMIT SETTLE PREFIX… -- PROGRAM… -- LOAD…: as after_load, with the program's
-# FOLDER on the timed disk and nothing of it in memory. The program is killed after LIMIT seconds.
-# It has run before, so that its home is not new: LibreOffice ends its first run with status 81 and
-# wants to be started again.
+# started FOLDER LIMIT SETTLE PREFIX… -- PROGRAM… -- LOAD…: as cold_start, on the timed disk.
 started() {
-	local folder=$1 limit=$2 settle=$3 restarts=0
-	shift 3
 	timed_disk /mnt/disk
-	cp -a "$folder/." /mnt/disk || fail "$name: the disk has no room for $folder"
-	mount --bind /mnt/disk "$folder" || fail "$name: $folder cannot be on the disk"
-	export HOME=/tmp/home
-	mkdir -p $HOME
-	split_words "$@"
-	while ( in_form sessions "${program[@]}" > "$out/first-run" 2>&1 < /dev/null ); [ $? = 81 ]; do
-		[ $((restarts += 1)) -lt 4 ] || fail "$name: ${program[0]} wants to be started again and again"
-	done
-	sync
-	echo 3 > /proc/sys/vm/drop_caches
-	reload_specs
-	after_load "$settle" timeout -s KILL "$limit" "$@"
-	umount "$folder" || fail "$name: $folder is still in use"
-	umount /mnt/disk || fail "$name: the disk of $folder is still in use"
+	cold_start "$@"
+	umount /mnt/disk || fail "$name: the disk of $1 is still in use"
 }
 
 # out_and_in MB SECONDS: how long the kernel takes, on an otherwise idle machine, to write MB of a

@@ -98,6 +98,8 @@ pub struct Disk {
     pub size_bytes: u64,
     /// The I/O scheduler; None where there is none, because the requests go to other disks.
     pub scheduler: Option<String>,
+    /// Queues that the driver has in hardware; 0 where the requests go to other disks.
+    pub queues: usize,
     /// It has a seek time.
     pub rotational: bool,
     pub removable: bool,
@@ -127,6 +129,7 @@ impl Disk {
             number: text("dev")?.parse().ok()?,
             size_bytes,
             scheduler: text("queue/scheduler").and_then(|all| chosen(&all)),
+            queues: std::fs::read_dir(dir.join("mq")).map_or(0, Iterator::count),
             rotational: flag("queue/rotational"),
             removable: flag("removable"),
             below,
@@ -185,6 +188,7 @@ mod tests {
         at("sda/removable", "0\n");
         at("sda/queue/scheduler", "none [mq-deadline] bfq\n");
         at("sda/queue/rotational", "1\n");
+        at("sda/mq/0/nr_tags", "32\n");
         at("dm-0/dev", "254:0");
         at("dm-0/size", "1024");
         at("dm-0/stat", "0 0 0 0 0 0 0 0 0 0 0");
@@ -207,6 +211,7 @@ mod tests {
         );
         assert_eq!(sda.scheduler.as_deref(), Some("mq-deadline"));
         assert!(sda.rotational && !sda.removable);
+        assert_eq!((dm.queues, sda.queues), (0, 1));
         assert_eq!(
             (sda.number.to_string(), sda.size_bytes),
             ("8:0".into(), 1 << 20)

@@ -143,6 +143,7 @@ mod tests {
             number: number.parse().unwrap(),
             size_bytes: 1 << 30,
             scheduler: Some("mq-deadline".into()),
+            queues: 1,
             rotational: true,
             removable: false,
             below: Vec::new(),
@@ -163,6 +164,7 @@ mod tests {
     fn disks_are_a_table_of_what_they_did_meanwhile() {
         let volume = Disk {
             scheduler: None,
+            queues: 1,
             rotational: false,
             below: vec!["sda".into(), "sdb".into()],
             ..disk("dm-0", "254:0", 0)

@@ -220,3 +220,36 @@ fn what_decides_who_dies_is_found() {
     fs::remove_file(fake.0.path().join("proc/pressure/memory")).unwrap();
     assert_eq!(fake.level("memory-pressure"), Level::Warn);
 }
+
+#[test]
+fn a_disk_has_the_scheduler_that_suits_it() {
+    let fake = FakeMachine::new();
+    let disk = |name: &str, scheduler: &str, rotational: &str, queues: u32| {
+        let at = |file: &str| format!("sys/block/{name}/{file}");
+        fake.write(&at("dev"), "8:0").write(&at("size"), "2048");
+        fake.write(&at("stat"), "0 0 0 0 0 0 0 0 0 0 0");
+        fake.write(&at("queue/scheduler"), scheduler);
+        fake.write(&at("queue/rotational"), rotational);
+        for queue in 0..queues {
+            fake.write(&at(&format!("mq/{queue}/nr_tags")), "32");
+        }
+    };
+    let found = || {
+        let facts = fake.machine().facts();
+        let fact = facts.into_iter().find(|f| f.name == "disk-schedulers");
+        fact.map(|f| (f.level, f.found)).unwrap()
+    };
+    assert_eq!(found(), (Level::Ok, "no disk has one".into()));
+    disk("nvme0n1", "[none] mq-deadline bfq", "0", 8);
+    disk("sda", "none [mq-deadline] bfq", "1", 1);
+    disk("dm-0", "none", "0", 0);
+    assert_eq!(
+        found(),
+        (Level::Ok, "nvme0n1 none, sda mq-deadline".into())
+    );
+    disk("nvme0n1", "none mq-deadline [bfq]", "0", 8);
+    assert_eq!(found(), (Level::Warn, "nvme0n1 bfq".into()));
+    disk("sda", "[none] mq-deadline bfq", "1", 1);
+    disk("sdb", "[kyber] none", "0", 1);
+    assert_eq!(found(), (Level::Warn, "sda none, sdb kyber".into()));
+}

@@ -142,6 +142,7 @@ domain      read  requests  written  requests  to be written  parked
             number: "8:0".parse().unwrap(),
             size_bytes: 0,
             scheduler: None,
+            queues: 1,
             rotational: false,
             removable: false,
             below: Vec::new(),

@@ -307,6 +307,7 @@ mod tests {
             number: aplomb_disk::Number { major: 8, minor },
             size_bytes: 1 << 30,
             scheduler: None,
+            queues: 1,
             rotational: false,
             removable: false,
             below: below.iter().map(|b| (*b).into()).collect(),
