@@ -19,7 +19,7 @@ from experiments.framework import Experiment, Mark, Samples, Scheduler, Step, Ta
 from experiments.framework.errors import ExperimentError
 from experiments.framework.experiment import Profile
 from experiments.framework.marks import at_most
-from experiments.framework.readers import counted, of_scheduler
+from experiments.framework.readers import Variant, counted, of_scheduler
 from experiments.framework.saves import COST, DEVICES, SECTOR, Device
 from experiments.framework.schedulers import Reservation
 
@@ -75,28 +75,19 @@ WRITES = Flood("writes", f"two writers of {FILE_MB} MB", f"first:{FILE_MB},secon
 FLOODS = (ALONE, READS, WRITES)
 
 
-@dataclass(frozen=True)
-class Variant:
-    """A scheduler of CPUs and one of the disk; prefix: of the program's command."""
-
-    scheduler: str
-    kind: str
-    title: str
-    prefix: tuple[str, ...] = ()
-
-    def step(self, device: Device, flood: Flood) -> str:
-        return f"{device.name}-{self.kind}-{flood.name}"
-
-
 FIRST = ("ionice", "-c", "1")
 VARIANTS = (
-    Variant("eevdf", "none", "none"),
-    Variant("eevdf", "mq-deadline", "mq-deadline, real-time class", FIRST),
-    Variant("eevdf", "bfq", "BFQ, weights 1000:10"),
-    Variant("eevdf", "iocost", "iocost, weights 10000:1"),
-    Variant("aplomb", "none", "aplomb, none"),
-    Variant("aplomb", "mq-deadline", "aplomb, mq-deadline"),
+    Variant("none", "eevdf", "none", "none"),
+    Variant("mq-deadline", "eevdf", "mq-deadline", "mq-deadline, real-time class", FIRST),
+    Variant("bfq", "eevdf", "bfq", "BFQ, weights 1000:10"),
+    Variant("iocost", "eevdf", "iocost", "iocost, weights 10000:1"),
+    Variant("none", "aplomb", "none", "aplomb, none"),
+    Variant("mq-deadline", "aplomb", "mq-deadline", "aplomb, mq-deadline"),
 )
+
+
+def step_name(variant: Variant, device: Device, flood: Flood) -> str:
+    return f"{device.name}-{variant.name}-{flood.name}"
 
 
 def make(scheduler: Scheduler, quick: bool) -> list[Step]:
@@ -116,7 +107,7 @@ def step(variant: Variant, scheduler: Scheduler, device: Device, flood: Flood) -
     words += ["cold_start", FOLDER, LIMIT_S, SETTLE_S, "/job/enter", "program"]
     words += [*scheduler.prefix(RESERVATION), *variant.prefix, "--", *WORDS, "--"]
     words += flood.words(device)
-    name = variant.step(device, flood)
+    name = step_name(variant, device, flood)
     return Step(name, [str(word) for word in words], ESTIMATE_S, "ordered")
 
 
@@ -139,7 +130,7 @@ def measured(
     samples: Samples, device: Device, flood: Flood
 ) -> Iterator[tuple[Variant, Mapping[str, Any]]]:
     for variant in VARIANTS:
-        sample = samples.get(variant.scheduler, {}).get(variant.step(device, flood))
+        sample = samples.get(variant.scheduler, {}).get(step_name(variant, device, flood))
         if sample is not None:
             yield variant, sample
 

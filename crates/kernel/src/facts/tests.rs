@@ -243,10 +243,7 @@ fn a_disk_has_the_scheduler_that_suits_it() {
     disk("nvme0n1", "[none] mq-deadline bfq", "0", 8);
     disk("sda", "none [mq-deadline] bfq", "1", 1);
     disk("dm-0", "none", "0", 0);
-    assert_eq!(
-        found(),
-        (Level::Ok, "nvme0n1 none, sda mq-deadline".into())
-    );
+    assert_eq!(found(), (Level::Ok, "nvme0n1 none, sda mq-deadline".into()));
     disk("nvme0n1", "none mq-deadline [bfq]", "0", 8);
     assert_eq!(found(), (Level::Warn, "nvme0n1 bfq".into()));
     disk("sda", "[none] mq-deadline bfq", "1", 1);
