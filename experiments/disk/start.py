@@ -34,9 +34,9 @@ WORDS = (
 LETTER = Path(__file__).parents[1] / "redline/letter.fodt"
 # As the specification that aplomb ships for it.
 RESERVATION = Reservation(6000, 50000)
-SETTLE_S = 10  # then the flood has dirtied as much as it may
+SETTLE_S = 6  # then the flood has dirtied as much as it may
 LIMIT_S = 300  # then the program is killed
-ESTIMATE_S = 90  # of a step, for limits
+ESTIMATE_S = 60  # of a step, for limits
 MOST = 1.5  # times what the start takes alone
 READERS, READ_KB = 8, 1024
 FILE_MB = 200
@@ -103,8 +103,8 @@ def make(scheduler: Scheduler, quick: bool) -> list[Step]:
 
 
 def step(variant: Variant, scheduler: Scheduler, device: Device, flood: Flood) -> Step:
-    words: list[object] = ["flooded", device.name, variant.kind, COST[device.name], flood.files]
-    words += ["cold_start", FOLDER, LIMIT_S, SETTLE_S, "/job/enter", "program"]
+    words: list[object] = ["installed", device.name, variant.kind, COST[device.name], WRITES.files]
+    words += [FOLDER, "cold_start", FOLDER, LIMIT_S, SETTLE_S, "/job/enter", "program"]
     words += [*scheduler.prefix(RESERVATION), *variant.prefix, "--", *WORDS, "--"]
     words += flood.words(device)
     name = step_name(variant, device, flood)

@@ -85,21 +85,22 @@ after_load() {
 	await_program
 }
 
-# cold_start FOLDER LIMIT SETTLE PREFIX… -- PROGRAM… -- LOAD…: as after_load, with the program's
-# FOLDER on /mnt/disk and nothing of it in memory. The program is killed after LIMIT seconds. It has
-# run before, so that its home is not new: LibreOffice ends its first run with status 81 and wants
-# to be started again.
+# cold_start FOLDER LIMIT SETTLE PREFIX… -- PROGRAM… -- LOAD…: as after_load, with what is at
+# /mnt/disk as the program's FOLDER and nothing of it in memory. The program is killed after LIMIT
+# seconds. It has run before, so that its home is not new: LibreOffice ends its first run with status
+# 81 and wants to be started again.
 cold_start() {
 	local folder=$1 limit=$2 settle=$3 restarts=0
 	shift 3
-	cp -a "$folder/." /mnt/disk || fail "$name: the disk has no room for $folder"
 	mount --bind /mnt/disk "$folder" || fail "$name: $folder cannot be on the disk"
 	export HOME=/tmp/home
-	mkdir -p $HOME
 	split_words "$@"
-	while ( in_form sessions "${program[@]}" > "$out/first-run" 2>&1 < /dev/null ); [ $? = 81 ]; do
-		[ $((restarts += 1)) -lt 4 ] || fail "$name: ${program[0]} wants to be started again and again"
-	done
+	if [ ! -d $HOME ]; then
+		mkdir $HOME
+		while ( in_form sessions "${program[@]}" > "$out/first-run" 2>&1 < /dev/null ); [ $? = 81 ]; do
+			[ $((restarts += 1)) -lt 4 ] || fail "$name: ${program[0]} wants to be started again and again"
+		done
+	fi
 	sync
 	echo 3 > /proc/sys/vm/drop_caches
 	reload_specs

@@ -81,17 +81,19 @@ on_raw_disk() {
 	no_groups
 }
 
-# flooded DEVICE KIND MODEL FILES FUNCTION ARGUMENT…: a step with the cgroups /program and /load and
-# an empty ext4 on that device, at /mnt/disk, with these files: words NAME:MB with commas between.
-# None of them is in the page cache. FUNCTION calls $at_phase.
-flooded() {
-	local disk=$1 kind=$2 model=$3 files=$4 each
-	shift 4
-	two_groups
-	fresh_disk "$disk" /mnt/disk
-	for each in ${files//,/ }; do
+# Files of zeros on /mnt/disk: words NAME:MB with commas between.
+make_files() { # FILES
+	local each
+	for each in ${1//,/ }; do
 		dd if=/dev/zero of="/mnt/disk/${each%:*}" bs=1M count="${each#*:}" > "$out/disk" 2>&1 || fail "$name: no file: $(tail -n 1 "$out/disk")"
 	done
+}
+
+# with_elevator DEVICE KIND MODEL FUNCTION ARGUMENT…: a step under that I/O scheduler, with the file
+# system of that device at /mnt/disk and nothing of it in the page cache. FUNCTION calls $at_phase.
+with_elevator() {
+	local disk=$1 kind=$2 model=$3
+	shift 3
 	sync
 	echo 3 > /proc/sys/vm/drop_caches
 	elevator "$disk" "$kind" "$model"
@@ -101,6 +103,32 @@ flooded() {
 	until_true 60 umount /mnt/disk || fail "$name: /mnt/disk is still in use"
 	elevator_off "$disk"
 	no_groups
+}
+
+# flooded DEVICE KIND MODEL FILES FUNCTION ARGUMENT…: a step with the cgroups /program and /load and
+# an empty ext4 on that device, at /mnt/disk, with these files (make_files).
+flooded() {
+	local device=$1 kind=$2 model=$3 files=$4
+	shift 4
+	two_groups
+	fresh_disk "$device" /mnt/disk
+	make_files "$files"
+	with_elevator "$device" "$kind" "$model" "$@"
+}
+
+# installed DEVICE KIND MODEL FILES FOLDER FUNCTION ARGUMENT…: as flooded, with FOLDER on the file
+# system, too. It is as the step before left it: to install a large program takes a slow disk longer
+# than to start it.
+installed() {
+	local device=$1 kind=$2 model=$3 files=$4 folder=$5
+	shift 5
+	two_groups
+	if ! mount "/dev/$device" /mnt/disk 2> /dev/null; then
+		fresh_disk "$device" /mnt/disk
+		make_files "$files"
+		cp -a "$folder/." /mnt/disk || fail "$name: the disk has no room for $folder"
+	fi
+	with_elevator "$device" "$kind" "$model" "$@"
 }
 
 # with_stick DEVICE KNOB FUNCTION ARGUMENT…: with an empty ext4 on that slow device, too, at

@@ -123,6 +123,7 @@ left() {
 # started FOLDER LIMIT SETTLE PREFIX… -- PROGRAM… -- LOAD…: as cold_start, on the timed disk.
 started() {
 	timed_disk /mnt/disk
+	cp -a "$1/." /mnt/disk || fail "$name: the disk has no room for $1"
 	cold_start "$@"
 	umount /mnt/disk || fail "$name: the disk of $1 is still in use"
 }
