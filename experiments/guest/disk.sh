@@ -165,3 +165,16 @@ beside_flood() {
 	until_true 60 has_ended "$load_pid"
 	end_load
 }
+
+# beside_readers DEVICE KB READERS FUNCTION ARGUMENT…: a step during which so many readers in /load
+# read KB each from that device, past the page cache (reads.c). They follow `pressure` in a step.
+beside_readers() {
+	local device=$1 kb=$2 readers=$3 reads
+	shift 3
+	( in_form sessions /job/enter load=load /job/reads "/dev/$device" 3600 "$kb" "$readers" > "$out/readers" 2>&1 ) &
+	reads=$!
+	"$@"
+	kill -TERM -- "-$reads" 2> /dev/null
+	until_true 60 has_ended $reads || fail "$name: the readers of $device do not end"
+	wait $reads 2> /dev/null
+}
