@@ -45,16 +45,18 @@ class Variant:
 
 @dataclass(frozen=True)
 class Reads:
-    """Readers of one kind: words of reads.c. every_ms 0: one read after the other."""
+    """Readers of one kind: words of reads.c. every_ms 0: one read after the other. how: "cached",
+    and perhaps "no-ahead"."""
 
     kb: int
     readers: int
     every_ms: int = 0
     behind: int = 0
+    how: tuple[str, ...] = ()
 
     def words(self, device: Device, seconds: int, program: str = PROGRAM) -> list[object]:
         timed = ["every", self.every_ms, "behind", self.behind] if self.every_ms else []
-        return [program, f"/dev/{device.name}", seconds, self.kb, self.readers, *timed]
+        return [program, f"/dev/{device.name}", seconds, self.kb, self.readers, *timed, *self.how]
 
 
 def step(

@@ -13,7 +13,13 @@ from experiments.framework import experiment, readers
 from experiments.framework.schedulers import all_schedulers
 from experiments.tests.workloads import WithWorkloads
 
-NAMES = ("qlinux/disk-shares", "qlinux/disk-isolation", "eclipse/mpeg-io", "redline/mass-read")
+NAMES = (
+    "qlinux/disk-shares",
+    "qlinux/disk-isolation",
+    "eclipse/mpeg-io",
+    "redline/mass-read",
+    "disk/readahead",
+)
 
 
 class Workloads(WithWorkloads):
@@ -41,6 +47,10 @@ class Workloads(WithWorkloads):
         self.assertEqual(len(found["each_second"]), 2)
         self.assertLessEqual(found["reads"], 21)
         self.assertEqual(found["worst_second"], min(found["each_second"]))
+
+    def test_a_stream_may_go_through_the_page_cache(self) -> None:
+        for how in (["cached"], ["cached", "no-ahead"]):
+            self.assertGreater(self.reads(1, 64, 1, "every", 100, *how)["reads"], 2, how)
 
     def test_wrong_words_are_refused(self) -> None:
         for words in (["x"], ["x", 1, 3, 1], ["x", 1, 4, 0], ["x", 0, 4, 1]):

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * reads FILE SECONDS KB READERS [every MS] [behind N] - READERS processes that read KB from FILE,
- * past the page cache (O_DIRECT), at random offsets, one read after the other.
+ * reads FILE SECONDS KB READERS [every MS] [behind N] [cached] [no-ahead] - READERS processes that
+ * read KB from FILE, past the page cache (O_DIRECT), at random offsets, one read after the other.
+ *
+ * cached: through the page cache, from the beginning to the end. no-ahead: without the kernel's
+ * readahead.
  *
  * every MS: a reader begins a read each MS: a stream, or a film. Its read is late if it is not done
  * when the next one is due; then that one begins at once. behind N: it is late only when N are due
@@ -57,26 +60,43 @@ static int64_t size_of(int file)
 	return size;
 }
 
-static void read_on(const char *path, size_t bytes, int64_t every, int64_t behind, int64_t end,
-		    uint64_t seed, struct counts *c, int32_t *each_second)
+/* What each reader does; times in ns. */
+struct plan {
+	const char *path;
+	size_t bytes;
+	int64_t every, behind, end;
+	int cached, no_ahead;
+};
+
+/* Where the next read begins. */
+static off_t next_place(const struct plan *plan, uint64_t places, uint64_t *seed, int64_t nr)
 {
-	int file = open(path, O_RDONLY | O_DIRECT);
+	if (plan->cached)
+		return (off_t)((uint64_t)nr * (plan->bytes / BLOCK) % places * BLOCK);
+	return (off_t)(random_next(seed) % places * BLOCK);
+}
+
+static void read_on(const struct plan *plan, uint64_t seed, struct counts *c, int32_t *each_second)
+{
+	int file = open(plan->path, O_RDONLY | (plan->cached ? 0 : O_DIRECT));
 	void *buffer = NULL;
 
 	if (file < 0)
-		fail(path);
-	if (posix_memalign(&buffer, BLOCK, bytes))
+		fail(plan->path);
+	if (posix_memalign(&buffer, BLOCK, plan->bytes))
 		fail("memory");
-	uint64_t places = (uint64_t)(size_of(file) - (int64_t)bytes) / BLOCK + 1;
+	if (plan->no_ahead && posix_fadvise(file, 0, 0, POSIX_FADV_RANDOM))
+		fail("posix_fadvise");
+	uint64_t places = (uint64_t)(size_of(file) - (int64_t)plan->bytes) / BLOCK + 1;
 	int64_t start = now_ns(), due = start, last = start;
 
-	for (int64_t now = due; now < end; now = now_ns()) {
-		if (every && now < due) {
+	for (int64_t now = due; now < plan->end; now = now_ns()) {
+		if (plan->every && now < due) {
 			sleep_until_ns(due);
 			now = now_ns();
 		}
-		if (pread(file, buffer, bytes, (off_t)(random_next(&seed) % places * BLOCK)) !=
-		    (ssize_t)bytes)
+		if (pread(file, buffer, plan->bytes, next_place(plan, places, &seed, c->reads)) !=
+		    (ssize_t)plan->bytes)
 			fail("pread");
 		int64_t done = now_ns(), took = done - now;
 
@@ -87,10 +107,10 @@ static void read_on(const char *path, size_t bytes, int64_t every, int64_t behin
 		if (done - last > c->gap_ns)
 			c->gap_ns = done - last;
 		last = done;
-		if (each_second && done < end)
+		if (each_second && done < plan->end)
 			each_second[(done - start) / NS_PER_S % MOST_SECONDS]++;
-		due += every;
-		if (every && done > due + behind * every) {
+		due += plan->every;
+		if (plan->every && done > due + plan->behind * plan->every) {
 			c->late++;
 			due = done;
 		}
@@ -113,24 +133,36 @@ static void print_seconds(const struct shared *s, int64_t seconds)
 	printf("]");
 }
 
+/* The number after the word @name; 0 if that word is not there. */
+static int64_t option(int count, char **words, const char *name, int64_t least, int64_t most)
+{
+	int at = flag_at(count, words, name);
+
+	return at && at + 1 < count ? number(name, words[at + 1], least, most) : 0;
+}
+
 int main(int count, char **words)
 {
 	if (count < 5) {
-		fprintf(stderr, "usage: reads FILE SECONDS KB READERS [every MS] [behind N]\n");
+		fprintf(stderr, "usage: reads FILE SECONDS KB READERS [every MS] [behind N] "
+				"[cached] [no-ahead]\n");
 		return 2;
 	}
 	int64_t seconds = number("SECONDS", words[2], 1, MOST_SECONDS);
 	int64_t end = now_ns() + seconds * NS_PER_S;
-	size_t bytes = (size_t)number("KB", words[3], 4, 1 << 20) << 10;
 	int64_t readers = number("READERS", words[4], 1, MOST_READERS);
-	int at = flag_at(count, words, "every");
-	int64_t every = at && at + 1 < count ? number("MS", words[at + 1], 1, 100000) : 0;
-	int64_t behind;
+	struct plan plan = {
+		.path = words[1],
+		.bytes = (size_t)number("KB", words[3], 4, 1 << 20) << 10,
+		.every = option(count, words, "every", 1, 100000) * NS_PER_MS,
+		.behind = option(count, words, "behind", 0, 1000),
+		.end = end,
+		.cached = has_flag(count, words, "cached"),
+		.no_ahead = has_flag(count, words, "no-ahead"),
+	};
 	struct counts *all, sum = { 0 };
 	struct shared *s;
 
-	at = flag_at(count, words, "behind");
-	behind = at && at + 1 < count ? number("N", words[at + 1], 0, 1000) : 0;
 	s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (s == MAP_FAILED)
 		fail("mmap");
@@ -139,8 +171,7 @@ int main(int count, char **words)
 	for (int64_t i = 0; i < readers; i++) {
 		if (fork_bound() == 0) {
 			signal(SIGTERM, SIG_DFL);
-			read_on(words[1], bytes, every * NS_PER_MS, behind, end,
-				0x9e3779b97f4a7c15ULL * (uint64_t)(i + 1), &all[i],
+			read_on(&plan, 0x9e3779b97f4a7c15ULL * (uint64_t)(i + 1), &all[i],
 				i ? NULL : s->each_second);
 		}
 	}
@@ -156,7 +187,7 @@ int main(int count, char **words)
 	printf("{\"reads\": %lld, \"late\": %lld, \"longest_us\": %lld, \"sum_us\": %lld",
 	       (long long)sum.reads, (long long)sum.late, (long long)(sum.longest_ns / NS_PER_US),
 	       (long long)(sum.sum_ns / NS_PER_US));
-	if (every)
+	if (plan.every)
 		print_seconds(s, seconds);
 	printf("}\n");
 	return 0;
