@@ -23,10 +23,14 @@
  *      not watched --- a task of the first groups waits for a disk (EV_DISK) ---> watched
  *           ^                                                                       |
  *           +------------ the daemon: none has waited for 3 s ----------------------+
+ *
+ *    With `account = true` on_request_sent and on_request_done stay attached in between, so that
+ *    all requests are counted (disk/account.bpf.h). No gate closes then, and no timer runs.
  */
 #ifndef APLOMB_DISK_ORDER_BPF_H
 #define APLOMB_DISK_ORDER_BPF_H
 
+#include "disk/account.bpf.h"
 #include "kernel/io.bpf.h"
 #include "policy/cello.h"
 #include "state/events.bpf.h"
@@ -35,6 +39,8 @@
 
 /* 1: disks are ordered. Otherwise nothing of this file runs. */
 SETTING u32 disk_order;
+/* 1: on_request_sent and on_request_done see all requests, also while disks are not watched. */
+SETTING u32 disk_counted_always;
 
 /* Real-time priorities from this level on are of the interactive class. */
 #define IO_LEVEL_INTERACTIVE 5
@@ -73,7 +79,9 @@ struct {
 /* A request that is at a disk */
 struct sent {
 	u64 at;
-	u32 disk, group, epoch, pad;
+	u64 domain; /* the id of its cgroup */
+	u32 disk, group, epoch;
+	u32 class; /* enum disk_class */
 };
 
 /* By the address of the struct request. The daemon makes this map small where it is not used. */
@@ -127,11 +135,17 @@ static __always_inline u32 disk_index(struct gendisk *disk)
 	return index ? *index : MAX_DISKS;
 }
 
+/* The group of a request of domain @slot and @class. */
+static __always_inline u32 request_group(u32 slot, u32 class)
+{
+	u32 group = branch(slot)->disk_group;
+
+	return group ? group : class;
+}
+
 static __always_inline u32 bio_group(struct bio *bio)
 {
-	u32 group = branch(slot_of_id(bio_cgroup(bio)))->disk_group;
-
-	return group ? group : io_class(bio->bi_ioprio);
+	return request_group(slot_of_id(bio_cgroup(bio)), io_class(bio->bi_ioprio));
 }
 
 /* A request is sent to the disk: for the first time, or again after the disk refused it. */
@@ -139,7 +153,7 @@ SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_request_sent, struct request *rq)
 {
 	struct bio *bio = rq->bio;
-	u32 disk = disk_index(rq->q->disk);
+	u32 disk = disk_index(rq->q->disk), slot, class;
 	struct sent sent = {}, *before;
 	u64 key = (u64)rq;
 
@@ -148,9 +162,13 @@ int BPF_PROG(on_request_sent, struct request *rq)
 	before = bpf_map_lookup_elem(&requests, &key);
 	if (before && before->epoch == disks_epoch)
 		return 0;
+	slot = slot_of_id(bio_cgroup(bio));
+	class = io_class(bio->bi_ioprio);
 	sent.at = bpf_ktime_get_ns();
+	sent.domain = disk_domain(slot);
 	sent.disk = disk;
-	sent.group = bio_group(bio);
+	sent.group = request_group(slot, class);
+	sent.class = class == CELLO_REST ? DISK_REST : class;
 	sent.epoch = disks_epoch;
 	if (bpf_map_update_elem(&requests, &key, &sent, 0))
 		return 0;
@@ -165,15 +183,21 @@ int BPF_PROG(on_request_done, struct request *rq)
 {
 	u64 key = (u64)rq;
 	struct sent *found = bpf_map_lookup_elem(&requests, &key), sent;
+	u64 cost;
 
 	if (!found)
 		return 0;
 	sent = *found;
 	/* of two CPUs that see the end of one request, one removes it */
-	if (bpf_map_delete_elem(&requests, &key) || sent.epoch != disks_epoch)
+	if (bpf_map_delete_elem(&requests, &key))
 		return 0;
-	cello_done(disk_at(sent.disk), sent.group, sent.at, bpf_ktime_get_ns());
-	__sync_fetch_and_add(&disk_group(sent.disk, sent.group)->at_disk, -1);
+	/* that of an earlier watch may be of another request, whose end was not seen */
+	if (sent.epoch != disks_epoch && !disk_counted_always)
+		return 0;
+	cost = cello_done(disk_at(sent.disk), sent.group, sent.at, bpf_ktime_get_ns());
+	disk_account(rq, sent.domain, sent.class, sent.at, cost);
+	if (sent.epoch == disks_epoch)
+		__sync_fetch_and_add(&disk_group(sent.disk, sent.group)->at_disk, -1);
 	return 0;
 }
 #endif
