@@ -332,7 +332,7 @@ enum disk_class {
 	NR_DISK_CLASSES = 3
 };
 
-/* Key and value of the map `disk_counts`: disk/account.bpf.h */
+/* Key and value of the map `disk_counts`: tree/disk_count.bpf.h */
 struct disk_count_key {
 	u64 domain; /* the cgroup's id */
 	u32 disk;   /* major << 20 | minor */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * disk/order.bpf.h - the disks whose requests are ordered: which they are, to which group a request
- * belongs, and what it costs.
+ * disk/order.bpf.h - the disks whose requests are ordered: which they are, and to which group a
+ * request belongs. What it costs: disk/account.bpf.h.
  *
  * Theory: policy/cello.h.
  *
@@ -30,26 +30,17 @@
 #ifndef APLOMB_DISK_ORDER_BPF_H
 #define APLOMB_DISK_ORDER_BPF_H
 
-#include "disk/account.bpf.h"
 #include "kernel/io.bpf.h"
 #include "policy/cello.h"
 #include "state/events.bpf.h"
 #include "tree/disk_share.bpf.h"
 #include "tree/domain_of.bpf.h"
 
-/* 1: disks are ordered. Otherwise nothing of this file runs. */
-SETTING u32 disk_order;
-/* 1: on_request_sent and on_request_done see all requests, also while disks are not watched. */
-SETTING u32 disk_counted_always;
-
 /* Real-time priorities from this level on are of the interactive class. */
 #define IO_LEVEL_INTERACTIVE 5
 
 /* A task of the first groups says at most once in this time, ns, that it waits. */
 #define DISK_ASK_NS NSEC_PER_SEC
-
-/* Requests that are at all disks at a time. One more is not counted, and costs nothing. */
-#define MAX_REQUESTS 16384
 
 /*
  * A task of the first groups that began to wait before the disks were watched waits for one that is
@@ -75,22 +66,6 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } disk_of SEC(".maps");
-
-/* A request that is at a disk */
-struct sent {
-	u64 at;
-	u64 domain; /* the id of its cgroup */
-	u32 disk, group, epoch;
-	u32 class; /* enum disk_class */
-};
-
-/* By the address of the struct request. The daemon makes this map small where it is not used. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_REQUESTS);
-	__type(key, u64);
-	__type(value, struct sent);
-} requests SEC(".maps");
 
 static __always_inline struct cello *disk_at(u32 disk)
 {
@@ -146,59 +121,6 @@ static __always_inline u32 request_group(u32 slot, u32 class)
 static __always_inline u32 bio_group(struct bio *bio)
 {
 	return request_group(slot_of_id(bio_cgroup(bio)), io_class(bio->bi_ioprio));
-}
-
-/* A request is sent to the disk: for the first time, or again after the disk refused it. */
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(on_request_sent, struct request *rq)
-{
-	struct bio *bio = rq->bio;
-	u32 disk = disk_index(rq->q->disk), slot, class;
-	struct sent sent = {}, *before;
-	u64 key = (u64)rq;
-
-	if (disk >= MAX_DISKS || !bio)
-		return 0;
-	before = bpf_map_lookup_elem(&requests, &key);
-	if (before && before->epoch == disks_epoch)
-		return 0;
-	slot = slot_of_id(bio_cgroup(bio));
-	class = io_class(bio->bi_ioprio);
-	sent.at = bpf_ktime_get_ns();
-	sent.domain = disk_domain(slot);
-	sent.disk = disk;
-	sent.group = request_group(slot, class);
-	sent.class = class == CELLO_REST ? DISK_REST : class;
-	sent.epoch = disks_epoch;
-	if (bpf_map_update_elem(&requests, &key, &sent, 0))
-		return 0;
-	disk_group(disk, sent.group)->seen = sent.at;
-	__sync_fetch_and_add(&disk_group(disk, sent.group)->at_disk, 1);
-	return 0;
-}
-
-/* A request is done, or has failed. (A part of one ends it here: few drivers do that.) */
-SEC("tp_btf/block_rq_complete")
-int BPF_PROG(on_request_done, struct request *rq)
-{
-	u64 key = (u64)rq;
-	struct sent *found = bpf_map_lookup_elem(&requests, &key), sent;
-	u64 cost;
-
-	if (!found)
-		return 0;
-	sent = *found;
-	/* of two CPUs that see the end of one request, one removes it */
-	if (bpf_map_delete_elem(&requests, &key))
-		return 0;
-	/* that of an earlier watch may be of another request, whose end was not seen */
-	if (sent.epoch != disks_epoch && !disk_counted_always)
-		return 0;
-	cost = cello_done(disk_at(sent.disk), sent.group, sent.at, bpf_ktime_get_ns());
-	disk_account(rq, sent.domain, sent.class, sent.at, cost);
-	if (sent.epoch == disks_epoch)
-		__sync_fetch_and_add(&disk_group(sent.disk, sent.group)->at_disk, -1);
-	return 0;
 }
 #endif
 

@@ -28,8 +28,8 @@
 #ifndef APLOMB_DOMAIN_SERVER_BPF_H
 #define APLOMB_DOMAIN_SERVER_BPF_H
 
-#include "disk/order.bpf.h"
 #include "task/server.bpf.h"
+#include "tree/disk_count.bpf.h"
 #include "tree/disk_share.bpf.h"
 #include "tree/domain.bpf.h"
 #include "tree/domain_set.bpf.h"
@@ -137,7 +137,7 @@ void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
 	if (branch(slot)->disk_own)
 		disk_share_end(slot);
 	if (disk_order)
-		disk_account_end(id, branch(branch(slot)->parent)->cgid);
+		disk_count_end(id, branch(branch(slot)->parent)->cgid);
 	branch(slot)->state = DOMAIN_GONE;
 	domain_bury(slot); /* while tasks wait, tree/rescue_tick.bpf.h does it later */
 }

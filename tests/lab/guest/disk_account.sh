@@ -108,6 +108,21 @@ snap after
 echo 1 > /sys/block/disk0/queue/iostats
 check without-statistics-no-wait-is-known "$(more waits load) of $(more requests load)" eval '[ $(more waits load) = 0 ] && [ $(more requests load) -gt 150 ]'
 
+say "a wait in the queue of the disk's scheduler is known"
+queue=/sys/block/disk0/queue
+depth=$(< $queue/nr_requests)
+echo 4 > $queue/nr_requests # the disk is sent four at a time
+echo mq-deadline > $queue/scheduler
+snap before
+readers load 3 12
+wait $!
+snap after
+wait_ms=$(($(more wait_ns load) / $(more waits load) / 1000000))
+# 12 readers, of which 4 are served, for 10 ms each
+check mean-wait "$wait_ms ms, $(< $queue/scheduler), $(< $queue/nr_requests) of $depth" within 10 $wait_ms 30
+echo none > $queue/scheduler
+echo $depth > $queue/nr_requests
+
 say "a watch in between loses none"
 a domain set more io=60%
 snap before
@@ -126,7 +141,7 @@ check there-was-a-watch "" grep -q "disks are watched" $out/log
 a domain set more io=none
 
 say "counts outlive a domain in the one above"
-echo +cpu > $cgroups/outer/cgroup.subtree_control
+echo "+cpu +io" > $cgroups/outer/cgroup.subtree_control
 mkdir $cgroups/outer/inner
 ( enter_domain outer/inner $programs/reads /dev/disk0 2 4 2 > $out/inner.json )
 snap before
