@@ -4,8 +4,8 @@
  * of a disk's time each domain had, by class, and how long its requests waited before.
  *
  * 1. What. For each domain, disk and class: the requests that were done, what they cost (device
- *    time), and how long they waited in the kernel's queues. All four counters only grow. The table:
- *    tree/disk_count.bpf.h.
+ *    time), and how long they waited in the kernel's queues. All four counters only grow. The table
+ *    is in tree/disk_count.bpf.h.
  *
  * 2. Device time. The cost of policy/cello.h, which cello_done() returns: the time from when the
  *    request was sent to the disk, or the one before it was done if that is later, until it is
@@ -28,9 +28,9 @@
  *    A task that is parked at a gate, or waits until the disk's queue has room, has no request yet.
  *
  * 4. Domain: that of the cgroup to which the first bio is charged when the request is sent. For a
- *    page that is written back, that is the cgroup whose writeback the file belongs to: the one that
- *    wrote to it first, or most of late. A file system's own requests (the journal) are the root's.
- *    Where a cgroup has no io controller, the kernel charges the one above.
+ *    page that is written back, that is the cgroup to whose writeback the file belongs: the one
+ *    that wrote to it first, or most of late. A file system's own requests (the journal) are the
+ *    root's. Where a cgroup has no io controller, the kernel charges the one above.
  *
  * 5. When. While disks are watched. With disk_counted_always the two programs stay attached in
  *    between. Then an end may belong to a request that was sent before the watch (`epoch`): it is

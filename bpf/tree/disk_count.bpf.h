@@ -4,8 +4,8 @@
  *
  * What is counted, and why so: disk/account.bpf.h. Here is how long a row lives.
  *
- * 1. Keys. A row has the id of the domain's cgroup in its key, not the domain's slot: a slot may get
- *    another domain while a request is at the disk; an id never does.
+ * 1. Keys. A row has the id of the domain's cgroup in its key, not the domain's slot. A slot may
+ *    get another domain while a request is at the disk; an id never does.
  *
  * 2. End of a domain. Its counts are added to its parent's, as those of io.stat are. Otherwise the
  *    sum of a domain and those below it would shrink:

@@ -97,8 +97,8 @@ pub(crate) fn per_cpu(
 
 fn add_up(values: &[Vec<u8>]) -> Vec<u64> {
     let words = |value: &Vec<u8>| -> Vec<u64> {
-        let (words, _) = value.as_chunks::<8>();
-        words.iter().map(|w| u64::from_ne_bytes(*w)).collect()
+        let words = value.chunks_exact(8).filter_map(|w| w.try_into().ok());
+        words.map(u64::from_ne_bytes).collect()
     };
     values
         .iter()
