@@ -26,6 +26,8 @@ enum limits {
 	DOMAIN_SLOTS = 8192, /* of the kernel side's tables: a power of two above MAX_DOMAINS + 2 */
 	MAX_DISKS = 16,      /* whose requests are ordered; those of one more are not */
 	MAX_VOLUMES = 256,   /* disks, and volumes on them */
+	MAX_COUNTED_DISKS = 64, /* with device time; requests to one more are not counted */
+	MAX_DISK_COUNTS = 8192, /* triples of domain, disk and class; one more is not counted */
 	MAX_DEPTH = 16, /* levels below the root; tasks deeper are those of the ancestor there */
 	EVENT_BYTES = 1 << 20 /* ring buffer; when full, events are dropped and counted (EV_LOST) */
 };
@@ -320,6 +322,28 @@ struct disk_set_args {
 /* Argument of the syscall program `disk_watch`: disk/look.bpf.h */
 struct disk_watch_args {
 	u32 on; /* 1: watch the disks; 0: do not */
+};
+
+/* Classes of requests, as device time is counted: disk/account.bpf.h */
+enum disk_class {
+	DISK_SOFT_REAL_TIME = 0,
+	DISK_INTERACTIVE = 1,
+	DISK_REST = 2,
+	NR_DISK_CLASSES = 3
+};
+
+/* Key and value of the map `disk_counts`: tree/disk_count.bpf.h */
+struct disk_count_key {
+	u64 domain; /* the cgroup's id */
+	u32 disk;   /* major << 20 | minor */
+	u32 class;  /* enum disk_class */
+};
+
+struct disk_count {
+	u64 requests;  /* that are done */
+	u64 device_ns; /* their device time */
+	u64 wait_ns;   /* how long they waited before they were sent to the disk; */
+	u64 waits;     /* those of which that is known */
 };
 
 /* Argument and answer of the syscall program `park_request` (aplomb park): park/request.bpf.h */

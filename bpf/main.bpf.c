@@ -16,6 +16,7 @@
  *
  * The plain case, without any interactive task, costs one test of reserved_on in each callback.
  */
+#include "disk/account.bpf.h"
 #include "disk/dirty.bpf.h"
 #include "disk/look.bpf.h"
 #include "kernel/ops.bpf.h"

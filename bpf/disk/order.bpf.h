@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * disk/order.bpf.h - the disks whose requests are ordered: which they are, to which group a request
- * belongs, and what it costs.
+ * disk/order.bpf.h - the disks whose requests are ordered: which they are, and to which group a
+ * request belongs. What it costs: disk/account.bpf.h.
  *
  * Theory: policy/cello.h.
  *
@@ -23,6 +23,9 @@
  *      not watched --- a task of the first groups waits for a disk (EV_DISK) ---> watched
  *           ^                                                                       |
  *           +------------ the daemon: none has waited for 3 s ----------------------+
+ *
+ *    With `account = true` on_request_sent and on_request_done stay attached in between, so that
+ *    all requests are counted (disk/account.bpf.h). No gate closes then, and no timer runs.
  */
 #ifndef APLOMB_DISK_ORDER_BPF_H
 #define APLOMB_DISK_ORDER_BPF_H
@@ -33,17 +36,11 @@
 #include "tree/disk_share.bpf.h"
 #include "tree/domain_of.bpf.h"
 
-/* 1: disks are ordered. Otherwise nothing of this file runs. */
-SETTING u32 disk_order;
-
 /* Real-time priorities from this level on are of the interactive class. */
 #define IO_LEVEL_INTERACTIVE 5
 
 /* A task of the first groups says at most once in this time, ns, that it waits. */
 #define DISK_ASK_NS NSEC_PER_SEC
-
-/* Requests that are at all disks at a time. One more is not counted, and costs nothing. */
-#define MAX_REQUESTS 16384
 
 /*
  * A task of the first groups that began to wait before the disks were watched waits for one that is
@@ -69,20 +66,6 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } disk_of SEC(".maps");
-
-/* A request that is at a disk */
-struct sent {
-	u64 at;
-	u32 disk, group, epoch, pad;
-};
-
-/* By the address of the struct request. The daemon makes this map small where it is not used. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_REQUESTS);
-	__type(key, u64);
-	__type(value, struct sent);
-} requests SEC(".maps");
 
 static __always_inline struct cello *disk_at(u32 disk)
 {
@@ -127,54 +110,17 @@ static __always_inline u32 disk_index(struct gendisk *disk)
 	return index ? *index : MAX_DISKS;
 }
 
+/* The group of a request of domain @slot and @class. */
+static __always_inline u32 request_group(u32 slot, u32 class)
+{
+	u32 group = branch(slot)->disk_group;
+
+	return group ? group : class;
+}
+
 static __always_inline u32 bio_group(struct bio *bio)
 {
-	u32 group = branch(slot_of_id(bio_cgroup(bio)))->disk_group;
-
-	return group ? group : io_class(bio->bi_ioprio);
-}
-
-/* A request is sent to the disk: for the first time, or again after the disk refused it. */
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(on_request_sent, struct request *rq)
-{
-	struct bio *bio = rq->bio;
-	u32 disk = disk_index(rq->q->disk);
-	struct sent sent = {}, *before;
-	u64 key = (u64)rq;
-
-	if (disk >= MAX_DISKS || !bio)
-		return 0;
-	before = bpf_map_lookup_elem(&requests, &key);
-	if (before && before->epoch == disks_epoch)
-		return 0;
-	sent.at = bpf_ktime_get_ns();
-	sent.disk = disk;
-	sent.group = bio_group(bio);
-	sent.epoch = disks_epoch;
-	if (bpf_map_update_elem(&requests, &key, &sent, 0))
-		return 0;
-	disk_group(disk, sent.group)->seen = sent.at;
-	__sync_fetch_and_add(&disk_group(disk, sent.group)->at_disk, 1);
-	return 0;
-}
-
-/* A request is done, or has failed. (A part of one ends it here: few drivers do that.) */
-SEC("tp_btf/block_rq_complete")
-int BPF_PROG(on_request_done, struct request *rq)
-{
-	u64 key = (u64)rq;
-	struct sent *found = bpf_map_lookup_elem(&requests, &key), sent;
-
-	if (!found)
-		return 0;
-	sent = *found;
-	/* of two CPUs that see the end of one request, one removes it */
-	if (bpf_map_delete_elem(&requests, &key) || sent.epoch != disks_epoch)
-		return 0;
-	cello_done(disk_at(sent.disk), sent.group, sent.at, bpf_ktime_get_ns());
-	__sync_fetch_and_add(&disk_group(sent.disk, sent.group)->at_disk, -1);
-	return 0;
+	return request_group(slot_of_id(bio_cgroup(bio)), io_class(bio->bi_ioprio));
 }
 #endif
 

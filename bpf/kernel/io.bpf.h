@@ -52,6 +52,13 @@ struct request_queue {
 struct request {
 	struct request_queue *q;
 	struct bio *bio;
+	unsigned rq_flags;
+	u64 start_time_ns;
+};
+
+/* Bits of rq_flags, by number. The number here is never used: see kernel/enums.bpf.h. */
+enum rqf_flags {
+	__RQF_IO_STAT = 1,
 };
 
 struct io_context {
@@ -117,6 +124,12 @@ static __always_inline u64 bio_cgroup(struct bio *bio)
 	struct cgroup *cgrp = blkg ? blkg->blkcg->css.cgroup : NULL;
 
 	return cgrp ? cgrp->kn->id : 0;
+}
+
+/* Was the creation time of @rq set? Not if its disk keeps no statistics (queue/iostats). */
+static __always_inline bool has_start_time(struct request *rq)
+{
+	return rq->rq_flags & 1U << bpf_core_enum_value(enum rqf_flags, __RQF_IO_STAT);
 }
 #else /* the simulator has no disks */
 struct task_struct;

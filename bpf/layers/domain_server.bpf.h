@@ -29,6 +29,7 @@
 #define APLOMB_DOMAIN_SERVER_BPF_H
 
 #include "task/server.bpf.h"
+#include "tree/disk_count.bpf.h"
 #include "tree/disk_share.bpf.h"
 #include "tree/domain.bpf.h"
 #include "tree/domain_set.bpf.h"
@@ -135,6 +136,8 @@ void OPS(aplomb_cgroup_exit, struct cgroup *cgrp)
 		domain_unserve(slot);
 	if (branch(slot)->disk_own)
 		disk_share_end(slot);
+	if (disk_order)
+		disk_count_end(id, branch(branch(slot)->parent)->cgid);
 	branch(slot)->state = DOMAIN_GONE;
 	domain_bury(slot); /* while tasks wait, tree/rescue_tick.bpf.h does it later */
 }

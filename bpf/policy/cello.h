@@ -142,8 +142,8 @@ static inline void cello_begin(struct cello *c, u64 now, u64 round_ns)
 	}
 }
 
-/* A request of @group that was sent to the disk at @sent is done. */
-static inline void cello_done(struct cello *c, u32 group, u64 sent, u64 now)
+/* A request of @group that was sent to the disk at @sent is done at @now. Returns what it cost. */
+static inline u64 cello_done(struct cello *c, u32 group, u64 sent, u64 now)
 {
 	u64 before = __sync_lock_test_and_set(&c->done, now);
 	u64 from = time_before(sent, before) ? before : sent;
@@ -154,6 +154,10 @@ static inline void cello_done(struct cello *c, u32 group, u64 sent, u64 now)
 	/* of two CPUs that do this at a time, one is not counted: it is an average */
 	c->service = c->service ? c->service - c->service / 8 + cost / 8 : cost;
 	__sync_fetch_and_add(&g->left, -(s64)cost);
+	/* another CPU has read the clock later: what lies between is not to count twice */
+	if (time_before(now, before))
+		__sync_val_compare_and_swap(&c->done, now, before);
+	return cost;
 }
 
 static inline u64 cello_share_ns(const struct cello *c, const struct cello_group *g)

@@ -15,6 +15,9 @@
 #include "policy/cello.h"
 #include "tree/node.bpf.h"
 
+/* 1: disks are ordered. Otherwise nothing of this file and of disk/ but dirty limits runs. */
+SETTING u32 disk_order;
+
 struct disk_share {
 	u32 slot; /* of the domain; 0: the group is free */
 	u32 ppm;  /* of a disk's time */

@@ -2,7 +2,8 @@
 
 One process reads 4 KB after the other from a disk that answers after 50 us. With the order switched
 on nothing should change, since no program of the first groups waits: the tracing programs are not
-attached. "Watched" is the same process with a real-time I/O priority, for which they are.
+attached. "Watched" is the same process with a real-time I/O priority, for which they are. With
+`account = true` two of them are always attached, so that all requests are counted.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ VARIANTS = (
     Variant("plain", "eevdf", "none", "EEVDF"),
     Variant("off", "aplomb", "none", "aplomb, order off", profile="unordered"),
     Variant("on", "aplomb", "none", "aplomb, order on", profile="ordered"),
+    Variant("counted", "aplomb", "none", "aplomb, all counted", profile="counted"),
     Variant(
         "watched", "aplomb", "none", "aplomb, watched", ("ionice", "-c", "1"), profile="ordered"
     ),
@@ -107,6 +109,7 @@ EXPERIMENT = Experiment(
     profiles={
         "unordered": Profile((), only=True),
         "ordered": Profile((), only=True, config=("[disk]", "order = true")),
+        "counted": Profile((), only=True, config=("[disk]", "order = true", "account = true")),
     },
     settings={"seconds": SECONDS, "disks": list(DISKS)},
 )

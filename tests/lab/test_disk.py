@@ -1,4 +1,4 @@
-"""Disks: dirty limits by class, the order of requests."""
+"""Disks: dirty limits by class, the order of requests, device time."""
 
 from __future__ import annotations
 
@@ -17,5 +17,13 @@ class DiskOrder(harness.JobTest):
     """domains have their shares of a disk, interactive programs go first, and lose nothing"""
 
     job = "disk_order"
+    seconds = 180
+    disks = ("160M,iops=400,rate=40M,latency=10ms",)
+
+
+class DiskAccount(harness.JobTest):
+    """device time is charged to domain and class, and adds up to the time that passes"""
+
+    job = "disk_account"
     seconds = 180
     disks = ("160M,iops=400,rate=40M,latency=10ms",)

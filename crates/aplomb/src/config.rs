@@ -310,7 +310,7 @@ mod tests {
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            23,
+            24,
             "{all}"
         );
     }
@@ -346,6 +346,7 @@ mod tests {
             ("r-max = \"99%\"", 1, "95%"),
             ("r-lo = \"1%\"\nr-lo = \"2%\"", 2, "duplicate"),
             ("[users]", 1, "users"),
+            ("[disk]\n\naccount = true", 3, "\"disk.account\": it takes"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(

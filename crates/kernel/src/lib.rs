@@ -16,6 +16,7 @@
 use std::os::fd::BorrowedFd;
 
 mod btf;
+mod disk;
 mod distribution;
 mod domain;
 pub mod facts;
@@ -39,8 +40,10 @@ mod layout {
 }
 
 pub use aplomb_protocol::{
-    Cpu, DomainPolicy, EventKind, Max, Part, Reservation, ServerPolicy, ServerState,
+    ClassTimes, Cpu, DiskAccount, DiskTime, DiskTimes, DomainPolicy, EventKind, Max, Part,
+    Reservation, ServerPolicy, ServerState,
 };
+pub use disk::DiskCounts;
 pub use domain::{Domain, DomainChange, DomainSetting};
 pub use memory::MemoryCounts;
 pub use scheduler::Scheduler;
@@ -256,6 +259,21 @@ pub trait Kernel {
     ///
     /// Failed system calls. Then they are not watched.
     fn watch_disks(&mut self, on: bool) -> Result<(), KernelError>;
+
+    /// Counts all requests from now on, also while disks are not watched
+    /// ([`Settings::count_disks`]).
+    ///
+    /// # Errors
+    ///
+    /// The programs that see requests cannot be attached.
+    fn count_disks(&mut self) -> Result<(), KernelError>;
+
+    /// The device time of domains. None: requests are not ordered, so none are counted.
+    ///
+    /// # Errors
+    ///
+    /// Failed system calls.
+    fn disk_counts(&self) -> Result<Option<DiskCounts>, KernelError>;
 
     /// When a task of a class or a domain that has a share last waited for a disk, ns.
     fn disk_wanted_ns(&self) -> u64;

@@ -20,8 +20,9 @@ use crate::facts::Machine;
 use crate::layout::types as raw;
 use crate::types::{comm_text, event_number, policy_number};
 use crate::{
-    limits, Cpu, DiskShares, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError,
-    LoadError, Matcher, MemoryCounts, OrderedDisk, Reserved, Server, Settings, Shortage, SpecRow,
+    limits, Cpu, DiskCounts, DiskShares, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel,
+    KernelError, LoadError, Matcher, MemoryCounts, OrderedDisk, Reserved, Server, Settings,
+    Shortage, SpecRow,
 };
 
 mod disks;
@@ -60,8 +61,9 @@ pub struct Scheduler {
     on_dirty: Option<Link>,
     /// The requests of disks are ordered.
     order: bool,
-    /// The programs that see them, while they are watched.
-    watch: Vec<Link>,
+    /// All requests are counted.
+    count: bool,
+    watch: disks::Watch,
 }
 
 /// libbpf's messages since the last call of [`quietly`]. They are shown only if the load fails.
@@ -197,7 +199,7 @@ impl Scheduler {
                 rodata.tick_ns = tick::period_ns();
                 rodata.server_policy = policy_number(Some(settings.server_policy));
             }
-            disks::fit(&mut open, &kernel, settings.order_disks)?;
+            disks::fit(&mut open, &kernel, settings)?;
             fit_callbacks(&mut open, &kernel)?;
             // A kernel without huge pages lacks the function.
             let huge_pages = kernel.has_function("do_huge_pmd_anonymous_page");
@@ -236,8 +238,9 @@ impl Scheduler {
             memory: settings.memory,
             dirty: settings.dirty.is_some(),
             on_dirty: None,
-            order: settings.order_disks && kernel.has_function("bpf_task_work_schedule_resume"),
-            watch: Vec::new(),
+            order: settings.order_disks && disks::can_order(&kernel),
+            count: settings.count_disks,
+            watch: disks::Watch::default(),
         })
     }
 }
@@ -275,7 +278,7 @@ impl Kernel for Scheduler {
         }
         self.tracing.clear();
         self.on_dirty = None;
-        self.watch.clear();
+        self.watch.end();
     }
 
     fn set_matchers(&mut self, rows: &[(Matcher, SpecRow)]) -> Result<(), KernelError> {
@@ -338,6 +341,14 @@ impl Kernel for Scheduler {
 
     fn watch_disks(&mut self, on: bool) -> Result<(), KernelError> {
         self.set_watch(on)
+    }
+
+    fn count_disks(&mut self) -> Result<(), KernelError> {
+        self.start_counting()
+    }
+
+    fn disk_counts(&self) -> Result<Option<DiskCounts>, KernelError> {
+        self.read_disk_counts()
     }
 
     fn disk_wanted_ns(&self) -> u64 {

@@ -72,6 +72,9 @@ pub struct Settings {
     pub dirty: Option<DirtyLimits>,
     /// The requests of disks are ordered (bpf/policy/cello.h).
     pub order_disks: bool,
+    /// All requests are counted, also while disks are not watched (bpf/disk/account.bpf.h). Takes
+    /// `order_disks`.
+    pub count_disks: bool,
 }
 
 /// Dirty limits by class of the task that dirties, in pages, above 0.
@@ -118,6 +121,7 @@ impl Default for Settings {
             programs_move: false,
             dirty: None,
             order_disks: false,
+            count_disks: false,
         }
     }
 }

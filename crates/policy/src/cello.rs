@@ -68,7 +68,7 @@ pub struct Cello {
 
 extern "C" {
     fn policy_cello_begin(c: *mut Cello, now: u64, round_ns: u64);
-    fn policy_cello_done(c: *mut Cello, group: u32, sent: u64, now: u64);
+    fn policy_cello_done(c: *mut Cello, group: u32, sent: u64, now: u64) -> u64;
     fn policy_cello_look(c: *mut Cello, now: u64) -> u32;
     fn policy_cello_admits(c: *mut Cello, group: u32) -> u32;
     fn policy_cello_share(c: *mut Cello, soft_real_time: u64, interactive: u64, rest: u64);
@@ -82,8 +82,8 @@ impl Cello {
     }
 
     /// A request of `group`, below [`GROUPS`], that was sent to the disk at `sent` is done at
-    /// `now`.
-    pub fn done(&mut self, group: usize, sent: u64, now: u64) {
+    /// `now`. Returns what it cost, ns.
+    pub fn done(&mut self, group: usize, sent: u64, now: u64) -> u64 {
         // SAFETY: see above
         unsafe { policy_cello_done(self, group as u32, sent, now) }
     }

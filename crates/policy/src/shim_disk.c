@@ -45,9 +45,9 @@ void policy_cello_begin(struct cello *c, u64 now, u64 round_ns)
 	cello_begin(c, now, round_ns);
 }
 
-void policy_cello_done(struct cello *c, u32 group, u64 sent, u64 now)
+u64 policy_cello_done(struct cello *c, u32 group, u64 sent, u64 now)
 {
-	cello_done(c, group, sent, now);
+	return cello_done(c, group, sent, now);
 }
 
 u32 policy_cello_look(struct cello *c, u64 now)

@@ -3,6 +3,8 @@
 use aplomb_domain::{DomainPolicy, Max, Reservation};
 use serde::{Deserialize, Serialize};
 
+use crate::disk::{DiskAccount, DiskTimes};
+
 /// All domains at one moment. From two tables follows what each domain received in between.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DomainTable {
@@ -13,6 +15,9 @@ pub struct DomainTable {
     pub cpus: u32,
     /// Each after its parent.
     pub domains: Vec<DomainLine>,
+    /// How device time is counted. None: it is not.
+    #[serde(default)]
+    pub disk_account: Option<DiskAccount>,
 }
 
 /// One domain.
@@ -52,6 +57,9 @@ pub struct DomainLine {
     /// How often its own tasks were parked, and for how long in all, ns, by reason.
     #[serde(default)]
     pub parked: Vec<ParkLine>,
+    /// The requests that it and the domains below had each disk do, as far as they were counted.
+    #[serde(default)]
+    pub disk_times: Vec<DiskTimes>,
     /// Number of the domain's own tasks that wait for a CPU.
     pub waiting: u32,
     /// The daemon removes the domain when its last process has exited.

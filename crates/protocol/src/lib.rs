@@ -13,7 +13,7 @@ mod names;
 
 pub use aplomb_domain::{DomainPath, DomainPolicy, Max, Reservation};
 pub use aplomb_spec::ServerPolicy;
-pub use disk::DiskChange;
+pub use disk::{ClassTimes, DiskAccount, DiskChange, DiskTime, DiskTimes};
 pub use domain::{DomainLine, DomainTable, MemoryAccount, ParkLine};
 pub use names::{Cpu, EventKind, Part, ServerState};
 

@@ -17,7 +17,9 @@ pub enum DiskCommand {
   aplomb disk ls --over 10s       over the next ten seconds
   aplomb domain ls --disk         which domain it is
 
-Needs neither the daemon nor root. With --json: what each has done so far, and in that time.")]
+Needs neither the daemon nor root. With --json: what each has done so far, and in that time.
+Where the daemon counts requests ([disk] order, account), a second table has the device time of each
+class: the part of that time in which the disk worked for it.")]
     Ls {
         /// Look at them for so long (0.1s to 1min)
         #[arg(long, value_name = "TIME", default_value = "1s", value_parser = over)]

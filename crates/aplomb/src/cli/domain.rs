@@ -27,7 +27,7 @@ pub enum DomainCommand {
     #[command(after_help = "Examples:
   aplomb domain ls --over 10s     received: over the next ten seconds
   aplomb domain ls --memory       what each has of memory, and what was taken from it
-  aplomb domain ls --disk         what each had the disks read and write")]
+  aplomb domain ls --disk         what each had the disks read and write, and of their time")]
     Ls {
         /// Look at what each receives for so long (0.1s to 1min)
         #[arg(long, value_name = "TIME", default_value = "1s", value_parser = over)]

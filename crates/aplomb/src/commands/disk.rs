@@ -1,34 +1,94 @@
 //! `aplomb disk`: the disks of the machine.
+//!
+//! What they did comes from sysfs; whose time it was, by class, from the daemon, if one answers.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use aplomb_disk::{disks, Disk, Done};
+use aplomb_disk::{disks, Disk, Done, Number};
 use serde::Serialize;
 
+use super::domain::{account_in_words, mean_wait};
 use super::table::{self, table};
-use super::{line, print_json};
+use super::{line, print_json, unexpected};
 use crate::cli::{DiskClass, DiskCommand};
+use crate::client::Client;
 use crate::config::percent;
-use crate::exit::Exit;
-use crate::protocol::{Ask, DiskChange};
+use crate::exit::{code_of, Exit};
+use crate::protocol::{Answer, Ask, ClassTimes, DiskAccount, DiskChange, DiskTimes, DomainTable};
 
 /// Where sysfs is mounted.
 const SYS: &str = "/sys";
 
 /// `aplomb disk ls`.
-pub fn list_all(over: Duration, json: bool) -> Result<Exit> {
-    let (before, start) = (disks(Path::new(SYS))?, Instant::now());
+pub fn list_all(socket: &Path, over: Duration, json: bool) -> Result<Exit> {
+    let mut client = match Client::connect(socket) {
+        Ok(client) => Some(client),
+        // Only the daemon knows device time.
+        Err(e) if [Exit::NoDaemon, Exit::Permission].contains(&code_of(&e)) => None,
+        Err(e) => return Err(e),
+    };
+    let mut counted = || match client.as_mut().map(|c| c.call(Ask::Domains {})) {
+        None => Ok(None),
+        Some(Ok(Answer::Domains(table))) => Ok(Counted::of(table)),
+        Some(Ok(_)) => Err(unexpected()),
+        Some(Err(e)) => Err(e),
+    };
+    let (before, counted_before, start) = (disks(Path::new(SYS))?, counted()?, Instant::now());
     std::thread::sleep(over);
-    let (now, over) = (disks(Path::new(SYS))?, start.elapsed());
-    let rows = rows(&before, now, over);
+    let (now, counted_now, over) = (disks(Path::new(SYS))?, counted()?, start.elapsed());
+    let mut rows = rows(&before, now, over);
+    if let (Some(before), Some(now)) = (counted_before, counted_now) {
+        add_times(&mut rows, &before, &now);
+    }
     if json {
         print_json(&rows)?;
     } else {
         line(list(&rows).trim_end())?;
+        let times = list_of_times(&rows);
+        if !times.is_empty() {
+            line("")?;
+            line(times.trim_end())?;
+        }
     }
     Ok(Exit::Ok)
+}
+
+/// Device time of all domains together, at one moment.
+struct Counted {
+    account: DiskAccount,
+    disks: Vec<DiskTimes>,
+}
+
+impl Counted {
+    /// None if requests are not counted.
+    fn of(table: DomainTable) -> Option<Self> {
+        let account = table.disk_account?;
+        // The root has its own, and that of all below.
+        let root = table.domains.into_iter().find(|d| d.depth == 0);
+        Some(Self {
+            account,
+            disks: root.map_or(Vec::new(), |d| d.disk_times),
+        })
+    }
+
+    fn on(&self, number: Number) -> ClassTimes {
+        let found = self.disks.iter().find(|d| d.number == number);
+        found.map_or_else(ClassTimes::default, |d| d.classes)
+    }
+}
+
+/// A volume has no time of its own: its requests are those of its disk.
+fn add_times(rows: &mut [Row], before: &Counted, now: &Counted) {
+    for row in rows.iter_mut().filter(|r| r.disk.below.is_empty()) {
+        let done = now.on(row.disk.number);
+        row.device_time = Some(DeviceTime {
+            account: now.account,
+            meanwhile: done.since(&before.on(row.disk.number)),
+            done,
+        });
+    }
 }
 
 /// What the other commands ask the daemon for.
@@ -65,6 +125,17 @@ struct Row {
     disk: Disk,
     over_ms: u64,
     meanwhile: Done,
+    /// None: no daemon answers, or it counts no requests; a volume.
+    device_time: Option<DeviceTime>,
+}
+
+/// Whose requests a disk did, by class.
+#[derive(Debug, Serialize)]
+struct DeviceTime {
+    account: DiskAccount,
+    /// So far.
+    done: ClassTimes,
+    meanwhile: ClassTimes,
 }
 
 /// A disk that came meanwhile has done nothing yet.
@@ -75,6 +146,7 @@ fn rows(before: &[Disk], now: Vec<Disk>, over: Duration) -> Vec<Row> {
         Row {
             meanwhile: disk.done.since(&first),
             over_ms: u64::try_from(over.as_millis()).unwrap_or(u64::MAX),
+            device_time: None,
             disk,
         }
     };
@@ -97,6 +169,7 @@ fn list(rows: &[Row]) -> String {
         disk,
         over_ms,
         meanwhile: did,
+        ..
     } in rows
     {
         let ms = (*over_ms).max(1);
@@ -120,6 +193,43 @@ fn list(rows: &[Row]) -> String {
     table::text(&table)
 }
 
+/// The time of disks that had requests counted, by class. Empty if none has.
+fn list_of_times(rows: &[Row]) -> String {
+    let mut table = table(&[
+        "device time",
+        ">soft-real-time",
+        ">interactive",
+        ">rest",
+        ">requests/s",
+        ">mean wait",
+    ]);
+    let mut account = None;
+    for row in rows {
+        let counted = row.device_time.as_ref();
+        let Some(time) = counted.filter(|t| t.done.total().requests > 0) else {
+            continue;
+        };
+        account = Some(time.account);
+        let ms = row.over_ms.max(1);
+        // 1 ns of 1 ms is 1 ppm
+        let part = |ns: u64| percent((ns / ms).min(1_000_000));
+        let [srt, interactive, rest] = time.meanwhile.named().map(|(_, t)| part(t.device_ns));
+        let all = time.meanwhile.total();
+        table.add_row(vec![
+            row.disk.name.clone(),
+            srt,
+            interactive,
+            rest,
+            (all.requests * 1000 / ms).to_string(),
+            mean_wait(&all),
+        ]);
+    }
+    match account {
+        None => String::new(),
+        Some(_) => format!("{}({})\n", table::text(&table), account_in_words(account)),
+    }
+}
+
 /// What it is made of, and of which kind.
 fn notes(disk: &Disk) -> String {
     let mut notes = Vec::new();
@@ -136,6 +246,7 @@ fn notes(disk: &Disk) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::{DiskTime, DomainLine};
 
     fn disk(name: &str, number: &str, n: u64) -> Disk {
         Disk {
@@ -194,5 +305,76 @@ sdb   mq-deadline   0 %        0.0           0.0           0              -     
         assert_eq!(json[0]["done"]["reads"], 3);
         assert_eq!(json[0]["meanwhile"]["reads"], 2);
         assert_eq!(json[0]["over_ms"], 1000);
+        assert_eq!(json[0]["device_time"], serde_json::Value::Null);
+    }
+
+    /// With `n` requests of 1 ms for soft real-time programs, and twice as many for the rest.
+    fn counted(n: u64) -> Counted {
+        let time = |n: u64| DiskTime {
+            requests: n,
+            device_ns: n * 1_000_000,
+            wait_ns: n * 3_000_000,
+            waits: n,
+        };
+        Counted {
+            account: DiskAccount {
+                always: true,
+                counted_ns: 60_000_000_000,
+                uncounted: 0,
+            },
+            disks: vec![DiskTimes {
+                number: "8:0".parse().unwrap(),
+                classes: ClassTimes {
+                    soft_real_time: time(n),
+                    rest: time(2 * n),
+                    ..ClassTimes::default()
+                },
+            }],
+        }
+    }
+
+    #[test]
+    fn device_time_is_a_table_of_those_that_had_some() {
+        let volume = Disk {
+            below: vec!["sda".into()],
+            ..disk("dm-0", "8:0", 0)
+        };
+        let now = vec![volume, disk("sda", "8:0", 200), disk("sdb", "8:16", 7)];
+        let mut rows = rows(&now.clone(), now, Duration::from_secs(1));
+        assert_eq!(list_of_times(&rows), "");
+        add_times(&mut rows, &counted(100), &counted(350));
+        let text = list_of_times(&rows);
+        let expected = "\
+device time  soft-real-time  interactive  rest  requests/s  mean wait
+sda                    25 %          0 %  50 %         750    3.00 ms
+(of all requests, in 60.0 s)
+";
+        assert_eq!(text, expected, "\n{text}");
+        let json = serde_json::to_value(&rows).unwrap();
+        let time = &json[1]["device_time"];
+        assert_eq!(time["meanwhile"]["rest"]["device_ns"], 500_000_000);
+        assert_eq!(time["done"]["soft_real_time"]["wait_ns"], 1_050_000_000);
+        assert_eq!(time["account"]["counted_ns"], 60_000_000_000u64);
+        assert_eq!(json[0]["device_time"], serde_json::Value::Null);
+    }
+
+    #[test]
+    fn what_the_root_has_is_what_the_disk_did() {
+        let line = |depth, disk_times| DomainLine {
+            depth,
+            disk_times,
+            ..DomainLine::default()
+        };
+        let mut table = DomainTable {
+            time_ns: 1,
+            cpus: 1,
+            domains: vec![line(1, Vec::new()), line(0, counted(5).disks)],
+            disk_account: None,
+        };
+        assert!(Counted::of(table.clone()).is_none());
+        table.disk_account = Some(counted(5).account);
+        let found = Counted::of(table).unwrap();
+        assert_eq!(found.on("8:0".parse().unwrap()).total().requests, 15);
+        assert_eq!(found.on("8:1".parse().unwrap()).total().requests, 0);
     }
 }

@@ -23,6 +23,7 @@ use tracing::warn;
 mod disks;
 mod show;
 
+pub use disks::{account_in_words, mean_wait};
 use disks::{add_disks, list_of_disks};
 use show::{add_memory, list, list_of_memory, one, received, Row};
 
@@ -250,6 +251,7 @@ fn from_tree(tree: &Tree) -> Result<DomainTable> {
         time_ns: 0,
         cpus: crate::domains::cpus(),
         domains,
+        disk_account: None,
     })
 }
 

@@ -41,7 +41,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Spec(SpecCommand::Add { file, runtime }) => spec::add(socket, &file, runtime),
         Command::Spec(SpecCommand::Remove { name }) => spec::remove(socket, &name),
         Command::Domain(command) => domain::domain(socket, &command),
-        Command::Disk(DiskCommand::Ls { over, json }) => disk::list_all(over, json),
+        Command::Disk(DiskCommand::Ls { over, json }) => disk::list_all(socket, over, json),
         Command::Disk(command) => send(socket, disk::ask(&command)),
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),

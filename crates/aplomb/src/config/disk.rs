@@ -21,6 +21,8 @@ pub struct DiskConfig {
     pub interactive_dirty_ppm: u64,
     /// False: requests are not ordered, and no thread's priority is changed.
     pub order: bool,
+    /// All requests are counted, also while disks are not watched. Only with `order`.
+    pub account: bool,
     pub shares: DiskShares,
 }
 
@@ -33,6 +35,7 @@ impl Default for DiskConfig {
             best_effort_dirty: 2 << 20,
             interactive_dirty_ppm: 50_000,
             order: false,
+            account: false,
             shares: DiskShares {
                 round_ns: 1_000_000_000,
                 soft_real_time: 40,
@@ -62,6 +65,7 @@ pub struct File {
     best_effort_dirty: Option<Spanned<String>>,
     interactive_dirty: Option<Spanned<String>>,
     order: Option<bool>,
+    account: Option<Spanned<bool>>,
     round: Option<Spanned<String>>,
     soft_real_time: Option<Spanned<i64>>,
     interactive: Option<Spanned<i64>>,
@@ -71,7 +75,7 @@ pub struct File {
 /// Check the table. `at` makes an error of a field, its place in the text and a message.
 ///
 /// # Errors
-/// A value is out of range.
+/// A value is out of range, or needs another one.
 pub fn read<E>(file: File, at: impl Fn(&str, Range<usize>, String) -> E) -> Result<DiskConfig, E> {
     let mut config = DiskConfig::default();
     config.limit_dirty = file.limit_dirty.unwrap_or(config.limit_dirty);
@@ -84,6 +88,17 @@ pub fn read<E>(file: File, at: impl Fn(&str, Range<usize>, String) -> E) -> Resu
         config.interactive_dirty_ppm = part(v.get_ref()).map_err(|m| at(field, v.span(), m))?;
     }
     config.order = file.order.unwrap_or(config.order);
+    if let Some(v) = &file.account {
+        config.account = *v.get_ref();
+        if config.account && !config.order {
+            // The programs that see requests are loaded for the order.
+            return Err(at(
+                "disk.account",
+                v.span(),
+                "it takes `order = true`".into(),
+            ));
+        }
+    }
     if let Some(v) = &file.round {
         config.shares.round_ns = round(v.get_ref()).map_err(|m| at("disk.round", v.span(), m))?;
     }
@@ -209,6 +224,12 @@ mod tests {
         ] {
             let e = parse(line).unwrap_err();
             assert!(e.starts_with(words), "{e}");
+        }
+        assert!(parse("order = true\naccount = true").unwrap().account);
+        assert!(!parse("account = false").unwrap().account);
+        for alone in ["account = true", "order = false\naccount = true"] {
+            let e = parse(alone).unwrap_err();
+            assert_eq!(e, "disk.account: it takes `order = true`");
         }
         assert!(parse("dirty = true").is_err());
     }

@@ -95,7 +95,7 @@ impl Disk {
     /// alone; the daemon says so and goes on.
     pub fn start(config: DiskConfig) -> Self {
         order::put_back();
-        let order = config.order.then(|| Order::new(config.shares));
+        let order = config.order.then(|| Order::new(config));
         if !config.limit_dirty && !Path::new(JOURNAL).exists() {
             return Self { on: None, order };
         }
@@ -111,12 +111,12 @@ impl Disk {
     pub fn attached(&mut self, kernel: &mut dyn Kernel) {
         if !kernel.orders_disks() {
             if self.order.take().is_some() {
-                warn!("[disk] order has no effect: that takes Linux 7.0 or newer");
+                warn!("[disk] order and account have no effect: that takes Linux 7.0 or newer");
             }
             return;
         }
         if let Some(order) = &mut self.order {
-            order.attached(kernel);
+            order.attached(Instant::now(), kernel);
         }
     }
 

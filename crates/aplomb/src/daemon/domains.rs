@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::iter::repeat;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use inotify::WatchDescriptor;
 use tracing::{error, warn};
 
 mod created;
+mod disks;
 mod line;
 pub mod place;
 mod push;
@@ -280,12 +282,17 @@ impl Domains {
     pub fn table(&self, kernel: &dyn Kernel) -> Result<DomainTable, KernelError> {
         let paths: BTreeMap<u64, (&DomainPath, &Known)> =
             self.known.iter().map(|(p, k)| (k.cgid, (p, k))).collect();
-        let mut domains: Vec<(Option<&DomainPath>, DomainLine)> = kernel
-            .domains()?
+        let all = kernel.domains()?;
+        let counts = kernel.disk_counts()?;
+        let times = counts.as_ref().map(|c| disks::with_those_below(&all, c));
+        let lines = all
             .iter()
-            .map(|d| {
+            .zip(times.into_iter().flatten().chain(repeat(Vec::new())));
+        let mut domains: Vec<(Option<&DomainPath>, DomainLine)> = lines
+            .map(|(d, disk_times)| {
                 let found = paths.get(&d.cgid).filter(|_| !d.gone);
-                (found.map(|f| f.0), line(d, found.copied()))
+                let line = line(d, found.copied());
+                (found.map(|f| f.0), DomainLine { disk_times, ..line })
             })
             .collect();
         // Domains without a path come last.
@@ -294,6 +301,7 @@ impl Domains {
             time_ns: monotonic_ns(),
             cpus: kernel.cpus().len() as u32,
             domains: domains.into_iter().map(|(_, line)| line).collect(),
+            disk_account: counts.map(|c| c.account),
         })
     }
 

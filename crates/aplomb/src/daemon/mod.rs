@@ -132,6 +132,7 @@ impl Daemon {
         let socket = lock::listen(&options.socket, &lock)?;
         config.kernel.dirty = disk::limits(config.disk)?;
         config.kernel.order_disks = config.disk.order;
+        config.kernel.count_disks = config.disk.account;
         let boost = Boost::new();
         let kernel = load_patiently(&mut load, &config.kernel)?;
         // This one finds what children inherited by the domains, which the next may empty.

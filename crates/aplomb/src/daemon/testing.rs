@@ -11,9 +11,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use aplomb_kernel::{
-    flags, Cpu, DiskShares, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel, KernelError,
-    LoadError, Matcher, MemoryCounts, OrderedDisk, Part, Reserved, Server, ServerPolicy,
-    ServerState, Shortage, SpecRow,
+    flags, Cpu, DiskCounts, DiskShares, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel,
+    KernelError, LoadError, Matcher, MemoryCounts, OrderedDisk, Part, Reserved, Server,
+    ServerPolicy, ServerState, Shortage, SpecRow,
 };
 use aplomb_spec::{Dirs, LoadOptions, Trust};
 
@@ -48,6 +48,9 @@ pub struct Seen {
     /// Fractions above this are refused.
     pub room_ppm: Option<u32>,
     pub watched: bool,
+    pub counted: bool,
+    pub disks_told: usize,
+    pub disk_counts: Option<DiskCounts>,
     pub disk_wanted_ns: u64,
     /// If true, every guaranteed reservation of a domain is refused.
     pub no_promise: bool,
@@ -183,7 +186,17 @@ impl Kernel for Fake {
     }
 
     fn order_disks(&mut self, _: &[OrderedDisk], _: DiskShares) -> Result<(), KernelError> {
+        self.seen.borrow_mut().disks_told += 1;
         Ok(())
+    }
+
+    fn count_disks(&mut self) -> Result<(), KernelError> {
+        self.seen.borrow_mut().counted = true;
+        Ok(())
+    }
+
+    fn disk_counts(&self) -> Result<Option<DiskCounts>, KernelError> {
+        Ok(self.seen.borrow().disk_counts.clone())
     }
 
     fn watch_disks(&mut self, on: bool) -> Result<(), KernelError> {

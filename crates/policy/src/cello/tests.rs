@@ -8,6 +8,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{MS, SEC, US};
 
+mod cost;
+
 #[test]
 fn layout() {
     crate::assert_layout!(
@@ -42,16 +44,6 @@ fn disk(shares: &[(usize, u64)]) -> Cello {
         c.groups[*group].share_ppm = percent * 10_000;
     }
     c
-}
-
-#[test]
-fn a_request_costs_what_the_one_before_left() {
-    let mut c = disk(&[(REST, 50)]);
-    c.done(REST, SEC + 3 * MS, SEC + 8 * MS);
-    assert_eq!(c.groups[REST].left, -(5 * MS as i64));
-    // sent while the first one was served, so it counts from its end
-    c.done(REST, SEC + 4 * MS, SEC + 10 * MS);
-    assert_eq!(c.groups[REST].left, -(7 * MS as i64));
 }
 
 #[test]

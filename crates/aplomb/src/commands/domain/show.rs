@@ -12,7 +12,7 @@ use crate::commands::memory::{self, MemoryUse};
 use crate::commands::table::{self, table};
 use crate::config::percent;
 use crate::explain::rough;
-use crate::protocol::{DomainLine, DomainTable, MemoryLine};
+use crate::protocol::{DiskAccount, DomainLine, DomainTable, MemoryLine};
 
 /// The reasons of parks that are for memory.
 const PARKS_FOR_MEMORY: [&str; 2] = ["memory", "reserve"];
@@ -32,6 +32,8 @@ pub struct Row {
     pub working_set: Option<u64>,
     /// What it had the disks do. None if it was not read.
     pub disk_use: Option<DomainUse>,
+    /// How device time is counted. None: it is not, or no daemon answers.
+    pub disk_account: Option<DiskAccount>,
     /// Number of CPUs of the machine.
     #[serde(skip)]
     cpus: u32,
@@ -52,6 +54,7 @@ pub fn received(before: Option<DomainTable>, now: DomainTable) -> Vec<Row> {
         .map(|d| (d.cgid, d.ran_ns))
         .collect();
     let (measured, cpus) = (now.time_ns > 0, now.cpus.max(1));
+    let disk_account = now.disk_account;
     let rows = now.domains.into_iter().map(|line| {
         // A domain that was created meanwhile had used nothing before.
         let ran = line
@@ -64,6 +67,7 @@ pub fn received(before: Option<DomainTable>, now: DomainTable) -> Vec<Row> {
             memory_use: None,
             working_set: None,
             disk_use: None,
+            disk_account,
             cpus,
             measured,
             line,
@@ -240,7 +244,7 @@ pub fn one(row: &Row, disks: &[Disk]) -> String {
         let (taken, back) = (amount(m.reclaimed), amount(m.read_back));
         put("taken", format!("{taken}, of which {back} was read back"));
     }
-    for (title, text) in row.disk_use.iter().flat_map(|used| of_one(used, disks)) {
+    for (title, text) in of_one(row, disks) {
         put(&title, text);
     }
     if let Some(why) = &d.refused {
@@ -343,6 +347,7 @@ mod tests {
         DomainTable {
             time_ns,
             cpus: 2,
+            disk_account: None,
             domains: vec![
                 DomainLine {
                     weight: 0,
@@ -452,6 +457,7 @@ domain         reserved  in memory   in swap  working set  protected     taken  
         let table = DomainTable {
             time_ns: 1,
             cpus: 2,
+            disk_account: None,
             domains: vec![
                 line("a", Reservation::Fraction(250_000)),
                 line("a/b", Reservation::Fraction(100_000)), // of a's

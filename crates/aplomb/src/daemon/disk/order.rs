@@ -10,6 +10,9 @@
 //!   +----------------------- none has waited for 3 s --------------------------+
 //! ```
 //!
+//! With `account = true` all requests are counted, also while disks are not watched
+//! (bpf/disk/account.bpf.h). The daemon then looks for new disks every 10 s.
+//!
 //! An interactive program is known to the kernel side, and to the kernel's own schedulers of disks,
 //! by the priority of its threads ([`aplomb_disk::priority`]). It gets it when it is admitted. A
 //! child that is not interactive has it from its parent at first, so when the watch begins, and
@@ -25,11 +28,14 @@ use aplomb_kernel::{
 };
 use tracing::warn;
 
-use crate::config::{check_disk_weight, check_round};
+use crate::config::{check_disk_weight, check_round, DiskConfig};
 use crate::protocol::{Code, DiskChange, Refusal};
 
 /// The disks are watched until no task of the first groups has waited for one for this long.
 const CALM: Duration = Duration::from_secs(3);
+/// How often to look for new disks, while all requests are counted. Until the look after it was
+/// plugged in, a disk's are not.
+const NEW_DISKS: Duration = Duration::from_secs(10);
 const PROC: &str = "/proc";
 /// This file is there while threads may have priorities of ours.
 const GIVEN: &str = "/run/aplomb/disk-priorities";
@@ -39,6 +45,8 @@ const SYS: &str = "/sys";
 #[derive(Debug)]
 pub struct Order {
     shares: DiskShares,
+    /// All requests are counted.
+    account: bool,
     /// Disks that an administrator has left out, by name.
     stopped: BTreeSet<String>,
     /// Where procfs is mounted, and [`GIVEN`].
@@ -48,29 +56,43 @@ pub struct Order {
     failed: bool,
     /// When to see whether they still have to be. None: they are not watched.
     look_at: Option<Instant>,
+    /// When to look for new disks, if all requests are counted.
+    new_disks_at: Option<Instant>,
 }
 
 impl Order {
-    pub fn new(shares: DiskShares) -> Self {
-        Self::at(shares, PROC.into(), GIVEN.into())
+    pub fn new(config: DiskConfig) -> Self {
+        Self {
+            account: config.account,
+            ..Self::at(config.shares, PROC.into(), GIVEN.into())
+        }
     }
 
     fn at(shares: DiskShares, proc: PathBuf, given: PathBuf) -> Self {
         Self {
             shares,
+            account: false,
             stopped: BTreeSet::new(),
             proc,
             given,
             failed: false,
             look_at: None,
+            new_disks_at: None,
         }
     }
 
     /// The scheduler is attached: the interactive programs get their priority.
-    pub fn attached(&mut self, kernel: &mut dyn Kernel) {
+    pub fn attached(&mut self, now: Instant, kernel: &mut dyn Kernel) {
         self.look_at = None;
         self.tell(kernel);
         self.review(kernel);
+        if !self.account {
+            return;
+        }
+        match kernel.count_disks() {
+            Ok(()) => self.new_disks_at = Some(now + NEW_DISKS),
+            Err(e) => warn!("requests are counted only while disks are watched: {e}"),
+        }
     }
 
     /// Tell the kernel side which disks there are: one may have been plugged in.
@@ -170,11 +192,16 @@ impl Order {
     }
 
     pub fn deadline(&self) -> Option<Instant> {
-        self.look_at
+        self.look_at.into_iter().chain(self.new_disks_at).min()
     }
 
-    /// Stop watching if no task of the first groups has waited for [`CALM`].
+    /// Stop watching if no task of the first groups has waited for [`CALM`]. Look for new disks if
+    /// that is due.
     pub fn tick(&mut self, now: Instant, kernel: &mut dyn Kernel) {
+        if self.new_disks_at.is_some_and(|at| at <= now) {
+            self.new_disks_at = Some(now + NEW_DISKS);
+            self.tell(kernel);
+        }
         if self.look_at.is_none_or(|at| now < at) {
             return;
         }
@@ -298,7 +325,6 @@ fn bottom<'a>(disk: &'a Disk, disks: &'a [Disk]) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::DiskConfig;
     use crate::daemon::testing::{event, Fake};
 
     fn disk(name: &str, minor: u32, below: &[&str]) -> Disk {
@@ -369,6 +395,30 @@ mod tests {
             after.starts_with("round 500ms; ") && after.ends_with("rest 7"),
             "{after}"
         );
+    }
+
+    #[test]
+    fn new_disks_are_counted_too() {
+        let fake = Fake::new();
+        let mut kernel: Box<dyn Kernel> = Box::new(fake.clone());
+        let none = DiskConfig::default();
+        let start = Instant::now();
+        let mut order = Order::at(none.shares, "/none".into(), "/none".into());
+        order.attached(start, &mut *kernel);
+        assert!(!fake.seen.borrow().counted);
+        assert_eq!(order.deadline(), None, "nothing wakes the daemon");
+        order.account = true;
+        order.attached(start, &mut *kernel);
+        assert!(fake.seen.borrow().counted && !fake.seen.borrow().watched);
+        assert_eq!(order.deadline(), Some(start + NEW_DISKS));
+        let told = fake.seen.borrow().disks_told;
+        order.tick(start + NEW_DISKS, &mut *kernel);
+        assert_eq!(fake.seen.borrow().disks_told, told + 1);
+        assert_eq!(order.deadline(), Some(start + NEW_DISKS + NEW_DISKS));
+        let mut waits = event(1, 7);
+        waits.kind = EventKind::Disk;
+        order.follow(&waits, start, &mut *kernel);
+        assert_eq!(order.deadline(), Some(start + CALM), "whichever is first");
     }
 
     #[test]

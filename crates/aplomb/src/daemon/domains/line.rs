@@ -6,7 +6,8 @@ use aplomb_kernel::Domain;
 use super::{Known, NotInForce};
 use crate::protocol::{DomainLine, ParkLine};
 
-/// The line of `d`, which was found at a path. Its memory is filled in by `Memory::fill`.
+/// The line of `d`, which was found at a path. Its memory is filled in by
+/// `Memory::fill`, its device time by `disks::fill`.
 pub fn line(d: &Domain, found: Option<(&DomainPath, &Known)>) -> DomainLine {
     let refused = found.and_then(|(_, k)| k.refused.clone());
     DomainLine {
@@ -36,6 +37,7 @@ pub fn line(d: &Domain, found: Option<(&DomainPath, &Known)>) -> DomainLine {
                 ns: *ns,
             })
             .collect(),
+        disk_times: Vec::new(),
         waiting: d.waiting,
         ephemeral: found.is_some_and(|(_, k)| k.marks.ephemeral),
         gone: d.gone,

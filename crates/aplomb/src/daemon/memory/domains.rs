@@ -243,6 +243,7 @@ mod tests {
             time_ns: 1,
             cpus: 1,
             domains: vec![line],
+            disk_account: None,
         };
         memory.fill(&mut table);
         let line = &table.domains[0];
