@@ -12,7 +12,7 @@
  *   second, linear part for long seeks; here there is none. Within a track there is no seek.
  * - The platter turns by the clock, so a request waits until its first byte comes under the head.
  *   All tracks hold the same: the bytes of one turn at the media rate. The skew of the tracks hides
- *   the switch to the next one, so what begins where the last request ended, in time, does not wait.
+ *   the switch to the next one: what begins where the last request ended, in time, does not wait.
  * - After a read the disk reads on, until another request needs the head or READ_AHEAD bytes lie in
  *   the buffer. A read that begins exactly where the last one ended gets what is in the buffer at
  *   the interface's rate, and the rest as it passes under the head. If the buffer was full, the
