@@ -9,8 +9,10 @@
 # as far as the kernel lets it. MODEL: the device, for iocost; it is known, since the disk was made
 # so.
 elevator() {
-	local queue=/sys/block/$1/queue kind=$2 model=$3 weights=${4:-} number
-	number=$(< "/sys/block/$1/dev")
+	local folder queue kind=$2 model=$3 weights=${4:-} number
+	folder=$(block_folder "$1")
+	queue=$folder/queue
+	number=$(< "$folder/dev")
 	case $kind in
 	bfq)
 		modprobe bfq || fail "$name: no bfq"
@@ -30,17 +32,19 @@ elevator() {
 	cat $queue/scheduler > "$out/elevator"
 }
 elevator_off() { # DEVICE
-	local number
-	number=$(< "/sys/block/$1/dev")
+	local folder number
+	folder=$(block_folder "$1")
+	number=$(< "$folder/dev")
 	echo "$number enable=0" > $cgroups/io.cost.qos 2> /dev/null
-	echo none > "/sys/block/$1/queue/scheduler"
+	echo none > "$folder/queue/scheduler"
 }
 
-# What the device has done, and when: the kernel's counters. Builtins only, as in memory_at.
+# What the device in $disk_folder has done, and when: the kernel's counters. Builtins only, as in
+# memory_at.
 disk_at() { # PHASE
 	local up rest fields
 	read -r up rest < /proc/uptime
-	read -r -a fields < "/sys/block/$disk/stat"
+	read -r -a fields < "$disk_folder/stat"
 	echo "$up ${fields[*]}" > "$out/disk-$1"
 }
 
@@ -68,7 +72,8 @@ no_groups() {
 # for the kernel's I/O schedulers. SHARES: "-", or what aplomb reserves for both, as in 60%:20%;
 # "none" is no reservation.
 on_raw_disk() {
-	local disk=$1 kind=$2 model=$3 weights=${4#-} shares=${5#-}
+	local disk=$1 kind=$2 model=$3 weights=${4#-} shares=${5#-} disk_folder
+	disk_folder=$(block_folder "$disk")
 	shift 5
 	two_groups
 	elevator "$disk" "$kind" "$model" "$weights"
@@ -92,7 +97,8 @@ make_files() { # FILES
 # with_elevator DEVICE KIND MODEL FUNCTION ARGUMENT…: a step under that I/O scheduler, with the file
 # system of that device at /mnt/disk and nothing of it in the page cache. FUNCTION calls $at_phase.
 with_elevator() {
-	local disk=$1 kind=$2 model=$3
+	local disk=$1 kind=$2 model=$3 disk_folder
+	disk_folder=$(block_folder "$disk")
 	shift 3
 	sync
 	echo 3 > /proc/sys/vm/drop_caches
@@ -139,7 +145,7 @@ with_stick() {
 	local device=$1 knob=$2 bdi
 	shift 2
 	fresh_disk "$device" /mnt/stick
-	bdi=/sys/class/bdi/$(< "/sys/block/$device/dev")
+	bdi=/sys/class/bdi/$(< "$(block_folder "$device")/dev")
 	[ "$knob" = - ] || { echo 1 > "$bdi/strict_limit" && echo "${knob#*=}" > "$bdi/${knob%%=*}"; } || fail "$name: no $knob"
 	"$@"
 	[ "$knob" = - ] || { echo 0 > "$bdi/strict_limit" && echo 100 > "$bdi/max_ratio"; }

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from . import host, selftests
+from . import host, programs, selftests
 from .cache import Cache
 from .errors import LabError
 from .image import entry_name, get_image
@@ -80,7 +80,8 @@ def _parser() -> _Parser:
         action="append",
         default=[],
         metavar="SIZE[,iops=N][,rate=SIZE][,latency=TIME]",
-        help="a disk with a time of its own, /dev/disk0, …; a bare number of MB: an empty "
+        help="a disk with a time of its own, /dev/disk0, …; SIZE,rpm=N[,seek=TIME][,rate=SIZE]"
+        "[,depth=N][,ncq=TIME]: one with seeks and rotation; a bare number of MB: an empty "
         "scratch disk of the emulator, /dev/vda",
     )
     doing.add_argument(
@@ -160,7 +161,7 @@ def _clean(cache: Cache, everything: bool) -> None:
     keep: set[str] = set()
     if not everything:
         tools = Tools(cache)
-        keep = {"apt", tools.folder.name, entry_name()}
+        keep = {"apt", tools.folder.name, entry_name(), programs.entry_name()}
         suffixes = (entry_suffix(tools), selftests.entry_suffix())
         keep |= {e.name for e in cache.entries() if e.name.endswith(suffixes)}
     for folder in cache.entries():

@@ -101,8 +101,9 @@ def write_initrd(
     env: dict[str, str],
     inputs: list[tuple[Path, str]],
     disks: Sequence[Disk] = (),
+    programs: Path | None = None,
 ) -> None:
-    """The whole initramfs of one run."""
+    """The whole initramfs of one run. programs: a folder of those that the lab itself runs."""
     with open(path, "wb") as target:
         archive = Archive(target)
         for name in ("proc", "sys", "dev", "newroot", "job", "lab"):
@@ -119,6 +120,8 @@ def write_initrd(
         archive.file("lab/make-disks", (guest_files / "make-disks").read_bytes())
         if disks:
             archive.file("lab/disks", "".join(disk.line() + "\n" for disk in disks).encode())
+        if programs is not None:
+            archive.tree(programs, "lab/programs")
         for library in sorted(guest_files.glob("lib*.sh")):
             archive.file(f"lab/{library.name}", library.read_bytes())
         archive.file("lab/config", config.read_bytes())

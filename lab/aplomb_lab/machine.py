@@ -22,6 +22,7 @@ from .errors import LabError
 from .image import GUEST_FILES, get_image
 from .initrd import write_initrd
 from .kernel import DEFAULT, get_kernel
+from .programs import get_programs
 from .report import find_program, progress
 from .results import STATUS, prepare_out, unpack_results
 from .tools import Tools
@@ -95,8 +96,8 @@ def run(
     disk_mb: size of an empty scratch disk, /dev/vda. accel: "kvm" or "tcg" instead of choosing.
     cpus: of the machine types with several. topology: as in `sockets=2,cores=2,threads=2,nodes=2`.
     disks, swaps: disks with a time of their own, as in `512M,iops=200,rate=40M,latency=4ms`
-    (disks.py). packages: Debian's, beside those that all guests have; a new choice of them takes
-    some minutes once.
+    or `512M,rpm=7200` (disks.py). packages: Debian's, beside those that all guests have; a new
+    choice of them takes some minutes once.
     """
     if not command:
         raise LabError("no command to run")
@@ -118,6 +119,7 @@ def run(
     tools = Tools(cache, quiet)
     chosen_kernel = get_kernel(cache, kernel, quiet)
     image = get_image(cache, quiet, packages)
+    programs = get_programs(cache, quiet) if any(disk.rpm for disk in wanted) else None
     if accel is None:
         from .accel import choose  # it boots a guest itself to find out, through this function
 
@@ -134,6 +136,7 @@ def run(
             dict(env or {}),
             pairs,
             wanted,
+            programs,
         )
         scratch = folder / "disk" if disk_mb else None
         files = {folder / disk.name: disk.size_mb for disk in wanted if disk.via == "qemu"}

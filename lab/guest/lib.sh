@@ -1,6 +1,6 @@
-# lib.sh - what jobs in a guest share: waiting, the scheduler that runs, aplomb's daemon, its JSON,
-# domains. The lab puts it into every guest: `. /run/lab/lib.sh`, from bash. The daemon's program is
-# /job/aplomb.
+# lib.sh - what jobs in a guest share: waiting, disks, the scheduler that runs, aplomb's daemon, its
+# JSON, domains. The lab puts it into every guest: `. /run/lab/lib.sh`, from bash. The daemon's
+# program is /job/aplomb.
 # shellcheck disable=SC2034 # the jobs use these names
 scx=/sys/kernel/sched_ext
 trace=/sys/kernel/tracing
@@ -26,6 +26,15 @@ end_process() { # PID SECONDS: ends a child by SIGINT; after SECONDS by SIGKILL,
 	until_true "$2" has_ended "$1" || { status=1; kill -KILL "$1" 2> /dev/null; }
 	wait "$1" 2> /dev/null
 	return $status
+}
+
+# --- disks --------------------------------------------------------------------------------------
+# DEVICE, as in disk0: its folder in /sys. In /dev the name may be a link: the kernel has names of
+# its own for rotating disks (ublkb0) and QEMU's (vda).
+block_folder() {
+	local path
+	path=$(readlink -f "/dev/$1")
+	echo "/sys/block/${path##*/}"
 }
 
 # --- the scheduler that the kernel runs ---------------------------------------------------------

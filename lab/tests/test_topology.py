@@ -82,12 +82,45 @@ class DisksTest(unittest.TestCase):
         self.assertEqual([disk.name for disk in found], ["disk0", "disk1", "swap0"])
         self.assertEqual([disk.is_swap for disk in found], [False, False, True])
 
+    def test_rotating_disk(self) -> None:
+        disk = self.parse("512M,rpm=7200")
+        self.assertEqual(disk.line(), "disk0 rotating 512 7200 8500 104857600 32 0")
+        self.assertGreater(disk.extra_mb, 512)
+        self.assertEqual(disk.status()["depth"], 32)
+        disk = self.parse("1G,rpm=5400,seek=12.5ms,rate=60M,depth=1,ncq=2s")
+        self.assertEqual(disk.line(), "disk0 rotating 1024 5400 12500 62914560 1 2000")
+
+    def test_refusals_of_rotating_disks(self) -> None:
+        for text, why in (
+            ("rpm=7200,iops=100", "^--disk 64M,rpm=7200,iops=100: iops does not go with rpm"),
+            ("iops=100,rpm=7200", "iops does not go with rpm"),
+            ("rpm=7200,latency=4ms", "latency does not go with rpm"),
+            ("rpm=7200,via=guest", "via does not go with rpm"),
+            ("seek=8ms", "^--disk 64M,seek=8ms: seek is for a disk with rpm"),
+            ("iops=100,depth=4", "depth is for a disk with rpm"),
+            ("ncq=1s", "ncq is for a disk with rpm"),
+            ("via=qemu,ncq=1s", "ncq is for a disk with rpm"),
+            ("rpm=1000", "rpm=1000: from 3600 to 15000"),
+            ("rpm=7200,seek=100us", "a mean seek of 0.1 ms"),
+            ("rpm=7200,seek=8.5", "'seek=8.5' is none of"),
+            ("rpm=7200,seek=8.0000001ms", "'seek=8.0000001ms' is none of"),
+            ("rpm=7200,rate=1G", "from 1M to 300M"),
+            ("rpm=7200,depth=1000", "depth=1000: at most 256"),
+            ("rpm=7200,ncq=10us", "ncq=0.01ms"),
+            ("rpm=72.5", "'rpm=72.5' is none of"),
+        ):
+            with self.subTest(text), self.assertRaisesRegex(LabError, why):
+                self.parse("64M," + text, virtual=False)
+        with self.assertRaisesRegex(LabError, "^--swap 64M,rpm=7200: rpm is for --disk only"):
+            disks.parse("--swap", "64M,rpm=7200", 0, True)
+
     def test_refusals(self) -> None:
         for text, why in (
             ("5", "is no size"),
             ("8M", "16M to 8192M"),
             ("9G", "16M to 8192M"),
-            ("64M,depth=2", "'depth=2' is none of"),
+            ("64M,turns=2", "'turns=2' is none of"),
+            ("64M,rate=0.3M", "'rate=0.3M' is none of"),
             ("64M,iops=0", "'iops=0' is none of"),
             ("64M,latency=4", "'latency=4' is none of"),
             ("64M,rate=40", "'rate=40' is none of"),

@@ -19,7 +19,12 @@ from .stage import (
 PYTHON = "python3"
 OURS = ".venv/bin/python"  # with matplotlib
 UNITTEST = ("-m", "unittest", "-v")
-LAB_BOOTING = ("lab.tests.test_machine", "lab.tests.test_cpus", "lab.tests.test_disks")
+LAB_BOOTING = (
+    "lab.tests.test_machine",
+    "lab.tests.test_cpus",
+    "lab.tests.test_disks",
+    "lab.tests.test_rotating",
+)
 LAB_SMOKE = "lab.tests.test_machine.MachineTest.test_files_in_and_out_on_all_machines"
 # A guest's memory, and what the emulator itself needs.
 GUEST_MB = 2048 + 300
@@ -126,7 +131,7 @@ def guest_stages() -> list[Stage]:
             "lab-boots",
             "the lab: machines, kernels, every way to end",
             (PYTHON, *UNITTEST, *(LAB_BOOTING if whole_lab else (LAB_SMOKE,))),
-            300 if whole_lab else 40,
+            345 if whole_lab else 40,
             needs=("image", "kernels"),
             memory_mb=2 * GUEST_MB,
             checks=unittest_checks,
@@ -139,7 +144,7 @@ def guest_stages() -> list[Stage]:
                     "lab-all",
                     "the lab: machines, kernels, every way to end",
                     (PYTHON, *UNITTEST, *LAB_BOOTING),
-                    300,
+                    345,
                     needs=("image", "kernels"),
                     memory_mb=2 * GUEST_MB,
                     full=True,
