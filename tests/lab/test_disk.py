@@ -19,3 +19,27 @@ class DiskOrder(harness.JobTest):
     job = "disk_order"
     seconds = 180
     disks = ("160M,iops=400,rate=40M,latency=10ms",)
+
+
+class DiskFaults(harness.JobTest):
+    """a frozen, a full, a read-only file system, a removed disk, the journal: beside parked tasks"""
+
+    job = "disk_faults"
+    seconds = 200
+    disks = (
+        "200M,iops=400,rate=40M,latency=10ms",
+        "64M,iops=400,rate=40M,latency=10ms",
+    )
+    full = True
+
+
+class DiskCrowd(harness.JobTest):
+    """a thousand parked callers, a hostile user, a daemon that is killed meanwhile"""
+
+    job = "disk_crowd"
+    seconds = 200
+    disks = (
+        "64M,iops=400,rate=40M,latency=10ms",
+        "160M,iops=2000,rate=200M,latency=4ms",
+    )
+    full = True
