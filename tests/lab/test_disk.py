@@ -22,7 +22,7 @@ class DiskOrder(harness.JobTest):
 
 
 class DiskFaults(harness.JobTest):
-    """a frozen, a full, a read-only file system, a removed disk, the journal: beside parked tasks"""
+    """file systems that are frozen, full, read-only, a removed disk: beside parked tasks"""
 
     job = "disk_faults"
     seconds = 200

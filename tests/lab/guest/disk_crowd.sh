@@ -13,11 +13,6 @@ start_daemon || { finish; exit; }
 a domain set load io=20%
 a domain set more io=60%
 check parks-can-be-traced "" begin_trace
-parked_now() { # tasks that wait in a queue of parked ones
-	awk '/ held: / { match($0, / pid=[0-9]+/); at[substr($0, RSTART + 5, RLENGTH - 5)] = 1 }
-		/ sched_switch: / { match($0, /next_pid=[0-9]+/); delete at[substr($0, RSTART + 9, RLENGTH - 9)] }
-		END { for (pid in at) n++; print n + 0 }' $trace/trace
-}
 
 say "a thousand callers"
 trace_from
@@ -32,17 +27,22 @@ check shares "$sum reads, $part" within 700 $part 800
 check the-disk-is-busy "$sum reads in 4 s" [ "$sum" -gt 6800 ]
 now=$(parked_now)
 check most-are-parked "$now" [ "$now" -gt 900 ]
+occupy() { local i; for ((i = 0; i < 10000; i++)); do :; done; } # the CPU, as a real-time task
+took occupy
+later=$(parked_now)
+check those-that-are-released-count "$later of $now after $ms ms" [ "$later" -gt $((now - 150)) ]
 check a-status "" took a status
 check is-answered-at-once "$ms ms" [ "$ms" -lt 1000 ]
 check a-sleeper "" took fg sleep 0.1
 check wakes-up-in-time "$ms ms" [ "$ms" -lt 300 ]
-took pkill -KILL -x reads
-until_true 3 ended reads
-from=$(now_ms)
-check all-can-be-killed "$(runs reads | wc -l) left" ended reads
+end_readers() { fg pkill -KILL -x reads; until_true 4 ended reads; }
+took end_readers
+check all-can-be-killed "$ms ms, $(runs reads | wc -l) left" [ "$ms" -le 2000 ]
 wait $load $more 2> /dev/null
-longest_parks
-check no-park-is-longer-than-5-s "$longest_reads ms, ${longest_left:-0} ms" [ "$longest_reads" -le 5100 ]
+a log > $out/log
+check disks-are-watched-all-the-time "" [ "$(grep -c 'disks are watched' $out/log)" -le 1 ]
+longest_parks crowd
+check_parks crowd
 
 say "a user who asks for more"
 chmod 755 $programs
@@ -57,7 +57,7 @@ asks has-no-deadline-0 /job/aplomb run --io soft-real-time:0ms -- true
 asks has-no-priority ionice -c 1 -n 0 true
 asks takes-no-share /job/aplomb domain set more io=none
 asks changes-no-weight /job/aplomb disk class rest=10000
-readers more /dev/disk1 30 4 6
+readers more /dev/disk1 45 4 6
 more=$!
 sleep 1
 flood() { # KB PROCESSES: $part of what `more` and all others do, 1/1000
@@ -74,12 +74,16 @@ flood() { # KB PROCESSES: $part of what `more` and all others do, 1/1000
 }
 flood 1024 16
 check a-flood-of-1-MB "$sum requests, $part" [ $part -ge 500 ]
+# What one system call sends is not held (docs/disk.md), so larger reads take part of the share.
+flood 4096 16
+check a-flood-of-4-MB "$sum requests, $part" [ $part -ge 230 ]
 flood 65536 16
-check a-flood-of-64-MB "$sum requests, $part $(cat $out/flood.log)" [ $part -ge 500 ]
+check a-flood-of-64-MB "$sum requests, $part $(cat $out/flood.log)" [ $part -ge 170 ]
 wait $more
-cat $out/more.json >> $out/more.all
+check no-read-takes-long "$(cat $out/more.json)" [ "$(jq .longest_us $out/more.json)" -lt 1000000 ]
 
 say "the daemon is killed while callers are parked"
+trace_from
 bg $bin/film /dev/disk1 60 4 1 every 40
 readers load /dev/disk1 60 4 1000
 load=$!
@@ -93,19 +97,22 @@ check the-knobs-are-turned "$(knobs)" until_true 10 turned
 check a-film-has-its-priority "$(prio film)" eval 'prio film | grep -q realtime'
 now=$(parked_now)
 check most-are-parked-again "$now" [ "$now" -gt 900 ]
-reads_so_far() { grep -H ^syscr: $(runs reads | sed 's|.*|/proc/&/io|'); }
-reads_so_far > $out/before
 kill -KILL $daemon
 wait $daemon 2> /dev/null
 took until_true 5 stock
 check stock-at-once "$ms ms" [ "$ms" -lt 1000 ]
-sleep 1.5
-reads_so_far > $out/after
-# The two parents sleep. Each other one has read meanwhile.
-stuck=$(comm -12 <(sort $out/before) <(sort $out/after) | wc -l)
-check all-run "$stuck of $(wc -l < $out/before) stand still" eval '[ $stuck -le 2 ] && [ $(wc -l < $out/after) -gt 1000 ]'
+sleep 1
+now=$(parked_now)
+cp $trace/trace $out/trace.killed
+check all-run "$now are held" [ "$now" = 0 ]
+reads=$(done_by disk1 reads)
+sleep 1
+reads=$(($(done_by disk1 reads) - reads))
+check the-disk-is-busy-then "$reads reads in 1 s" [ "$reads" -gt 1700 ]
 check a-killed-daemon-leaves-the-knobs "$(knobs)" turned
-check all-end-then "" kill_all reads buffered
+end_all_of_them() { until_true 5 none_left reads buffered; }
+took end_all_of_them
+check all-end-then "$ms ms" [ "$ms" -lt 5000 ] # with the kernel's own scheduler
 wait $load $more 2> /dev/null
 check restore-puts-the-knobs-back "$(a restore 2>&1)" put_back
 check and-the-priority "$(prio film)" eval 'prio film | grep -q none'

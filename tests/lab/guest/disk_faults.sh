@@ -1,6 +1,6 @@
-# Tests faults of disks while tasks are parked because of them: a frozen file system, a full one, one
-# that becomes read-only, a disk that is removed, and the journal. One CPU, two disks of 400 requests
-# a second, four at a time.
+# Tests faults of disks while tasks are parked because of them: a frozen file system, a full one,
+# one that becomes read-only, a disk that is removed, and the journal. One CPU, two disks of 400
+# requests a second, four at a time.
 . /job/guest/lib.sh
 . /job/guest/disk_lib.sh
 
@@ -16,34 +16,33 @@ say "the journal never waits for a parked task"
 trace_from
 writers load buffered 2
 writers load direct 2 oflag=direct
-for i in 1 2 3 4; do ( enter_domain load $programs/save $mnt 10 128 > $out/meta$i.json 2>&1 ) & done
-readers load $mnt/film 10 4 4
-readers more $mnt/film 10 4 2
-( enter_domain more $programs/save $mnt 10 4 every 50 > $out/save.json 2>&1 ) &
+( enter_domain load $programs/save $mnt 5 128 > $out/meta.json 2>&1 ) &
+meta=$!
+for i in 1 2 3; do ( enter_domain load $programs/save $mnt 60 128 > /dev/null 2>&1 ) & done
+readers load $mnt/film 60 4 4
+readers more $mnt/film 60 4 2
+( enter_domain more $programs/save $mnt 12 4 every 50 > $out/save.json 2>&1 ) &
 wait $!
 save=$(cat $out/save.json)
-meta=$(jq -s 'map(.saves) | add' $out/meta?.json)
+check a-program-that-saves-ends "" until_true 5 has_ended $meta
+meta=$(cat $out/meta.json)
 check all-are-killed-while-parked "" kill_all reads buffered direct save
-longest_parks
+longest_parks all
 parked="load: dirty $(parks load dirty), disk $(parks load disk); more: disk $(parks more disk)"
 check writers-are-parked "$parked" [ "$(parks load dirty)" -gt 20 ]
 check and-at-the-gate "$parked" [ "$(parks load disk)" -gt 20 ]
-check programs-that-save-are-parked "${longest_times_save:-0} times" [ "${longest_times_save:-0}" -gt 10 ]
-check the-load-saves-too "$meta saves" [ "$meta" -gt 10 ]
+check programs-that-save-are-parked "$times_save times" [ "$times_save" -gt 10 ]
+check the-load-saves-too "$meta" [ "$(jq .saves $out/meta.json)" -gt 10 ]
 # A parked task with a handle open would keep all fsync() calls waiting: for its 5 s at a gate.
 check a-save-is-quick "$save" [ "$(jq .longest_us $out/save.json)" -lt 1000000 ]
 check saves-go-on "$save" [ "$(jq .saves $out/save.json)" -gt 50 ]
 check no-park-with-a-handle-open "$(with_journal $held '==') parks" [ "$(with_journal $held '!=')" = 0 ]
 check parks-were-seen "" [ "$(with_journal $held '==')" -gt 100 ]
 check handles-were-seen "$(with_journal $queued '!=') of $(with_journal $queued '==')" [ "$(with_journal $queued '!=')" -gt 0 ]
-check a-gate-holds-for-5-s-at-most "$longest_reads $longest_direct $longest_save ms" \
-	[ $((longest_reads > longest_direct ? longest_reads : longest_direct)) -le 5100 ]
-check dirty-pages-for-100-ms "$longest_buffered ms" within 1 "$longest_buffered" 110
-check none-is-left-behind "${longest_left:-0} ms" [ "${longest_left:-0}" -lt 5100 ]
+check_parks all
 
 say "a file system is frozen"
 trace_from
-longest_left=0
 before_dirty=$(parks load dirty) before_disk=$(parks load disk)
 writers load buffered 4
 writers load direct 2 oflag=direct
@@ -68,11 +67,8 @@ check writes-go-on "$writes writes in 2 s" [ "$writes" -gt 30 ]
 check writers-are-parked-after-it "$(parks load dirty)" [ "$(parks load dirty)" -gt "$before_dirty" ]
 check all-are-killed-after-it "" kill_all reads buffered direct
 wait $more 2> /dev/null
-longest_parks
-check a-freeze-makes-no-park-longer "$longest_reads, $longest_direct and $longest_buffered ms" \
-	[ $((longest_reads > longest_direct ? longest_reads : longest_direct)) -le 5100 ]
-check nor-one-by-dirty-pages "$longest_buffered ms" within 1 "$longest_buffered" 110
-check none-is-left-behind-then "$longest_left ms" [ "$longest_left" -lt 5100 ]
+longest_parks frozen
+check_parks frozen
 
 say "a file system is full"
 check disk0-is-small "" format 48M
@@ -80,15 +76,17 @@ before_dirty=$(parks load dirty)
 for i in 1 2 3 4; do
 	( enter_domain load dd if=/dev/zero of=$mnt/full$i bs=64K count=1000 2> $out/full$i.log ) &
 done
-no_space() { [ "$(cat $out/full?.log | grep -c 'No space left')" = 4 ]; }
+followed=
+# `turned` at the time: the writers' last reported park may be a second before they end
+no_space() { ! turned || followed=1; [ "$(cat $out/full?.log | grep -c 'No space left')" = 4 ]; }
 check all-are-told "$(tail -qn 3 $out/full?.log)" until_true 20 no_space
 ended_at=$(now_ms)
 check all-end "" until_true 1 ended dd
 check they-were-parked "$(parks load dirty)" more_parks load dirty $((before_dirty + 5))
-check the-flusher-follows "$(knobs)" turned
+check the-flusher-follows "$(knobs)" [ "$followed" = 1 ]
 check until-it-is-calm "$(knobs)" until_true 6 put_back
 calm=$(($(now_ms) - ended_at))
-check which-takes-3-s "$calm ms" within 1900 $calm 4500
+check which-takes-3-s "$calm ms" within 1500 $calm 4500
 
 say "a file system becomes read-only"
 check disk0-is-large "" format
@@ -105,6 +103,8 @@ check they-know-why "$(cat $out/buffered?.log | sort | uniq -c)" \
 check the-flusher-is-left-alone "$(knobs)" until_true 6 put_back
 check it-can-be-unmounted "" took umount $mnt
 check and-used-again "" format
+longest_parks read-only
+check_parks read-only
 
 say "a disk is removed"
 trace_from
@@ -114,8 +114,9 @@ load=$!
 readers more /dev/disk1 60 4 6
 more=$!
 sleep 4
-measure disk1 2
+measure disk1 4
 check shares-before "$sum reads, $part" within 720 $part 780
+check callers-are-parked "$(parked_now)" [ "$(parked_now)" -gt 4 ]
 switch_off() { echo 0 > $null_blk/disk1/power; }
 took switch_off
 check the-removal-is-quick "$ms ms" eval '[ ! -e /sys/block/disk1 ] && [ $ms -lt 2000 ]'
@@ -128,8 +129,8 @@ check the-daemon-lives "" eval '! has_ended $daemon'
 check it-answers "" took a disk class
 check at-once "$ms ms" [ "$ms" -lt 1000 ]
 check the-disk-is-gone "$(a disk ls)" eval '! a disk ls | grep -q ^disk1'
-longest_parks
-check no-park-outlasts-a-disk "$longest_reads ms" [ "$longest_reads" -le 5100 ]
+longest_parks removed
+check_parks removed
 
 say "a disk of the same number, another name"
 plug() { # NAME: a disk like disk1
@@ -141,26 +142,32 @@ plug() { # NAME: a disk like disk1
 	echo 1 > "$to/memory_backed"
 	echo 1 > "$to/power"
 }
-ordered() { # NAME: whether shares hold there within 5 s, while disks are watched
-	readers load "/dev/$1" 9 4 6
+on() { # NAME SECONDS: readers of both domains
+	readers load "/dev/$1" "$2" 4 6
 	load=$!
-	readers more "/dev/$1" 9 4 6
+	readers more "/dev/$1" "$2" 4 6
 	more=$!
-	sleep 5
-	measure "$1" 2
-	wait $load $more
-	within 720 $part 780 && within 760 $sum 830
 }
 plug disk2
 check it-is-there "$(number_of disk2)" [ "$(number_of disk2)" = "$number" ]
-ordered disk2
+on disk2 20
+sleep 4 # the daemon looks each 3 s
+measure disk2 4
 check it-is-ordered "$sum reads, $part" within 720 $part 780
 
 say "a disk of the same name, another number"
+# and disk2 is no longer the second disk while it has readers at its gates
 plug disk1
 check it-has-another-number "$(number_of disk1)" [ "$(number_of disk1)" != "$number" ]
-ordered disk1
+sleep 4
+measure disk2 4
+check the-other-one-still-is "$sum reads, $part" within 720 $part 780
+kill_all reads
+on disk1 10
+sleep 4
+measure disk1 4
 check it-is-ordered-too "$sum reads, $part" within 720 $part 780
+check all-are-killed-at-last "" kill_all reads
 end_trace
 umount $mnt
 stop_daemon
