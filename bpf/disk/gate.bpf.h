@@ -12,13 +12,16 @@
  *    So the first request of a flood is not held, and one system call may send many (a read of
  *    20 MB); what they cost is taken off the group's next share.
  *
- * 2. States of a task (task_ctx.gate_state):
+ * 2. States of a task (task_ctx.gate_state, state/state.bpf.h):
  *
  *      NONE --- sleeps until a request is done ---> WAITS --- runs, the gate is open ---> NONE
  *        |                                         ^  |
  *        |             sleeps for the next request |  | runs, the gate is closed
  *        |                                         |  v
- *        +--- sends a request, the gate is closed -> PARKED --- released, or its park is over ---> NONE
+ *        +--- sends a request, the gate is closed -> PARKED --- released, or its park is over ---> RELEASED
+ *
+ *    A task that is RELEASED waits for a CPU, and counts as one that waits for the disk: it will
+ *    send a request. When it runs it is NONE.
  *
  * 3. A page fault (a mapped file, swap) is counted and never parked: the task may have a lock of
  *    user mode that all others of its program need, and it has not asked for input.
@@ -30,12 +33,6 @@
 
 #include "disk/order.bpf.h"
 #include "park/park.bpf.h"
-
-enum gate_state {
-	GATE_NONE = 0,
-	GATE_WAITS = 1,  /* for a request */
-	GATE_PARKED = 2, /* it is at the gate, or on its way there */
-};
 
 /* task_ctx.gate: the disk and the group of the task's last request. 0: it has sent none. */
 #define GATE(disk, group) (1U << 16 | (disk) << 8 | (group))
@@ -110,6 +107,8 @@ static __noinline void gate_sleeps(struct task_struct *p)
 	struct task_ctx *t = task_ctx(p);
 	u32 group = 0;
 
+	if (t && t->gate_state == GATE_RELEASED) /* it has not waited for a CPU */
+		gate_leave(t, bpf_ktime_get_ns());
 	if (t && t->gate_state != GATE_NONE) {
 		gate_pass(t); /* it is in a system call that sends many, and not at the gate yet */
 		return;
@@ -141,8 +140,14 @@ static __noinline void gate_runs(struct task_struct *p, bool was_held)
 
 	if (!t || t->gate_state == GATE_NONE)
 		return;
+	if (was_held) { /* it is enqueued by its policy now: park/holding.bpf.h 2 */
+		gate_pass(t);
+		park_end(&t->park, PARK_DISK);
+		t->gate_state = GATE_RELEASED;
+		return;
+	}
 	now = bpf_ktime_get_ns();
-	if (!was_held && gate_closed(t->gate_at) && !(t->gate & GATE_FAULT)) {
+	if (t->gate_state != GATE_RELEASED && gate_closed(t->gate_at) && !(t->gate & GATE_FAULT)) {
 		/* the park of a task that is long in the kernel may be over before it lands */
 		if (t->gate_state == GATE_PARKED && t->park.reasons & PARK_BIT(PARK_DISK))
 			return;

@@ -34,7 +34,11 @@ VERIFIED_ONCE int disk_take_shares(u32 disk)
 
 u32 gate_more; /* of gate_release(), which the one timer runs */
 
-/* Releases at most @most tasks at the gate @gate. */
+/*
+ * Releases at most @most tasks at the gate @gate. From now on they count as tasks that wait for the
+ * disk, and not only when they run: they may wait long for a CPU, and the next look would release
+ * as many again.
+ */
 VERIFIED_ONCE int gate_release(u32 gate, u32 most, u64 now)
 {
 	u32 i;
@@ -46,6 +50,7 @@ VERIFIED_ONCE int gate_release(u32 gate, u32 most, u64 now)
 		if (__sync_fetch_and_add(&held_cpu(i)->nr, 0))
 			held_end(i, PARK_DISK, gate, &gate_more, now);
 	}
+	__sync_fetch_and_add(&gate_group(gate)->parked, gate_more - most);
 	return 0;
 }
 

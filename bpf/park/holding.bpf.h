@@ -175,8 +175,8 @@ static int held_tick(void *map, u32 *cpu, struct timer_slot *timer)
 
 /*
  * @reason is over for the tasks that wait in @cpu's holding queue, from the first one on, until
- * @more, which is counted down, is 0. With PARK_DISK: for those at @gate. Those that have no other
- * reason are released. Called without a run queue's lock.
+ * @more, which is counted down, is 0. With PARK_DISK: for those at @gate, which are GATE_RELEASED
+ * then. Those that have no other reason are released. Called without a run queue's lock.
  *
  * @more is in memory of the caller's own, and not on its stack: the verifier follows a counter
  * there through each value that it may have.
@@ -197,8 +197,12 @@ static __noinline void held_end(u32 cpu, u32 reason, u32 gate, u32 *more, u64 no
 			if (!p)
 				break;
 			t = task_ctx(p);
-			if (!t || !(t->park.reasons & PARK_BIT(reason)) ||
-			    (reason == PARK_DISK && t->gate_at != gate))
+			if (!t || !(t->park.reasons & PARK_BIT(reason)))
+				continue;
+			if (reason == PARK_DISK &&
+			    (t->gate_at != gate ||
+			     __sync_val_compare_and_swap(&t->gate_state, GATE_PARKED,
+							 GATE_RELEASED) != GATE_PARKED))
 				continue;
 			(*more)--;
 			/* memory/: what its parks that end early cost is not counted */

@@ -44,7 +44,9 @@
  *    it. If another group has used the disk within CELLO_RECENT_NS, so many tasks of the rest may
  *    wait for the disk at a time that it serves one request of each within CELLO_QUEUE_NS. How long
  *    a request takes is measured. (Eclipse: maxactive, a constant.) The disk is never without work
- *    for that.
+ *    for that. The same holds for a group of which more than CELLO_ACTIVE tasks stand at the gate,
+ *    while another one wants the disk; but at least CELLO_ACTIVE may wait. So a crowd of tasks goes
+ *    through the gate in its order.
  *
  * 6. Bound. A group that wants the disk all of the time gets its share of each round, less what
  *    one batch (CELLO_ACTIVE requests) of another group takes. So no request waits at the gate for
@@ -310,8 +312,8 @@ static inline void cello_alone(struct cello *c, u64 now)
 static inline policy_own_frame u32 cello_look(struct cello *c, u64 now)
 {
 	policy_takes_stack(40);
-	struct cello_group *rest = cello_at(c, CELLO_REST);
-	u32 i, wants = 0, at_disk = 0, able;
+	u32 i, wants = 0, at_disk = 0, able, most, crowd;
+	bool shared;
 
 	if (!time_before(now, c->round_end))
 		cello_round(c, now);
@@ -334,10 +336,21 @@ static inline policy_own_frame u32 cello_look(struct cello *c, u64 now)
 	} else {
 		cello_alone(c, now);
 	}
-	rest->most = cello_shared(c, now) ? cello_most_active(c) : 0;
-	/* those at the gate go before those that come */
-	if (rest->most && cello_active(rest) + (rest->parked != 0) > rest->most)
-		c->open &= ~CELLO_BIT(CELLO_REST);
+	shared = cello_shared(c, now);
+	most = cello_most_active(c);
+	crowd = most > CELLO_ACTIVE ? most : CELLO_ACTIVE;
+	policy_for(i, 0, NR_CELLO_GROUPS)
+	{
+		struct cello_group *g = cello_at(c, i);
+
+		/* a crowd: a few of it would have all turns, and the others' parks end at once */
+		g->most = wants & (wants - 1) && g->parked > CELLO_ACTIVE ? crowd : 0;
+		if (i == CELLO_REST && shared)
+			g->most = most;
+		/* those at the gate go before those that come */
+		if (g->most && cello_active(g) + (g->parked != 0) > g->most)
+			c->open &= ~CELLO_BIT(i);
+	}
 	return c->open;
 }
 

@@ -80,6 +80,14 @@ enum right {
 	RIGHT_DRAWN = 2 /* on slack: what other servers left of theirs (policy/fcbs.h) */
 };
 
+/* task_ctx.gate_state: where the task is on its way to a disk (disk/gate.bpf.h) */
+enum gate_state {
+	GATE_NONE = 0,
+	GATE_WAITS = 1,    /* for a request */
+	GATE_PARKED = 2,   /* it is at the gate, or on its way there */
+	GATE_RELEASED = 3, /* it waits for a CPU, to send its next request */
+};
+
 struct task_ctx {
 	/* reserved/ and task/ */
 	u32 slot;       /* of its server, 0: none */

@@ -27,3 +27,27 @@ class DiskAccount(harness.JobTest):
     job = "disk_account"
     seconds = 180
     disks = ("160M,iops=400,rate=40M,latency=10ms",)
+
+
+class DiskFaults(harness.JobTest):
+    """file systems that are frozen, full, read-only, a removed disk: beside parked tasks"""
+
+    job = "disk_faults"
+    seconds = 200
+    disks = (
+        "200M,iops=400,rate=40M,latency=10ms",
+        "64M,iops=400,rate=40M,latency=10ms",
+    )
+    full = True
+
+
+class DiskCrowd(harness.JobTest):
+    """a thousand parked callers, a hostile user, a daemon that is killed meanwhile"""
+
+    job = "disk_crowd"
+    seconds = 200
+    disks = (
+        "64M,iops=400,rate=40M,latency=10ms",
+        "160M,iops=2000,rate=200M,latency=4ms",
+    )
+    full = True

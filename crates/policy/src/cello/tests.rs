@@ -377,6 +377,29 @@ proptest! {
         prop_assert!(longest <= 3 * SEC, "a task was parked for {longest} ns");
     }
 
+    /// A crowd goes through its gate in its order: each of its tasks has a turn, as soon as all
+    /// others had theirs. So no park is ended by its bound, which would be a request beyond the
+    /// group's share.
+    #[test]
+    fn a_crowd_goes_in_its_order(tasks in 40usize..100, percent in 30u64..=70, ms in 2u64..5) {
+        let shares = [(DOMAINS, percent), (DOMAINS + 1, 100 - percent)];
+        let mut all = vec![reader(DOMAINS, ms * MS, 0); tasks];
+        all.extend(vec![reader(DOMAINS + 1, ms * MS, 0); 4]);
+        let mut m = Model::new(&shares, all);
+        m.run(SEC, 61 * SEC);
+        let (a, b) = (m.served_ns[DOMAINS], m.served_ns[DOMAINS + 1]);
+        let got = a as f64 / (a + b) as f64 * 100.0;
+        prop_assert!((got - percent as f64).abs() < 1.5, "{got} of {percent}");
+        prop_assert!(m.idle_ns < SEC, "idle for {} of 60 s", m.idle_ns as f64 / 1e9);
+        let lap = tasks as u64 * ms * MS * 100 / percent;
+        let parks = m.tasks.iter().filter_map(|t| match t.state {
+            State::Parked { since } => Some(61 * SEC - since),
+            _ => None,
+        });
+        let longest = parks.max().unwrap_or(0).max(m.longest_park);
+        prop_assert!(longest <= lap + 2 * SEC, "parked for {longest} ns, a lap takes {lap}");
+    }
+
     /// A film that needs less than its share waits for one request of each task of the rest that
     /// may wait for the disk at a time, however many there are. At first it waits for all.
     #[test]
