@@ -49,8 +49,9 @@
  *    through the gate in its order.
  *
  * 6. Bound. A group that wants the disk all of the time gets its share of each round, less what
- *    one batch (CELLO_ACTIVE requests) of another group takes. So no request waits at the gate for
- *    longer than a round and that; in a group of more tasks than fit, longer by as many rounds.
+ *    one batch (CELLO_ACTIVE requests) of another group takes. Its turn may be early in one round
+ *    and late in the next. So no request waits at the gate for longer than two rounds and that; in
+ *    a group of more tasks than fit, longer by as many rounds.
  */
 #ifndef APLOMB_POLICY_CELLO_H
 #define APLOMB_POLICY_CELLO_H

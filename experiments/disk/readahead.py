@@ -1,9 +1,10 @@
 """Of QLinux, section 3.4: is a soft real-time stream better off without the kernel's readahead?
 
 QLinux turned it off for such files: pages that are read early may be needed late or never, and use
-up the share that other streams have. Here a stream reads from its beginning to its end, 64 KB each 40 ms, through the page cache, in the soft
-real-time class, beside nine programs that read 1 MB at a time. It asks for readahead or not
-(POSIX_FADV_RANDOM), which only the program that has opened the file can do.
+up the share that other streams have. Here a stream reads from its beginning to its end, 64 KB each
+40 ms, through the page cache, in the soft real-time class, beside nine programs that read 1 MB at a
+time. It asks for readahead or not (POSIX_FADV_RANDOM), which only the program that has opened the
+file can do.
 """
 
 from __future__ import annotations

@@ -87,8 +87,8 @@ after_load() {
 
 # cold_start FOLDER LIMIT SETTLE PREFIX… -- PROGRAM… -- LOAD…: as after_load, with what is at
 # /mnt/disk as the program's FOLDER and nothing of it in memory. The program is killed after LIMIT
-# seconds. It has run before, so that its home is not new: LibreOffice ends its first run with status
-# 81 and wants to be started again.
+# seconds. It has run before, so that its home is not new: LibreOffice ends its first run with
+# status 81 and wants to be started again.
 cold_start() {
 	local folder=$1 limit=$2 settle=$3 restarts=0
 	shift 3

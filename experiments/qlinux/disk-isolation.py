@@ -87,14 +87,15 @@ def load_rate(sample: Mapping[str, Any]) -> float:
 
 def isolation(sample: Mapping[str, Any]) -> float:
     """Percent of the reads of the streams that they did in time."""
-    due = STREAMS.readers * sample["seconds"] * 1000 / STREAMS.every_ms
-    done = sample["program"]["reads"] - sample["program"]["late"]
+    due: float = STREAMS.readers * sample["seconds"] * 1000 / STREAMS.every_ms
+    done: int = sample["program"]["reads"] - sample["program"]["late"]
     return round(min(100.0, 100 * done / due), 1)
 
 
 def work(sample: Mapping[str, Any]) -> float:
     """Percent of the disk's reads that were done."""
-    return round(100 * sample["read"] / sample["seconds"] / DISK_READS, 1)
+    rate: float = sample["read"] / sample["seconds"]
+    return round(100 * rate / DISK_READS, 1)
 
 
 def judge(samples: Samples) -> list[Mark]:
