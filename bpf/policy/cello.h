@@ -312,7 +312,7 @@ static inline void cello_alone(struct cello *c, u64 now)
 /* Decides at @now which gates are open, and returns them: CELLO_BIT()s. */
 static inline policy_own_frame u32 cello_look(struct cello *c, u64 now)
 {
-	policy_takes_stack(40);
+	policy_takes_stack(48);
 	u32 i, wants = 0, at_disk = 0, able, most, crowd;
 	bool shared;
 
