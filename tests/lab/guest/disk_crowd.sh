@@ -1,6 +1,6 @@
-# Tests the order of a disk's requests under attack: a thousand callers at a gate, a user who asks
-# for more than is due, and a daemon that is killed meanwhile. One CPU, a disk of 2,000 requests and
-# 200 MB a second, eight at a time; and one of 400 for writers.
+# Tests the order of a disk's requests under attack: a thousand callers at a gate, an unprivileged
+# user that wants more than its share, and a daemon that is killed meanwhile. One CPU, a disk of
+# 2,000 requests and 200 MB a second, eight at a time; and one of 400 for writers.
 . /job/guest/lib.sh
 . /job/guest/disk_lib.sh
 
