@@ -22,7 +22,7 @@ from experiments.framework.beside import reports
 from experiments.framework.experiment import Profile
 from experiments.framework.marks import at_most
 from experiments.framework.memory import Variant, measured, of_scheduler
-from experiments.framework.saves import COST, DEVICES, device_at, percentile
+from experiments.framework.saves import DEVICES, device_at, percentile
 from experiments.framework.schedulers import Reservation
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def make(scheduler: Scheduler, quick: bool) -> list[Step]:
     seconds = QUICK_SECONDS if quick else SECONDS
     steps = []
     for variant in of_scheduler(VARIANTS, scheduler):
-        words = ["flooded", FAST.name, FAST.kind, COST[FAST.name], "", "with_stick", "disk1"]
+        words = ["flooded", FAST.name, FAST.kind, FAST.cost, "", "with_stick", "disk1"]
         words += [variant.knob, "beside_flood", str(SETTLE_S), "/job/enter", "program"]
         words += [*scheduler.prefix(RESERVATION), "--", "/job/save", "/mnt/disk/log"]
         words += [str(WRITE_KB), str(PERIOD_MS), str(seconds), "--no-sync", "--"]

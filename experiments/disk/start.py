@@ -20,7 +20,7 @@ from experiments.framework.errors import ExperimentError
 from experiments.framework.experiment import Profile
 from experiments.framework.marks import at_most
 from experiments.framework.readers import Variant, counted, of_scheduler
-from experiments.framework.saves import COST, DEVICES, SECTOR, Device
+from experiments.framework.saves import DEVICES, SECTOR, Device
 from experiments.framework.schedulers import Reservation
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def make(scheduler: Scheduler, quick: bool) -> list[Step]:
 
 
 def step(variant: Variant, scheduler: Scheduler, device: Device, flood: Flood) -> Step:
-    words: list[object] = ["installed", device.name, variant.kind, COST[device.name], WRITES.files]
+    words: list[object] = ["installed", device.name, variant.kind, device.cost, WRITES.files]
     words += [FOLDER, "cold_start", FOLDER, LIMIT_S, SETTLE_S, "/job/enter", "program"]
     words += [*scheduler.prefix(RESERVATION), *variant.prefix, "--", *WORDS, "--"]
     words += flood.words(device)

@@ -17,13 +17,13 @@ from experiments.framework.marks import at_least, at_most
 from experiments.framework.readers import (
     DISKS,
     SETTLE_S,
-    SLOW,
     Reads,
     Variant,
     of_scheduler,
     read,
     step,
 )
+from experiments.framework.saves import SLOW
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

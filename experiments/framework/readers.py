@@ -16,10 +16,9 @@ from typing import Any
 
 from .beside import reports
 from .experiment import Step
-from .saves import COST, DEVICES, SECTOR, Device, device_at
+from .saves import DEVICES, SECTOR, Device, device_at
 from .schedulers import Reservation, Scheduler
 
-SSD, SLOW = DEVICES
 DISKS = tuple(device.disk for device in DEVICES)
 SETTLE_S = 2
 PROGRAM = "/job/reads"
@@ -72,7 +71,7 @@ def step(
 ) -> Step:
     """One measurement. The load reads alone for SETTLE_S first. With a reservation the program gets
     its due under each scheduler. own_name: the program runs as /job/NAME, for a specification."""
-    words: list[object] = ["on_raw_disk", device.name, variant.kind, COST[device.name]]
+    words: list[object] = ["on_raw_disk", device.name, variant.kind, device.cost]
     words += [variant.weights, variant.shares, "beside_flood", SETTLE_S]
     words += ["/job/enter", "program", *scheduler.prefix(reservation), *variant.prefix, "--"]
     own = f"/job/{own_name}" if own_name else PROGRAM

@@ -1,9 +1,10 @@
 """Saves beside a flood of writes: an editor that writes a small file and calls fsync() each second,
 on a disk that other programs fill.
 
-Two disks, with the guest's own time: an SSD (2,000 requests and 80 MB a second, four at a time) and
-a slow disk (200 and 40 MB, one after the other). Each is measured under the kernel's I/O schedulers
-with what they offer an administrator who wants the editor to come first, and with aplomb.
+The disks have the guest's own time: an SSD (2,000 requests and 80 MB a second, four at a time) and
+a slow disk (200 and 40 MB, one after the other), or a disk of 7,200 turns a minute that orders its
+requests. Each is measured under the kernel's I/O schedulers with what they offer an administrator
+to have the editor come first, and with aplomb.
 
 The flood's own rate is what the device wrote, by the kernel's count, and not what the programs
 wrote into the page cache.
@@ -37,35 +38,59 @@ LINE = f"/job/save:iact:{RESERVATION}:IR:-:-"
 LEAST_RATE = 0.95  # of the best stock scheduler's
 
 
-@dataclass(frozen=True)
-class Device:
-    """name: of the lab's disk; kind: the I/O scheduler that aplomb is judged with; most_ms,
-    worst_ms: what 99 % of the saves and what all of them may take."""
-
-    name: str
-    title: str
-    disk: str
-    kind: str
-    most_ms: int
-    worst_ms: int
-
-
-DEVICES = (
-    Device("disk0", "SSD", "480M,iops=2000,rate=80M,latency=2ms", "none", 100, 300),
-    Device("disk1", "slow disk", "480M,iops=200,rate=40M", "mq-deadline", 500, 1500),
-)
-
-
-def model(bytes_per_s: int, requests_per_s: int) -> str:
+def model(bytes_per_s: int, requests_per_s: int, at_random_per_s: int = 0) -> str:
     """What blk-iocost is told of a device, by an administrator that has measured it."""
+    random = at_random_per_s or requests_per_s
     kinds = [
-        f"{kind}bps={bytes_per_s} {kind}seqiops={requests_per_s} {kind}randiops={requests_per_s}"
+        f"{kind}bps={bytes_per_s} {kind}seqiops={requests_per_s} {kind}randiops={random}"
         for kind in "rw"
     ]
     return " ".join(kinds)
 
 
-COST = {"disk0": model(80 << 20, 2000), "disk1": model(40 << 20, 200)}
+@dataclass(frozen=True)
+class Device:
+    """name: of the lab's disk; kind: the I/O scheduler that aplomb is judged with; cost: model();
+    most_ms, worst_ms: what 99 % of the saves and what all of them may take."""
+
+    name: str
+    title: str
+    disk: str
+    kind: str
+    cost: str
+    most_ms: int
+    worst_ms: int
+
+
+SSD = Device(
+    name="disk0",
+    title="SSD",
+    disk="480M,iops=2000,rate=80M,latency=2ms",
+    kind="none",
+    cost=model(80 << 20, 2000),
+    most_ms=100,
+    worst_ms=300,
+)
+SLOW = Device(
+    name="disk1",
+    title="slow disk",
+    disk="480M,iops=200,rate=40M",
+    kind="mq-deadline",
+    cost=model(40 << 20, 200),
+    most_ms=500,
+    worst_ms=1500,
+)
+DEVICES = (SSD, SLOW)
+# Alone in its guest. As measured: lab/README.md, "Rotating disks".
+SEEKS = Device(
+    name="disk0",
+    title="disk with seeks",
+    disk="480M,rpm=7200,ncq=1s",
+    kind="mq-deadline",
+    cost=model(100 << 20, 1600, 76),
+    most_ms=500,
+    worst_ms=1500,
+)
 
 
 @dataclass(frozen=True)
@@ -91,18 +116,18 @@ VARIANTS = (
 )
 
 
-def make(scheduler: Scheduler, quick: bool, flood: str) -> list[Step]:
+def make(scheduler: Scheduler, quick: bool, flood: str, devices: Sequence[Device]) -> list[Step]:
     """flood: how rewrite.c writes, "again" or "anew"."""
     seconds = QUICK_SECONDS if quick else SECONDS
     files = ["/mnt/disk/first", "/mnt/disk/second"] if flood == "again" else ["/mnt/disk/first"]
     made = ",".join(f"{Path(file).name}:{FILE_MB}" for file in files) if flood == "again" else ""
     lasts = SETTLE_S + seconds + REST_S
     steps = []
-    for device in DEVICES:
+    for device in devices:
         for variant in VARIANTS:
             if variant.scheduler != scheduler.name:
                 continue
-            words: list[object] = ["flooded", device.name, variant.kind, COST[device.name]]
+            words: list[object] = ["flooded", device.name, variant.kind, device.cost]
             words += [
                 made,
                 "beside_flood",
@@ -151,9 +176,9 @@ def percentile(values: Sequence[float], part: float) -> float:
     return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
 
 
-def judge(samples: Samples) -> list[Mark]:
+def judge(samples: Samples, devices: Sequence[Device]) -> list[Mark]:
     marks = []
-    for device in DEVICES:
+    for device in devices:
         found = list(measured(samples, device))
         stock = [(v, s) for v, s in found if v.scheduler == "eevdf"]
         for variant, sample in found:
@@ -180,9 +205,9 @@ def judge(samples: Samples) -> list[Mark]:
     return marks
 
 
-def table(samples: Samples) -> Table:
+def table(samples: Samples, devices: Sequence[Device]) -> Table:
     rows: list[list[object]] = []
-    for device in DEVICES:
+    for device in devices:
         for variant, sample in measured(samples, device):
             took = sample["save_ms"]
             rows.append(
@@ -199,12 +224,12 @@ def table(samples: Samples) -> Table:
     return ["disk", "variant", "saves", "median ms", "99 % ms", "worst ms", "device MB/s"], rows
 
 
-def draw(samples: Samples) -> Figure:
+def draw(samples: Samples, devices: Sequence[Device]) -> Figure:
     """How long each save took, sorted: a panel for each disk."""
     from . import plot
 
-    figure, axes = plot.grid(len(DEVICES), 1, 6.4, 2.2, sharex=True)
-    for axis, device in zip(axes, DEVICES):
+    figure, axes = plot.grid(len(devices), 1, 6.4, 2.2, sharex=True)
+    for axis, device in zip(axes, devices):
         for variant, sample in measured(samples, device):
             took = sorted(sample["save_ms"])
             parts = [(i + 1) / len(took) * 100 for i in range(len(took))]
@@ -219,19 +244,21 @@ def draw(samples: Samples) -> Figure:
     return figure
 
 
-def experiment(title: str, figure: str, about: str, flood: str) -> Experiment:
+def experiment(
+    title: str, figure: str, about: str, flood: str, devices: Sequence[Device] = DEVICES
+) -> Experiment:
     """An experiment of this kind. flood: "again" or "anew" (workloads/rewrite.c)."""
     return Experiment(
         title=title,
         figure=figure,
         about=about,
-        steps=lambda scheduler, quick: make(scheduler, quick, flood),
+        steps=lambda scheduler, quick: make(scheduler, quick, flood, devices),
         read=read,
-        judge=judge,
-        table=table,
-        draw=draw,
+        judge=lambda samples: judge(samples, devices),
+        table=lambda samples: table(samples, devices),
+        draw=lambda samples: draw(samples, devices),
         schedulers=("eevdf", "aplomb"),
-        disks=tuple(device.disk for device in DEVICES),
+        disks=tuple(device.disk for device in devices),
         profiles={"limits": Profile((LINE,), config=("[disk]", "limit-dirty = true"))},
         settings={
             "file_mb": FILE_MB,
@@ -239,7 +266,7 @@ def experiment(title: str, figure: str, about: str, flood: str) -> Experiment:
             "period_ms": PERIOD_MS,
             "saves_for_s": SECONDS,
             "reservation_ms": str(RESERVATION),
-            "disks": [device.disk for device in DEVICES],
-            "iocost": COST,
+            "disks": [device.disk for device in devices],
+            "iocost": {device.name: device.cost for device in devices},
         },
     )

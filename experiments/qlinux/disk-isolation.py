@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.framework import Experiment, Mark, Samples, Scheduler, Step, Table
 from experiments.framework.experiment import Profile
 from experiments.framework.marks import at_least, at_most
-from experiments.framework.readers import DISKS, SLOW, Reads, Variant, of_scheduler, read, step
+from experiments.framework.readers import DISKS, Reads, Variant, of_scheduler, read, step
+from experiments.framework.saves import SLOW
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,8 +15,8 @@ from experiments.framework import Experiment, Mark, Samples, Scheduler, Step, Ta
 from experiments.framework.experiment import Profile
 from experiments.framework.guest import WORKLOADS
 from experiments.framework.marks import at_least, at_most
-from experiments.framework.readers import DISKS, SLOW, SSD, Reads, Variant, of_scheduler, read, step
-from experiments.framework.saves import Device
+from experiments.framework.readers import DISKS, Reads, Variant, of_scheduler, read, step
+from experiments.framework.saves import SLOW, SSD, Device
 from experiments.framework.schedulers import Reservation
 
 if TYPE_CHECKING:

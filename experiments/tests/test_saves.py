@@ -55,19 +55,26 @@ class Workloads(WithWorkloads):
 class Steps(unittest.TestCase):
     def test_each_variant_runs_on_each_disk(self) -> None:
         known = all_schedulers()
-        for name in ("redline/vim-fsync", "disk/big-flush"):
+        both = ("disk0", "disk1")
+        for name, disks in (
+            ("redline/vim-fsync", both),
+            ("disk/big-flush", both),
+            ("redline/vim-fsync-seeks", ("disk0",)),
+            ("disk/big-flush-seeks", ("disk0",)),
+        ):
             each = experiment.load_lab(name)
+            self.assertEqual(len(each.disks), len(disks))
             stock = each.steps(known["eevdf"], True)
             self.assertEqual(
                 [step.name for step in stock],
                 [
                     f"{disk}-{kind}"
-                    for disk in ("disk0", "disk1")
+                    for disk in disks
                     for kind in ("none", "mq-deadline", "bfq", "iocost")
                 ],
             )
             self.assertTrue(all("-20" in step.words for step in stock))
-            self.assertEqual(sum("ionice" in step.words for step in stock), 2)
+            self.assertEqual(sum("ionice" in step.words for step in stock), len(disks))
             for step in each.steps(known["aplomb"], True):
                 self.assertNotIn("nice", step.words)
                 self.assertIn("limit-dirty = true", each.profiles[step.profile].config)
@@ -123,6 +130,6 @@ class Samples(unittest.TestCase):
             "eevdf": {"disk0-none": sample(900, 80), "disk0-bfq": sample(70, 60)},
             "aplomb": {"disk0-none": sample(50, 77), "disk0-mq-deadline": sample(999, 1)},
         }
-        marks = saves.judge(samples)
+        marks = saves.judge(samples, saves.DEVICES)
         self.assertEqual([mark.value for mark in marks], [50, 50, 50, 77])
         self.assertTrue(all(mark.ok for mark in marks))
