@@ -51,6 +51,7 @@ VERIFIED_ONCE int gate_release(u32 gate, u32 most, u64 now)
 			held_end(i, PARK_DISK, gate, &gate_more, now);
 	}
 	__sync_fetch_and_add(&gate_group(gate)->parked, gate_more - most);
+	cello_released(disk_at(GATE_DISK(gate)), gate, most - gate_more);
 	return 0;
 }
 
@@ -84,7 +85,10 @@ VERIFIED_ONCE int disk_open(u32 disk, u64 now)
 	return parked;
 }
 
-/* Opens and closes the gates of @disk. Returns how many tasks are at them. */
+/*
+ * Opens and closes the gates of @disk. Returns how many tasks are at them. The disks stay watched
+ * while a task of the first groups waits: a request behind a flood, or a park, may take seconds.
+ */
 VERIFIED_ONCE int disk_look(u32 disk, u64 now)
 {
 	u32 group, parked = 0;
@@ -99,6 +103,8 @@ VERIFIED_ONCE int disk_look(u32 disk, u64 now)
 		if (most)
 			gate_release(GATE(disk, group), most, now);
 		parked += disk_group(disk, group)->parked;
+		if (group != CELLO_REST && disk_group(disk, group)->waiting)
+			disk_wanted = now;
 	}
 	return parked;
 }
@@ -148,7 +154,8 @@ int disk_set(struct disk_set_args *set)
 }
 
 /*
- * The daemon runs this before it attaches the tracing programs, with @watch->on, and after it has
+ * The daemon runs this with @watch->on before it attaches the tracing programs, and again when it
+ * has: on a busy machine that takes seconds, in which no request is seen. And without, after it has
  * detached them.
  */
 SEC("syscall")
@@ -158,6 +165,8 @@ int disk_watch(struct disk_watch_args *watch)
 	struct timer_slot *timer;
 	u32 zero = 0, on = watch->on, i;
 
+	if (on)
+		disk_wanted = now;
 	if (on == disks_watched)
 		return 0;
 	if (on) {
@@ -166,7 +175,6 @@ int disk_watch(struct disk_watch_args *watch)
 			disk_take_shares(i);
 		}
 		disks_epoch++;
-		disk_wanted = now;
 	}
 	disks_watched = on;
 	timer = bpf_map_lookup_elem(&disk_timer, &zero);

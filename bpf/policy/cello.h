@@ -42,11 +42,13 @@
  *
  * 5. A short queue. A request waits for those that are at the disk already, or on the way before
  *    it. If another group has used the disk within CELLO_RECENT_NS, so many tasks of the rest may
- *    wait for the disk at a time that it serves one request of each within CELLO_QUEUE_NS. How long
- *    a request takes is measured. (Eclipse: maxactive, a constant.) The disk is never without work
- *    for that. The same holds for a group of which more than CELLO_ACTIVE tasks stand at the gate,
- *    while another one wants the disk; but at least CELLO_ACTIVE may wait. So a crowd of tasks goes
- *    through the gate in its order.
+ *    wait for the disk at a time that it serves what each sends in one turn within CELLO_QUEUE_NS.
+ *    How long a request takes is measured, and how long a turn: what the rest costs while tasks
+ *    stand at its gate, by how many are let through meanwhile. A turn may be many requests: a
+ *    system call that reads 64 MB cannot be held. (Eclipse: maxactive, a constant.) The disk is
+ *    never without work for that. The same holds for a group of which more than CELLO_ACTIVE tasks
+ *    stand at the gate, while another one wants the disk; but at least CELLO_ACTIVE may wait. So a
+ *    crowd of tasks goes through the gate in its order.
  *
  * 6. Bound. A group that wants the disk all of the time gets its share of each round, less what
  *    one batch (CELLO_ACTIVE requests) of another group takes. Its turn may be early in one round
@@ -83,11 +85,13 @@ enum cello_group_id {
  */
 #define CELLO_ACTIVE 16
 /*
- * How long the disk may need for a request of each task of the rest, ns. Shorter: a disk that
+ * How long the disk may need for a turn of each task of the rest, ns. Shorter: a disk that
  * serves many requests at a time has too few. Longer: a frame of a film (40 ms) is late, since the
  * kernel's queues let some requests wait for several turns.
  */
 #define CELLO_QUEUE_NS (10 * NSEC_PER_MSEC)
+/* Turns of the rest over which their length is averaged: what came before counts half. */
+#define CELLO_TURNS 64
 /*
  * So many may wait in any case: while one returns from its request, the disk has another one. More
  * (Eclipse's maxactive was 4): a disk with one arm sorts them, and each makes the others wait.
@@ -116,6 +120,8 @@ struct cello {
 	u64 round_end;
 	u64 done;    /* when a request was done last; exchanged atomically */
 	u64 service; /* what a request costs on average, ns; 0: not known */
+	u64 spent;   /* by the rest while tasks stood at its gate, ns, in so many */
+	u64 turns;   /* of its tasks */
 	u64 alone;   /* since when no two groups want it; 0: they do */
 	u32 open;    /* gates: CELLO_BIT()s */
 	struct cello_group groups[NR_CELLO_GROUPS];
@@ -135,6 +141,8 @@ static inline void cello_begin(struct cello *c, u64 now, u64 round_ns)
 	c->round_end = now;
 	c->done = now;
 	c->service = 0;
+	c->spent = 0;
+	c->turns = 0;
 	c->alone = 0;
 	c->open = CELLO_ALL;
 	policy_for(i, 0, NR_CELLO_GROUPS)
@@ -154,8 +162,10 @@ static inline u64 cello_done(struct cello *c, u32 group, u64 sent, u64 now)
 	struct cello_group *g = cello_at(c, group);
 
 	g->seen = now;
-	/* of two CPUs that do this at a time, one is not counted: it is an average */
+	/* of two CPUs that do this at a time, one is not counted: these are averages */
 	c->service = c->service ? c->service - c->service / 8 + cost / 8 : cost;
+	if (group == CELLO_REST && g->parked)
+		c->spent += cost;
 	__sync_fetch_and_add(&g->left, -(s64)cost);
 	/* another CPU has read the clock later: what lies between is not to count twice */
 	if (time_before(now, before))
@@ -281,10 +291,30 @@ static inline u32 cello_active(const struct cello_group *g)
 	return waiting > parked ? waiting - parked : 0;
 }
 
+/* @nr tasks at the gate of @group are let through. */
+static inline void cello_released(struct cello *c, u32 group, u32 nr)
+{
+	if (group % NR_CELLO_GROUPS != CELLO_REST)
+		return;
+	c->turns += nr;
+	if (c->turns < CELLO_TURNS)
+		return;
+	c->turns /= 2;
+	c->spent /= 2;
+}
+
+/* What a turn of a task of the rest takes the disk, ns; 0: not known. */
+static inline u64 cello_turn_ns(const struct cello *c)
+{
+	u64 turn = c->turns ? c->spent / c->turns : 0;
+
+	return turn > c->service ? turn : c->service;
+}
+
 /* How many tasks of the rest may wait for the disk while other groups use it (5). */
 static inline u32 cello_most_active(const struct cello *c)
 {
-	u64 most = c->service ? CELLO_QUEUE_NS / c->service : CELLO_LEAST_ACTIVE;
+	u64 turn = cello_turn_ns(c), most = turn ? CELLO_QUEUE_NS / turn : CELLO_LEAST_ACTIVE;
 
 	return most < CELLO_LEAST_ACTIVE ? CELLO_LEAST_ACTIVE : most > 65536 ? 65536 : most;
 }

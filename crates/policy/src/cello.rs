@@ -21,7 +21,7 @@ pub const LOOK_NS: u64 = 2_000_000;
 /// Tasks of one group that a look lets wait for the disk (`CELLO_ACTIVE`).
 pub const ACTIVE: u32 = 16;
 
-/// How long the disk may need for a request of each task of the rest, ns (`CELLO_QUEUE_NS`).
+/// How long the disk may need for a turn of each task of the rest, ns (`CELLO_QUEUE_NS`).
 pub const QUEUE_NS: u64 = 10_000_000;
 /// So many may wait in any case (`CELLO_LEAST_ACTIVE`).
 pub const LEAST_ACTIVE: u32 = 2;
@@ -58,6 +58,10 @@ pub struct Cello {
     pub done: u64,
     /// What a request costs on average, ns; 0: not known.
     pub service: u64,
+    /// Spent by the rest while tasks stood at its gate, ns, ...
+    pub spent: u64,
+    /// ... in so many turns of its tasks.
+    pub turns: u64,
     /// Since when no two groups want it, ns; 0: they do.
     pub alone: u64,
     /// Gates that are open: bit n is group n.
@@ -71,6 +75,7 @@ extern "C" {
     fn policy_cello_done(c: *mut Cello, group: u32, sent: u64, now: u64) -> u64;
     fn policy_cello_look(c: *mut Cello, now: u64) -> u32;
     fn policy_cello_admits(c: *mut Cello, group: u32) -> u32;
+    fn policy_cello_released(c: *mut Cello, group: u32, nr: u32);
     fn policy_cello_share(c: *mut Cello, soft_real_time: u64, interactive: u64, rest: u64);
 }
 
@@ -98,6 +103,12 @@ impl Cello {
     pub fn admits(&mut self, group: usize) -> u32 {
         // SAFETY: see above
         unsafe { policy_cello_admits(self, group as u32) }
+    }
+
+    /// `nr` tasks at the gate of `group`, below [`GROUPS`], are let through.
+    pub fn released(&mut self, group: usize, nr: u32) {
+        // SAFETY: see above
+        unsafe { policy_cello_released(self, group as u32, nr) }
     }
 
     /// Shares what the domains leave by these weights.

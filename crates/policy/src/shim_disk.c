@@ -37,7 +37,8 @@ const size_t policy_layout_cello_group[] = {
 
 const size_t policy_layout_cello[] = {
 	sizeof(struct cello), AT(cello, round_ns), AT(cello, round_end), AT(cello, done),
-	AT(cello, service),   AT(cello, alone),    AT(cello, open),      AT(cello, groups),
+	AT(cello, service),   AT(cello, spent),    AT(cello, turns),     AT(cello, alone),
+	AT(cello, open),      AT(cello, groups),
 };
 
 void policy_cello_begin(struct cello *c, u64 now, u64 round_ns)
@@ -58,6 +59,11 @@ u32 policy_cello_look(struct cello *c, u64 now)
 u32 policy_cello_admits(struct cello *c, u32 group)
 {
 	return cello_admits(c, group);
+}
+
+void policy_cello_released(struct cello *c, u32 group, u32 nr)
+{
+	cello_released(c, group, nr);
 }
 
 void policy_cello_share(struct cello *c, u64 soft_real_time, u64 interactive, u64 rest)

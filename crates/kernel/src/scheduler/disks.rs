@@ -133,6 +133,7 @@ impl Scheduler {
                     self.watch.end();
                 }
             })?);
+            call(&self.skel.progs.disk_watch, &mut args, "watching the disks")?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::*;
 use crate::{MS, SEC, US};
 
 mod cost;
+mod queue;
 
 #[test]
 fn layout() {
@@ -30,6 +31,8 @@ fn layout() {
         round_end,
         done,
         service,
+        spent,
+        turns,
         alone,
         open,
         groups
@@ -170,12 +173,15 @@ fn classes_share_what_domains_leave() {
     );
 }
 
-/// A task that reads one request after the other, and computes in between.
+/// A task that makes one system call after the other, each of `requests`, which are sent one after
+/// the other, and computes in between.
 #[derive(Clone, Copy, Debug)]
 struct Task {
     group: usize,
     think_ns: u64,
     service_ns: u64,
+    requests: u64,
+    sent: u64, // of this call
     state: State,
 }
 
@@ -214,6 +220,7 @@ impl Model {
 
     fn send(&mut self, task: usize, now: u64) {
         self.tasks[task].state = State::Waits;
+        self.tasks[task].sent += 1;
         self.cello.groups[self.tasks[task].group].at_disk += 1;
         if self.queue.is_empty() {
             self.busy_until = now + self.tasks[task].service_ns;
@@ -233,6 +240,10 @@ impl Model {
         let g = &mut self.cello.groups[group];
         g.at_disk -= 1;
         self.served_ns[group] += service_ns;
+        if self.tasks[task].sent < self.tasks[task].requests {
+            return self.send(task, now); // the call cannot be held
+        }
+        self.tasks[task].sent = 0;
         self.tasks[task].state = if self.cello.open & (1 << group) == 0 {
             g.parked += 1;
             State::Parked { since: now }
@@ -261,6 +272,7 @@ impl Model {
                 };
                 self.longest_park = self.longest_park.max(now - since);
                 self.cello.groups[group].parked -= 1;
+                self.cello.released(group, 1);
                 self.send(task, now);
             }
         }
@@ -294,6 +306,8 @@ fn reader(group: usize, service_ns: u64, think_ns: u64) -> Task {
         group,
         think_ns,
         service_ns,
+        requests: 1,
+        sent: 0,
         state: State::Thinks { until: SEC },
     }
 }
@@ -399,59 +413,4 @@ proptest! {
         let longest = parks.max().unwrap_or(0).max(m.longest_park);
         prop_assert!(longest <= lap + 2 * SEC, "parked for {longest} ns, a lap takes {lap}");
     }
-
-    /// A film that needs less than its share waits for one request of each task of the rest that
-    /// may wait for the disk at a time, however many there are. At first it waits for all.
-    #[test]
-    fn a_film_is_not_held(
-        others in 1usize..40,
-        service in 1u64..8,
-        think in 20u64..200,
-    ) {
-        let mut tasks = vec![reader(SOFT_REAL_TIME, 5 * MS, think * MS)];
-        tasks.extend(vec![reader(REST, service * MS, 0); others]);
-        let mut m = Model::new(&[(SOFT_REAL_TIME, 40), (REST, 60)], tasks);
-        m.run(SEC, 31 * SEC);
-        let rate = m.served_ns[SOFT_REAL_TIME] / (5 * MS);
-        let most_active = (QUEUE_NS / (service * MS)).max(LEAST_ACTIVE.into()) + 2;
-        let wait = (others as u64).min(most_active) * service * MS + 2 * LOOK_NS;
-        let at_first = others as u64 * service * MS;
-        let least = (30 * SEC - at_first) / (think * MS + 5 * MS + wait);
-        prop_assert!(rate >= least, "{rate} of {least} requests in 30 s");
-        prop_assert!(m.longest_park <= 2 * SEC, "a task was parked for {} ns", m.longest_park);
-    }
-}
-
-#[test]
-fn the_rest_has_a_short_queue_while_others_use_the_disk() {
-    let mut c = disk(&[(INTERACTIVE, 40), (REST, 60)]);
-    c.service = MS;
-    c.groups[REST].waiting = 30;
-    assert_eq!(c.look(SEC), ALL, "it is alone");
-    c.groups[INTERACTIVE].seen = SEC;
-    // The other group wants nothing now, but will: ten requests take 10 ms.
-    let now = SEC + ANTICIPATE_NS;
-    assert_eq!(c.look(now), ALL & !(1 << REST));
-    c.groups[REST].parked = 20;
-    assert_eq!(
-        c.look(now),
-        ALL & !(1 << REST),
-        "those at the gate are first"
-    );
-    c.groups[REST].parked = 23;
-    assert_eq!(c.look(now), ALL);
-    assert_eq!(c.admits(REST), 3);
-    c.service = 50 * MS;
-    c.look(now);
-    assert_eq!(c.admits(REST), 0);
-    assert_eq!(
-        c.look(2 * SEC),
-        ALL,
-        "it has not used the disk for a second"
-    );
-    c.service = 10 * US;
-    c.groups[INTERACTIVE].seen = 2 * SEC;
-    c.look(2 * SEC + ANTICIPATE_NS);
-    assert_eq!(c.groups[REST].most, 1000);
-    assert_eq!(c.admits(REST), ACTIVE);
 }
