@@ -18,6 +18,8 @@ enum limits {
 	MAX_CPUS = 1024,    /* possible CPUs; attach is refused above */
 	MAX_SPECS = 8192,   /* matchers; user space refuses the spec that does not fit */
 	MAX_SERVERS = 4096, /* interactive tasks at a time; one more stays best-effort (EV_LIMIT) */
+	MAX_OWNED = 1024,   /* of these, of one user who is not root; the same */
+	MAX_SEATS = 16,     /* whose users may have more than others */
 	COMM_LEN = 16,      /* TASK_COMM_LEN */
 	ARGS_SCANNED = 8,   /* arguments after argv[0] that a matcher may name */
 	ARG_BYTES = 256,    /* bytes of the argument area that are looked at */
@@ -49,7 +51,8 @@ enum spec_flags {
 		1 << 5, /* G: admitted by what is promised, not by what is used; may be split */
 	SPEC_DOMAIN =
 		1
-		<< 6 /* a domain's, not a program's (layers/domain_server.bpf.h); never in a spec */
+		<< 6, /* a domain's, not a program's (layers/domain_server.bpf.h); never in a spec */
+	SPEC_BY_ROOT = 1 << 7 /* root asked for it: it is in no user's account; never in a spec */
 };
 
 struct spec {
@@ -140,7 +143,12 @@ enum event_type {
 	 * which watches the disks from then on
 	 */
 	EV_DISK = 19,
-	NR_EVENTS = 20
+	/*
+	 * refused or revoked, because all programs of its owner use too much: a: what they use or
+	 * will, b: their limit; ppm of one CPU, c: the user id
+	 */
+	EV_OWNER = 20,
+	NR_EVENTS = 21
 };
 
 /*

@@ -23,6 +23,7 @@
 #ifndef APLOMB_ADMISSION_BPF_H
 #define APLOMB_ADMISSION_BPF_H
 
+#include "reserved/owner.bpf.h"
 #include "reserved/room.bpf.h"
 #include "reserved/server.bpf.h"
 
@@ -53,8 +54,9 @@ VERIFIED_ONCE s32 least_loaded(struct task_struct *p __arg_trusted)
 	return best;
 }
 
-/* Would a process with @bw_ppm be admitted by load now? *@load_ppm: of the best CPU. */
-static __always_inline bool admission_fits(struct task_struct *p, u64 bw_ppm, u64 *load_ppm)
+/* Would a process of @account with @bw_ppm be admitted by load now? *@load_ppm: of the best CPU. */
+static __always_inline bool admission_fits(struct task_struct *p, u32 account, u64 bw_ppm,
+					   u64 *load_ppm)
 {
 	s32 cpu = least_loaded(p);
 	struct cpu_ctx *c;
@@ -63,7 +65,26 @@ static __always_inline bool admission_fits(struct task_struct *p, u64 bw_ppm, u6
 		return false;
 	c = cpu_ctx(cpu);
 	*load_ppm = cpu_expected(c);
-	return load_fits(&c->reserved.load, bw_ppm + c->reserved.promised_ppm, r_hi_ppm);
+	return load_fits(&c->reserved.load, bw_ppm + c->reserved.promised_ppm, r_hi_ppm) &&
+	       owner_fits(account, owner_limit(account), bw_ppm);
+}
+
+/* @s has no reservation, because its owner's account has no room. */
+static __always_inline void owner_refuses(const struct server *s)
+{
+	const struct owner *o = owner_at(s->account);
+
+	emit(EV_OWNER, s, owner_expected(o), owner_limit(s->account), o->uid);
+}
+
+/* @s leaves the account's load: admission_leave(). */
+static __always_inline void owner_load_leave(const struct server *s, u64 bw_ppm, u64 age_s)
+{
+	if (s->account == NO_ACCOUNT)
+		return;
+	bpf_spin_lock(&governor_lock);
+	load_leave(&owner_at(s->account)->load, bw_ppm, age_s);
+	bpf_spin_unlock(&governor_lock);
 }
 
 /* @s begins its first period, on its first CPU. With s->lock held. */
@@ -117,6 +138,7 @@ static __noinline void guarantee_leave(struct server *s)
 	bpf_spin_lock(&governor_lock);
 	promise(&s->info.split, s->info.slot, period, false);
 	bpf_spin_unlock(&governor_lock);
+	owner_promise_ends(s->account, server_bandwidth(s));
 }
 
 /*
@@ -128,13 +150,16 @@ VERIFIED_ONCE int admit_by_promise(u32 slot, struct task_struct *p __arg_trusted
 {
 	struct server *s = server_at(slot);
 	u64 now = bpf_ktime_get_ns(), bw;
-	bool taken = false, fits;
+	bool taken = false, owned, fits;
 	u32 parts;
 
 	if (!s)
 		return false;
 	bw = server_bandwidth(s);
-	fits = guarantee(s, p);
+	owned = owner_promise(s->account, bw);
+	fits = owned && guarantee(s, p);
+	if (owned && !fits)
+		owner_promise_ends(s->account, bw);
 	parts = s->info.split.parts;
 	bpf_spin_lock(&s->lock);
 	if ((!p || s->info.tgid == p->tgid) &&
@@ -157,9 +182,13 @@ VERIFIED_ONCE int admit_by_promise(u32 slot, struct task_struct *p __arg_trusted
 		     cpu_ctx(s->info.cpu)->reserved.promised_ppm -
 			     edf_bandwidth(s->info.split.runtime[0], s->info.spec.period_ns),
 		     bw);
-	else if (!again)
+	if (taken || again)
+		return taken;
+	if (!owned)
+		owner_refuses(s);
+	else
 		emit(EV_REJECTED, s, cpu_expected(cpu_ctx(p ? task_cpu(p) : 0)), r_max_ppm, bw);
-	return taken;
+	return false;
 }
 
 /* --- by load --------------------------------------------------------------------------------- */
@@ -175,10 +204,10 @@ VERIFIED_ONCE int admit_by_promise(u32 slot, struct task_struct *p __arg_trusted
 VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, bool launch,
 				bool again)
 {
-	u64 bw, r, expected, now = bpf_ktime_get_ns();
+	u64 bw, r, expected, limit, now = bpf_ktime_get_ns();
 	struct server *s = server_at(slot);
 	struct cpu_ctx *c;
-	bool fits, taken;
+	bool fits, owned, taken;
 	s32 cpu;
 
 	if (!s)
@@ -186,6 +215,9 @@ VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, b
 	bw = server_bandwidth(s);
 	s->info.guaranteed = 0;
 	s->info.split.parts = 0;
+	limit = owner_limit(s->account);
+	if (again && !owner_fits(s->account, limit, bw))
+		return false;
 	cpu = least_loaded(p);
 	if (cpu < 0)
 		return false;
@@ -195,17 +227,24 @@ VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, b
 	expected = cpu_expected(c);
 	fits = load_fits(&c->reserved.load, bw + c->reserved.promised_ppm, r_hi_ppm) &&
 	       (!again || r < r_lo_ppm);
-	if (fits && launch)
+	owned = owner_fits(s->account, limit, bw);
+	if (fits && owned && launch) {
 		load_launch(&c->reserved.load, bw);
+		if (s->account)
+			load_launch(&owner_at(s->account)->load, bw);
+	}
 	bpf_spin_unlock(&governor_lock);
 
-	if (!fits) {
+	if (!fits || !owned) {
 		if (!again) {
 			bpf_spin_lock(&s->lock);
 			if (s->info.state != SERVER_FREE)
 				s->info.state = SERVER_REJECTED;
 			bpf_spin_unlock(&s->lock);
-			emit(EV_REJECTED, s, expected, r_hi_ppm, bw);
+			if (fits)
+				owner_refuses(s);
+			else
+				emit(EV_REJECTED, s, expected, r_hi_ppm, bw);
 		}
 		return false;
 	}
@@ -262,6 +301,7 @@ static __always_inline void admission_leave(struct server *s)
 	bpf_spin_lock(&governor_lock);
 	load_leave(&c->reserved.load, bw, age);
 	bpf_spin_unlock(&governor_lock);
+	owner_load_leave(s, bw, age);
 }
 
 #endif /* APLOMB_ADMISSION_BPF_H */

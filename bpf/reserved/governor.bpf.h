@@ -11,7 +11,8 @@
  *          | does not fit    |  +---------------------------------+
  *          +---> REJECTED ---+     R_load < R_lo, fits, its memory is there: one a window
  *
- * A program can lose its reservation to a shortage of memory too (task/demote.bpf.h).
+ * A program can lose its reservation to a shortage of memory too (task/demote.bpf.h), and to its
+ * owner's other programs (reserved/owner.bpf.h).
  *
  * Where we differ: rejected servers may be reactivated like revoked ones. Otherwise a program that
  * was started at a bad moment would stay best-effort for life. Guaranteed ones that were refused
@@ -48,8 +49,30 @@ static __always_inline u64 victim_rank(const struct server *s, u64 ppm, u64 now)
 	return (1ULL << 32) + usage_part_ppm(ppm, server_bandwidth(s), now - s->info.admitted_ns);
 }
 
-/* The revocable server on @cpu that acts least like an interactive task: *victim. */
-VERIFIED_ONCE int pick_victim(u32 cpu, struct victim *victim __arg_nonnull)
+/*
+ * Does the program of @s never sleep? It used up its budget again and again within the window, and
+ * at least LOOP_PPM of all that it had.
+ */
+#define LOOP_PPM 900000
+static __always_inline bool server_loops(struct server *s, u64 use_ppm, u64 now)
+{
+	return s->info.exhausted && now / NSEC_PER_SEC - s->exhausted_second < LOAD_SAMPLES &&
+	       usage_part_ppm(use_ppm, server_bandwidth(s), now - s->info.admitted_ns) >= LOOP_PPM;
+}
+
+/* May @s, which used @ppm over the window, be revoked? */
+static __always_inline bool may_revoke(struct server *s, u64 ppm, u64 now)
+{
+	if (s->info.state != SERVER_ADMITTED || s->info.guaranteed)
+		return false;
+	return s->info.spec.flags & SPEC_REVOCABLE || (s->account && server_loops(s, ppm, now));
+}
+
+/*
+ * The revocable server that acts least like an interactive task: *victim. Of those on @cpu, or, if
+ * @account is not 0, of that account.
+ */
+VERIFIED_ONCE int pick_victim(u32 cpu, u32 account, struct victim *victim __arg_nonnull)
 {
 	u64 worst = 0, now = bpf_ktime_get_ns();
 	u32 slot;
@@ -58,12 +81,14 @@ VERIFIED_ONCE int pick_victim(u32 cpu, struct victim *victim __arg_nonnull)
 		struct server *s = server_at(slot);
 		u64 ppm, rank;
 
-		if (!s || s->info.state != SERVER_ADMITTED || s->info.cpu != (s32)cpu ||
-		    s->info.guaranteed || !(s->info.spec.flags & SPEC_REVOCABLE))
+		if (!s || s->info.state != SERVER_ADMITTED ||
+		    (account ? s->account != account : s->info.cpu != (s32)cpu))
 			continue;
 		bpf_spin_lock(&s->lock);
 		ppm = usage_ppm(&s->info.usage, sample_no);
 		bpf_spin_unlock(&s->lock);
+		if (!may_revoke(s, ppm, now))
+			continue;
 		rank = victim_rank(s, ppm, now);
 		if (ppm && rank > worst) {
 			worst = rank;
@@ -85,6 +110,8 @@ static __always_inline bool server_revoke(struct server *s, u32 state, u64 use)
 
 	bpf_spin_lock(&governor_lock);
 	load_forget(&c->reserved.load, use);
+	if (s->account)
+		load_forget(&owner_at(s->account)->load, use);
 	bpf_spin_unlock(&governor_lock);
 	bpf_spin_lock(&s->lock);
 	revoked = s->info.state == SERVER_ADMITTED;
@@ -107,12 +134,65 @@ VERIFIED_ONCE int relieve_cpu(u32 cpu)
 
 		if (r < r_hi_ppm)
 			break;
-		pick_victim(cpu, &victim);
+		pick_victim(cpu, NO_ACCOUNT, &victim);
 		s = server_at(victim.slot);
 		if (!s)
 			break; /* none may be revoked: background.h keeps best-effort work alive */
 		if (server_revoke(s, SERVER_REVOKED, victim.use))
 			emit(EV_REVOKED, s, r, r_max_ppm, victim.use);
+	}
+	return 0;
+}
+
+/* Account @row uses more than its limit by too much; bring it below. */
+VERIFIED_ONCE int relieve_owner(u32 row)
+{
+	u64 limit = owner_limit(row);
+	u32 i;
+
+	bpf_for(i, 0, MAX_VICTIMS) {
+		u64 r = owner_expected(owner_at(row));
+		struct victim victim = {};
+		struct server *s;
+
+		if (r < limit)
+			break;
+		pick_victim(0, row, &victim);
+		s = server_at(victim.slot);
+		if (!s)
+			break; /* its programs sleep, and none may be revoked */
+		if (server_revoke(s, SERVER_REVOKED, victim.use))
+			emit(EV_OWNER, s, r, limit, owner_at(row)->uid);
+	}
+	return 0;
+}
+
+/* Adds up what each account's servers used by right in the second that ends. */
+VERIFIED_ONCE int owners_add_up(void)
+{
+	u32 slot;
+
+	bpf_for(slot, 1, nr_slots) {
+		struct server *s = server_at(slot);
+
+		if (!s || s->account == NO_ACCOUNT || s->info.state == SERVER_FREE ||
+		    s->info.guaranteed || s->info.usage.second != sample_no)
+			continue;
+		__sync_fetch_and_add(&owner_at(s->account)->used_ns,
+				     s->info.usage.ns[sample_no % LOAD_SAMPLES]);
+	}
+	return 0;
+}
+
+/* The governor's second for all accounts, after @interval ns. */
+VERIFIED_ONCE int look_at_owners(u64 interval)
+{
+	u32 row;
+
+	owners_add_up();
+	bpf_for(row, 0, MAX_OWNERS) {
+		if (row != NO_ACCOUNT && owner_sample(row, interval))
+			relieve_owner(row);
 	}
 	return 0;
 }

@@ -26,9 +26,6 @@
 #include "state/state.bpf.h"
 #include "policy/wmr.h"
 
-/* Of the governor's books: each CPU's load, promised_ppm and roster, and `promises` */
-struct bpf_spin_lock governor_lock SEC(".data.governor") __hidden __attribute__((aligned(8)));
-
 /* What each CPU has promised (policy/wmr.h); under governor_lock. */
 struct wmr_roster rosters[MAX_CPUS];
 u32 promises; /* changes with each change of a roster; under governor_lock */

@@ -51,7 +51,7 @@ struct server {
 		before;        /* of the server that its process had until exec; period 0: none */
 	struct fcbs_loan loan; /* under the lock of bank `loan_cpu` */
 	u32 loan_cpu;
-	u32 pad;
+	u32 account; /* of its owner: reserved/owner.bpf.h */
 	/* memory/low.bpf.h. No lock: threads that draw at once may take a few pages more. */
 	struct reserve_budget reserve;
 	struct bpf_timer

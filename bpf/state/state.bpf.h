@@ -232,6 +232,9 @@ struct cpu_ctx {
 
 struct cpu_ctx cpus[MAX_CPUS];
 
+/* Of the governor's books: each CPU's load, promised_ppm and roster, and all accounts of owners */
+struct bpf_spin_lock governor_lock SEC(".data.governor") __hidden __attribute__((aligned(8)));
+
 struct fair_queue fair_all; /* the machine's queue */
 
 /*

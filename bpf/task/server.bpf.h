@@ -41,10 +41,13 @@ VERIFIED_ONCE int server_release(u32 slot, u32 generation, u32 leave)
 {
 	struct server *s = server_at(slot);
 	u32 state = SERVER_FREE;
+	u64 used = 0;
 
 	if (!s)
 		return 0;
 	bpf_spin_lock(&s->lock);
+	if (s->info.usage.second == sample_no && !s->info.guaranteed)
+		used = s->info.usage.ns[sample_no % LOAD_SAMPLES];
 	if (s->info.generation == generation && s->info.state != SERVER_FREE) {
 		s->info.threads -= leave;
 		if (!leave || s->info.threads <= 0) {
@@ -59,6 +62,7 @@ VERIFIED_ONCE int server_release(u32 slot, u32 generation, u32 leave)
 	if (state == SERVER_ADMITTED)
 		admission_leave(s);
 	emit(EV_EXITED, s, s->info.served_ns, s->info.periods, s->info.missed);
+	owner_leave(s->account, used);
 	__sync_fetch_and_sub(&nr_servers, 1);
 	bpf_map_push_elem(&free_slots, &slot, 0);
 	return 0;
@@ -108,10 +112,32 @@ VERIFIED_ONCE int program_leave(struct task_ctx *t __arg_nonnull)
 	return 0;
 }
 
-/* Servers that were refused may wait in the table for reactivation as long as it is half empty. */
-static __always_inline bool table_is_crowded(void)
+/*
+ * Servers that were refused may wait in the table for reactivation as long as it is half empty, and
+ * half of what @account may have of it.
+ */
+static __always_inline bool table_is_crowded(u32 account)
 {
-	return nr_servers >= MAX_SERVERS / 2;
+	return nr_servers >= MAX_SERVERS / 2 ||
+	       (account && owner_at(account)->servers >= MAX_OWNED / 2);
+}
+
+/* Takes a slot of the table for a server of @account; 0: none is free, or the account is full. */
+static __always_inline u32 slot_take(u32 account)
+{
+	u32 slot = 0;
+
+	if (account && owner_at(account)->servers > MAX_OWNED)
+		return 0;
+	return bpf_map_pop_elem(&free_slots, &slot) ? 0 : slot;
+}
+
+/* The account in which a server for @p under @spec counts, from now on. */
+static __always_inline u32 account_join(struct task_struct *p, const struct spec *spec)
+{
+	if (p->flags & PF_KTHREAD || spec->flags & SPEC_BY_ROOT)
+		return NO_ACCOUNT;
+	return owner_join(task_owner(p));
 }
 
 /*
@@ -156,6 +182,7 @@ static __always_inline void server_reset(struct server *s, u32 slot, const struc
 	s->exhausted_now = 0;
 	__builtin_memset(&s->info.usage, 0, sizeof(s->info.usage));
 	__builtin_memset(s->waiter, 0, sizeof(s->waiter));
+	s->account = NO_ACCOUNT;
 	s->info.state = SERVER_REJECTED;
 	slots_cover(slot);
 }
@@ -174,7 +201,7 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 {
 	u64 bw = edf_bandwidth(spec->runtime_ns, spec->period_ns), load = 0;
 	struct server *old = server_of(t), *s;
-	u32 slot = 0, cpu = bpf_get_smp_processor_id();
+	u32 slot, account, cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	bool runs = bpf_get_current_task_btf()->pid == p->pid;
 	bool runs_on_old = false;
@@ -189,17 +216,24 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	if (old)
 		runs_on_old = runs && c->reserved.slot == t->slot &&
 			      c->reserved.generation == t->generation;
-	if ((parent || table_is_crowded()) && !admission_fits(p, bw, &load)) {
+	account = account_join(p, spec);
+	if ((parent || table_is_crowded(account)) && !admission_fits(p, account, bw, &load)) {
+		owner_leave(account, 0);
 		program_leave(t);
 		emit_task(EV_REJECTED, p, spec->id, load, r_hi_ppm, bw);
 		return 0;
 	}
-	if (bpf_map_pop_elem(&free_slots, &slot) || !(s = server_at(slot))) {
+	slot = slot_take(account);
+	s = server_at(slot);
+	if (!s) {
+		owner_leave(account, 0);
 		program_leave(t);
-		emit_task(EV_LIMIT, p, spec->id, MAX_SERVERS, spec->runtime_ns, spec->period_ns);
+		emit_task(EV_LIMIT, p, spec->id, account ? MAX_OWNED : MAX_SERVERS,
+			  spec->runtime_ns, spec->period_ns);
 		return 0;
 	}
 	server_reset(s, slot, spec, p->tgid);
+	s->account = account;
 	server_inherit(s, old ? &old->info.edf : NULL);
 	/*
 	 * What the old server used of its period counts in the new server (edf_succeed), so it must

@@ -90,6 +90,8 @@ struct File {
     r_max: Option<Spanned<String>>,
     fork_window: Option<Spanned<String>>,
     server: Option<Spanned<String>>,
+    owner_limit: Option<Spanned<String>>,
+    seat_limit: Option<Spanned<String>>,
     user_limit: Option<Spanned<String>>,
     user_reservations: Option<Spanned<i64>>,
     user_min_period: Option<Spanned<String>>,
@@ -140,6 +142,12 @@ impl Config {
             ("r-lo", &file.r_lo, &mut kernel.r_lo_ppm),
             ("r-hi", &file.r_hi, &mut kernel.r_hi_ppm),
             ("r-max", &file.r_max, &mut kernel.r_max_ppm),
+            (
+                "owner-limit",
+                &file.owner_limit,
+                &mut kernel.owner_limit_ppm,
+            ),
+            ("seat-limit", &file.seat_limit, &mut kernel.seat_limit_ppm),
             (
                 "user-limit",
                 &file.user_limit,
@@ -310,17 +318,19 @@ mod tests {
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            24,
+            26,
             "{all}"
         );
     }
 
     #[test]
     fn settings_are_read() {
-        let c = parse("r-lo = \"50%\"\nr-max = \"92.5 %\"\nuser-limit = \"25%\"\nuser-reservations = 2\nfork-window = \"2ms\"\nserver = \"cbs-hard\"").unwrap();
+        let c = parse("r-lo = \"50%\"\nr-max = \"92.5 %\"\nuser-limit = \"25%\"\nuser-reservations = 2\nowner-limit = \"30%\"\nseat-limit = \"50%\"\nfork-window = \"2ms\"\nserver = \"cbs-hard\"").unwrap();
         assert_eq!(c.kernel.server_policy, ServerPolicy::CbsHard);
         assert_eq!((c.kernel.r_lo_ppm, c.kernel.r_max_ppm), (500_000, 925_000));
         assert_eq!((c.user.bandwidth_ppm, c.user.reservations), (250_000, 2));
+        let owners = (c.kernel.owner_limit_ppm, c.kernel.seat_limit_ppm);
+        assert_eq!(owners, (300_000, 500_000));
         assert_eq!(c.kernel.fork_window_ns, 2_000_000);
     }
 
@@ -333,6 +343,7 @@ mod tests {
             ("r-lo = \"inf%\"", 1, "\"r-lo\""),
             ("r-lo = 5", 1, "string"),
             ("\nuser-limit = \"101%\"", 2, "\"user-limit\""),
+            ("owner-limit = \"200%\"", 1, "\"owner-limit\""),
             ("user-reservations = -1", 1, "\"user-reservations\""),
             ("user-min-period = \"1us\"", 1, "\"user-min-period\""),
             ("fork-window = \"soon\"", 1, "\"fork-window\""),

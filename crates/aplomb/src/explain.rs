@@ -29,6 +29,7 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
         EventKind::Demoted => ["needs_bytes", "all_need_bytes", "limit_bytes"],
         EventKind::Killed => ["bytes", "class", "oom_score_adj"],
         EventKind::Disk => ["group", "unused", "unused"],
+        EventKind::Owner => ["expected_ppm", "limit_ppm", "uid"],
     }
 }
 
@@ -187,6 +188,12 @@ pub fn short(e: &LogEvent) -> String {
         ),
         EventKind::Killed => killed::short(e),
         EventKind::Disk => disk(a),
+        EventKind::Owner => format!(
+            "no reservation: all programs of {} together use {} of at most {}",
+            user(c),
+            percent(a),
+            percent(b)
+        ),
     }
 }
 
@@ -369,14 +376,29 @@ impl Story {
                 mebibytes(a)
             ),
             EventKind::Disk => return format!("at {at} {}", disk(a)),
+            EventKind::Owner => format!(
+                "has no reservation: all programs of {} together use {}, or will, and may use {}; it runs as \
+                 best-effort work until there is room",
+                user(c),
+                percent(a),
+                percent(b)
+            ),
             EventKind::Killed if e.pid <= 0 => return format!("at {at} {}", killed::by_oomd(e)),
             EventKind::Killed => killed::why(e),
             EventKind::Lost => return format!("at {at} events were lost: the buffer was full"),
         };
-        if e.event == EventKind::Revoked {
+        if matches!(e.event, EventKind::Revoked | EventKind::Owner) {
             self.exhausted.clear();
         }
         format!("at {at} {who} {what}")
+    }
+}
+
+/// The owner of an account (bpf/reserved/owner.bpf.h).
+fn user(uid: u64) -> String {
+    match u32::try_from(uid) {
+        Ok(u32::MAX) | Err(_) => "several users".into(),
+        Ok(uid) => format!("user {uid}"),
     }
 }
 

@@ -203,6 +203,11 @@ pub trait Kernel {
     /// (bpf/policy/reserve.h 4).
     fn set_growth_buffer(&mut self, ppm: u32);
 
+    /// From now on the users that have the active session of a seat are `users`, and have a larger
+    /// part of the machine than others ([`Settings::seat_limit_ppm`]). None: it is not known, and
+    /// all users have it. Those beyond [`limits::MAX_SEATS`] are left out.
+    fn set_seat_users(&mut self, users: Option<&[u32]>);
+
     /// All servers of processes at this moment.
     ///
     /// # Errors

@@ -188,6 +188,8 @@ impl Scheduler {
             if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
                 rodata.r_lo_ppm = settings.r_lo_ppm;
                 rodata.r_hi_ppm = settings.r_hi_ppm;
+                rodata.owner_limit_ppm = settings.owner_limit_ppm;
+                rodata.seat_limit_ppm = settings.seat_limit_ppm;
                 rodata.r_max_ppm = settings.r_max_ppm;
                 rodata.fork_window_ns = settings.fork_window_ns;
                 rodata.nr_cpus = cpus;
@@ -321,6 +323,21 @@ impl Kernel for Scheduler {
             // whole word.
             unsafe { std::ptr::write_volatile(&raw mut bss.growth_ppm, ppm) };
         }
+    }
+
+    fn set_seat_users(&mut self, users: Option<&[u32]>) {
+        let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else {
+            return;
+        };
+        let known = users.unwrap_or_default().iter().copied();
+        let all = known.chain(std::iter::repeat(0));
+        for (place, uid) in bss.seat_users.iter_mut().zip(all) {
+            // SAFETY: both are valid. The kernel side may read them at the same time, but only as
+            // whole words.
+            unsafe { std::ptr::write_volatile(place, uid) };
+        }
+        // SAFETY: see above
+        unsafe { std::ptr::write_volatile(&raw mut bss.seats_known, users.is_some().into()) };
     }
 
     fn limits_dirty(&self) -> bool {

@@ -27,6 +27,10 @@ pub mod limits {
     pub const MAX_DISKS: u32 = l::MAX_DISKS.0;
     /// Most disks, and volumes on them.
     pub const MAX_VOLUMES: u32 = l::MAX_VOLUMES.0;
+    /// Seats whose users may have more of the machine than others.
+    pub const MAX_SEATS: u32 = l::MAX_SEATS.0;
+    /// Interactive programs of one user who is not root.
+    pub const MAX_OWNED: u32 = l::MAX_OWNED.0;
 }
 
 /// Bits of [`SpecRow::flags`] (`enum spec_flags`).
@@ -43,6 +47,8 @@ pub mod flags {
     pub const STICKY: u32 = f::SPEC_STICKY.0;
     /// Flag G: the reservation is guaranteed.
     pub const GUARANTEED: u32 = f::SPEC_GUARANTEED.0;
+    /// Root asked for it: it counts in no user's account.
+    pub const BY_ROOT: u32 = f::SPEC_BY_ROOT.0;
     /// The server belongs to a domain, not to a process.
     pub const DOMAIN: u32 = f::SPEC_DOMAIN.0;
 }
@@ -63,6 +69,11 @@ pub struct Settings {
     /// The server policy of tasks whose spec names none: what becomes of a task that used up its
     /// budget.
     pub server_policy: ServerPolicy,
+    /// What all programs of one user may use by right of reservations, ppm of all CPUs together
+    /// (bpf/reserved/owner.bpf.h);
+    pub owner_limit_ppm: u64,
+    /// of a user whose session is the active one of a seat.
+    pub seat_limit_ppm: u64,
     /// Tasks are parked while memory is short.
     pub memory: bool,
     /// A program that is matched in the root cgroup waits at its start until the daemon has moved
@@ -117,6 +128,8 @@ impl Default for Settings {
             r_max_ppm: 900_000,
             fork_window_ns: 1_000_000,
             server_policy: ServerPolicy::Fcbs,
+            owner_limit_ppm: 200_000,
+            seat_limit_ppm: 600_000,
             memory: false,
             programs_move: false,
             dirty: None,
@@ -342,6 +355,7 @@ pub(crate) fn event_number(kind: EventKind) -> u32 {
         EventKind::Demoted => e::EV_DEMOTED,
         EventKind::Killed => e::EV_KILLED,
         EventKind::Disk => e::EV_DISK,
+        EventKind::Owner => e::EV_OWNER,
     }
     .0
 }

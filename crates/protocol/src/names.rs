@@ -78,11 +78,13 @@ pub enum EventKind {
     Killed,
     /// A program that goes before others waits for a disk: the disks are watched.
     Disk,
+    /// All programs of a user use too much of the machine.
+    Owner,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Matched,
         Self::Inherited,
         Self::Admitted,
@@ -102,6 +104,7 @@ impl EventKind {
         Self::Demoted,
         Self::Killed,
         Self::Disk,
+        Self::Owner,
     ];
 
     /// The name, as in JSON.
@@ -126,6 +129,7 @@ impl EventKind {
             Self::Demoted => "demoted",
             Self::Killed => "killed",
             Self::Disk => "disk",
+            Self::Owner => "owner",
         }
     }
 }

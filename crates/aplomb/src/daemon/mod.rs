@@ -30,6 +30,7 @@ mod oom;
 mod poll;
 mod reload;
 mod reservations;
+mod seats;
 mod signals;
 mod state;
 #[cfg(test)]
@@ -49,6 +50,7 @@ use library::Library;
 use memory::Memory;
 use oom::Oom;
 use poll::{Interest, Poll, Source};
+use seats::Seats;
 use signals::{drain, Signals};
 use state::State;
 
@@ -140,6 +142,7 @@ impl Daemon {
         let memory = Memory::start(config.memory, tree.as_ref());
         let mut state = State {
             disk: Disk::start(config.disk),
+            seats: Seats::system(),
             memory,
             oom,
             config,
@@ -169,6 +172,9 @@ impl Daemon {
         }
         if let Some(fd) = state.memory.knobs_fd() {
             poll.add(fd, Source::Knobs, Interest::Read)?;
+        }
+        if let Some(fd) = state.seats.fd() {
+            poll.add(fd, Source::Seats, Interest::Read)?;
         }
         if let Some(trigger) = state.oom.trigger() {
             poll.add(trigger, Source::EarlyPressure, Interest::Priority)?;
@@ -209,6 +215,7 @@ impl Daemon {
     fn attach(&mut self) -> Result<()> {
         let state = &mut self.state;
         state.apply_specs(false)?;
+        state.seats.tell(&mut *state.kernel);
         state.kernel.attach()?;
         if state.config.disk.limit_dirty && !state.kernel.limits_dirty() {
             warn!("limit-dirty has no effect: this kernel has no function balance_dirty_pages_ratelimited_flags");
@@ -304,6 +311,10 @@ impl Daemon {
             }
             Source::Pressure => self.state.memory_short(),
             Source::Knobs => self.state.memory.knobs_changed(),
+            Source::Seats => {
+                let state = &mut self.state;
+                state.seats.changed(&mut *state.kernel);
+            }
             Source::Events => return self.events().map(|()| Next::Continue),
             Source::EarlyPressure => self.state.oom.memory_is_short(),
             Source::Oomd => {
@@ -423,7 +434,7 @@ impl Daemon {
 
 /// The text for a reached limit of the kernel side: one for processes, two for cgroups.
 fn limit_reached(event: &Event) -> String {
-    use aplomb_kernel::limits::{MAX_DEPTH, MAX_DOMAINS, MAX_SERVERS};
+    use aplomb_kernel::limits::{MAX_DEPTH, MAX_DOMAINS, MAX_OWNED, MAX_SERVERS};
     if event.a == u64::from(MAX_DEPTH) {
         return format!("a cgroup more than {MAX_DEPTH} levels below the root is no domain of its own: its tasks are its ancestor's");
     }
@@ -431,6 +442,11 @@ fn limit_reached(event: &Event) -> String {
         return format!("all {MAX_DOMAINS} places for domains are taken: the tasks of one more are its ancestor's");
     }
     let pid = event.pid;
+    if event.a == u64::from(MAX_OWNED) {
+        return format!(
+            "all {MAX_OWNED} places for interactive tasks of one user are taken: process {pid} stays best-effort"
+        );
+    }
     format!(
         "all {MAX_SERVERS} places for interactive tasks are taken: process {pid} stays best-effort"
     )

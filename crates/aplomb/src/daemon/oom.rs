@@ -151,7 +151,11 @@ impl Oom {
         let Some(on) = &mut self.on else { return };
         match event.kind {
             EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated => on.track(event),
-            EventKind::Rejected | EventKind::Revoked | EventKind::Demoted | EventKind::Exited => {
+            EventKind::Rejected
+            | EventKind::Revoked
+            | EventKind::Owner
+            | EventKind::Demoted
+            | EventKind::Exited => {
                 on.forget(event.pid);
             }
             EventKind::Parked if event.parked_for_memory() => self.memory_is_short(),

@@ -14,6 +14,7 @@ use super::library::{Library, RUN_ID};
 use super::memory::Memory;
 use super::oom::Oom;
 use super::reservations::{find_process, is_alive, Reservation, Reservations};
+use super::seats::Seats;
 use crate::config::{percent, Config};
 use crate::protocol::{
     Answer, Ask, Code, LogEvent, MemoryCounts, MemoryStatus, Refusal, ReservedLine, Status,
@@ -65,6 +66,7 @@ pub struct State {
     pub memory: Memory,
     pub oom: Oom,
     pub disk: Disk,
+    pub seats: Seats,
     /// When the scheduler was attached. None while it is not attached.
     pub attached: Option<Instant>,
     pub restarts: u32,
@@ -252,6 +254,7 @@ impl State {
             (wanted.inherit, flags::INHERIT),
             (wanted.guaranteed, flags::GUARANTEED),
             (!wanted.keep && !wanted.guaranteed, flags::REVOCABLE),
+            (peer.uid == 0, flags::BY_ROOT),
         ] {
             flags |= if set { flag } else { 0 };
         }

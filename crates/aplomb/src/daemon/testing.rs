@@ -52,6 +52,7 @@ pub struct Seen {
     pub disks_told: usize,
     pub disk_counts: Option<DiskCounts>,
     pub disk_wanted_ns: u64,
+    pub seat_users: Option<Vec<u32>>,
     /// If true, every guaranteed reservation of a domain is refused.
     pub no_promise: bool,
 }
@@ -134,6 +135,10 @@ impl Kernel for Fake {
 
     fn set_growth_buffer(&mut self, ppm: u32) {
         self.seen.borrow_mut().growth_ppm = ppm;
+    }
+
+    fn set_seat_users(&mut self, users: Option<&[u32]>) {
+        self.seen.borrow_mut().seat_users = users.map(<[u32]>::to_vec);
     }
 
     fn servers(&self) -> Result<Vec<Server>, KernelError> {
@@ -330,6 +335,7 @@ impl Root {
             memory: Memory::start(crate::config::MemoryConfig::default(), None),
             oom: Oom::start(crate::config::MemoryConfig::default(), None),
             disk: Disk::default(),
+            seats: super::seats::Seats::system(),
             config: Config::default(),
             library: Library::open(self.sources()).unwrap(),
             kernel: Box::new(fake.clone()),

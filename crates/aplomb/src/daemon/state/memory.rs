@@ -35,7 +35,7 @@ impl State {
                 self.protect_memory(event, false);
             }
             EventKind::Returned => self.memory.returned(event.pid),
-            EventKind::Rejected | EventKind::Revoked | EventKind::Limit => {
+            EventKind::Rejected | EventKind::Revoked | EventKind::Owner | EventKind::Limit => {
                 self.memory.release(event.pid);
             }
             EventKind::Exited => self.memory.exited(event.pid),

@@ -102,9 +102,10 @@ fn users_reserve_for_their_own_processes_only() {
         (pid, row.runtime_ns, row.period_ns),
         (me.pid, 5_000_000, 100_000_000)
     );
+    let by_root = if me.uid == 0 { flags::BY_ROOT } else { 0 };
     assert_eq!(
         row.flags,
-        flags::INTERACTIVE | flags::STICKY | flags::REVOCABLE
+        flags::INTERACTIVE | flags::STICKY | flags::REVOCABLE | by_root
     );
     assert!(matches!(
         ask(&mut state, me, Ask::Release { pid: me.pid }),

@@ -1,0 +1,94 @@
+# Tests that all programs of a user have one account (bpf/reserved/owner.bpf.h): of CPU time by
+# right of reservations, and of the table of servers. Two CPUs would only double the limits: one.
+. /job/guest/lib.sh
+
+program stay loop
+program periodic film
+program stay sleeper
+spec loop 5ms/100ms   # not revocable: as a shell's
+spec film 5ms/30ms
+spec sleeper 100us/10s
+chmod 755 /opt $bin
+seats=/run/systemd/seats
+mkdir -p $seats
+seat() { # UID: the user whose session is the active one; none: no user's
+	printf 'IS_SEAT0=1\n%s\n' "${1:+ACTIVE_UID=$1}" > $seats/.new
+	mv $seats/.new $seats/seat0
+}
+seat ''
+start_daemon || { finish; exit; }
+
+attacker=65534
+as() { # UID LOGIN WORD…: becomes that user; LOGIN: the user that has logged in, "" for none
+	local uid=$1 login=$2
+	shift 2
+	[ -z "$login" ] || echo "$login" > /proc/self/loginuid || exit
+	exec chrt -o 0 setpriv --reuid "$uid" --regid "$uid" --clear-groups "$@" > /dev/null 2>&1
+}
+loops() { # UID LOGIN NUMBER
+	local i
+	for ((i = 0; i < $3; i++)); do ( as "$1" "$2" $bin/loop 3600000 ) & done
+}
+admitted() { json '[.tasks[] | select(.spec == "loop" and .state == "admitted")] | length'; }
+end_loops() { pkill -KILL -x loop; until_true 5 no_tasks; sleep 1; }
+few() { [ "$(admitted)" -le "$1" ]; }
+many() { [ "$(admitted)" -ge "$1" ]; }
+film() { # UID: the frames that its film misses of 200 are $missed
+	chrt -o 0 setpriv --reuid "$1" --regid "$1" --clear-groups $bin/film 4500 30000 200 brief > $out/film 2>&1
+	missed=$(value missed "$(cat $out/film)")
+}
+
+say "a user who starts many programs"
+loops $attacker "" 40
+sleep 5
+n=$(admitted)
+check a-fifth-is-admitted "$n of 40 loops of 5 %" within 3 "$n" 4
+film 1001
+check another-user-is-admitted-and-misses-none "$(cat $out/film)" [ "$missed" -le 2 ]
+film 0
+check root-misses-none "$(cat $out/film)" [ "$missed" -le 2 ]
+check it-is-logged "$(a log | grep 'user 65534' | tail -n 1)" \
+	eval 'a log | grep -q "all programs of user 65534 together use .* of at most 20"'
+pid=$(json '[.tasks[] | select(.spec == "loop" and .state == "rejected") | .pid][0]')
+check why "$(a log --why "$pid" | tail -n 3)" eval 'a log --why "$pid" | grep -q "all programs of user 65534"'
+loops 100001 $attacker 10
+sleep 3
+n=$(admitted)
+check the-ids-of-a-login-are-one-account "$n" within 3 "$n" 4
+loops 1002 "" 10
+sleep 3
+n=$(admitted)
+check another-user-has-one-of-its-own "$n" within 6 "$n" 8
+end_loops
+
+say "the user in front of the screen"
+seat $attacker
+sleep 1
+loops $attacker "" 40
+sleep 5
+n=$(admitted)
+check three-fifths-are-admitted "$n of 40 loops of 5 %" within 8 "$n" 12
+film 1001
+check another-user-misses-none "$(cat $out/film)" [ "$missed" -le 2 ]
+seat 1001
+check they-are-revoked-when-it-leaves "$(admitted)" until_true 12 few 5
+pid=$(json '[.tasks[] | select(.state == "revoked") | .pid][0]')
+check the-cause-is-known "$(a log --why "$pid" | tail -n 3)" eval 'a log --why "$pid" | grep -q "all programs of user 65534"'
+rm -r $seats/seat0
+end_loops
+
+say "the table"
+for ((i = 0; i < 1100; i++)); do ( as $attacker "" $bin/sleeper ) & done
+check its-part-is-full "" until_true 60 eval '[ "$(nr_tasks)" -ge 1000 ]'
+sleep 2
+n=$(nr_tasks)
+check no-more-than-its-part "$n" [ "$n" -le 1024 ]
+check the-others-are-named "$(grep -c 'places for' $daemon_log)" grep -q 'places for' $daemon_log
+film 1001
+check another-user-has-a-place "$(cat $out/film)" [ "$missed" -le 2 ]
+pkill -KILL -x sleeper
+check all-leave "$(nr_tasks)" until_true 20 no_tasks
+loops 1003 "" 2
+check the-rows-are-free-again "" until_true 5 many 2
+end_loops
+end_job
