@@ -122,7 +122,7 @@ void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 
 s32 OPS(aplomb_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct server *s = server_of(task_ctx_if_any(p));
+	struct server *s = draws_on(task_ctx_if_any(p));
 	bool idle = false;
 	s32 cpu;
 
@@ -248,7 +248,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 static __always_inline bool reserved_run(struct task_struct *p, struct task_ctx *t, u32 cpu,
 					 struct cpu_ctx *c)
 {
-	struct server *s = server_of(t);
+	struct server *s = draws_on(t);
 
 	if (s) {
 		c->reserved.slot = t->slot;

@@ -43,7 +43,7 @@ VERIFIED_ONCE int reserved_settle(struct task_struct *prev __arg_trusted, u32 cp
 		window_charge(prev, t, ran);
 	c->exec_start += ran;
 	c->by_right = RIGHT_NONE;
-	s = server_of(t);
+	s = draws_on(t);
 	if (s) { /* another one than before, if it executed a program meanwhile */
 		awake_join(s, t);
 		c->reserved.slot = t->slot;
@@ -57,7 +57,7 @@ static __always_inline bool became_reserved(struct task_struct *prev, struct cpu
 {
 	struct task_ctx *t = task_ctx_if_any(prev);
 
-	if (!server_of(t))
+	if (!draws_on(t))
 		return false;
 	c->reserved.slot = t->slot;
 	c->reserved.generation = t->generation;

@@ -90,7 +90,7 @@ VERIFIED_ONCE int raise_thread(u32 slot, s32 pid, u32 before,
 		return 0;
 	bpf_rcu_read_lock(); /* see reactivate_one */
 	t = task_ctx(p);
-	if (t && server_of(t) == s && bpf_cpumask_test_cpu(at->cpu, p->cpus_ptr) &&
+	if (t && draws_on(t) == s && bpf_cpumask_test_cpu(at->cpu, p->cpus_ptr) &&
 	    (task_cpu(p) == at->cpu || (!stays(p) && cpu_active(at->cpu))) &&
 	    !(t->by_right && before == (u32)at->cpu)) {
 		if (raise(p, t, queue_of(p, t, before), at))
@@ -202,8 +202,7 @@ VERIFIED_ONCE int offer_slack(u32 cpu)
 		if (!p)
 			continue;
 		t = task_ctx(p);
-		if (t && server_of(t) == s && !t->by_right &&
-		    bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (t && draws_on(t) == s && !t->by_right && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			raise(p, t, queue_of(p, t, cpu), &at); /* this CPU is choosing: no kick */
 		bpf_task_release(p);
 	}
@@ -277,7 +276,7 @@ enum head {
 
 static __noinline u32 look_at_head(s32 cpu, u64 now)
 {
-	TAKES_STACK(96);
+	TAKES_STACK(104);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
 	u32 head = HEAD_NONE;

@@ -56,7 +56,7 @@ VERIFIED_ONCE int run_by_right(struct task_ctx *t __arg_nonnull, u32 cpu)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 now = bpf_ktime_get_ns(), until_turn;
-	struct server *s = server_of(t);
+	struct server *s = draws_on(t);
 	struct grant g;
 
 	if (!s)

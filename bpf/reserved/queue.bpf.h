@@ -172,7 +172,7 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 		t->by_right = RIGHT_NONE;
 		task_set_vtime(p, t->fair_vtime);
 	}
-	if (!s || s->info.state != SERVER_ADMITTED)
+	if (!s || is_minor(p, t, s) || s->info.state != SERVER_ADMITTED)
 		return false;
 	stand(t, p->pid, enq_flags & SCX_ENQ_WAKEUP, &at);
 	if (!bpf_cpumask_test_cpu(at.cpu, p->cpus_ptr))

@@ -285,7 +285,7 @@ VERIFIED_ONCE int reserved_stopping(struct task_ctx *t, u32 cpu, u64 ran, bool r
 VERIFIED_ONCE int reserved_continue(struct task_struct *prev __arg_trusted)
 {
 	struct task_ctx *t = task_ctx(prev);
-	struct server *s = server_of(t);
+	struct server *s = draws_on(t);
 
 	if (!s || s->info.state != SERVER_ADMITTED)
 		return true;

@@ -21,6 +21,11 @@
  * 4. Monitoring. What happens to a server is counted in server_info and reported by events. An
  *    event that every period of every task could cause (exhausted, missed) is sent once a second
  *    per server, with the number of times; the counters stay exact.
+ *
+ * 5. Minor threads. A program says by nice values which of its threads matter less: those that
+ *    index files, or compress. If they drew on the budget, a minor thread that always runs would
+ *    use all of it while the main thread sleeps. So a thread with a lower weight than nice 0, and
+ *    than its process's main thread, draws on no server: it is best-effort work of its own weight.
  */
 #ifndef APLOMB_SERVER_BPF_H
 #define APLOMB_SERVER_BPF_H
@@ -105,10 +110,16 @@ static __always_inline struct server *server_of(const struct task_ctx *t)
 	return s && s->info.generation == t->generation && s->info.state ? s : NULL;
 }
 
+/* The server on whose budget @t's thread draws, or NULL: it has none, or is minor. */
+static __always_inline struct server *draws_on(const struct task_ctx *t)
+{
+	return t && !t->minor ? server_of(t) : NULL;
+}
+
 /* Returns the server by whose right @t's task may run on @cpu, or NULL. */
 static __always_inline struct server *right_on(const struct task_ctx *t, s32 cpu)
 {
-	struct server *s = server_of(t);
+	struct server *s = draws_on(t);
 
 	return s && s->info.state == SERVER_ADMITTED && s->info.cpu == cpu ? s : NULL;
 }
@@ -232,6 +243,21 @@ static __always_inline void awake_leave(struct server *s, struct task_ctx *t)
 	if (s->info.generation == t->generation && s->awake)
 		s->awake--;
 	bpf_spin_unlock(&s->lock);
+}
+
+/*
+ * @p, a thread of context @t that has server @s, is about to wait for a CPU: its nice value, or the
+ * main thread's, may be another one than before. Is it minor?
+ */
+static __always_inline bool is_minor(struct task_struct *p, struct task_ctx *t, struct server *s)
+{
+	u32 weight = p->scx.weight;
+
+	t->minor = weight < FAIR_WEIGHT && !is_domains(s) && p->pid != p->tgid &&
+		   weight < p->group_leader->scx.weight;
+	if (t->minor)
+		awake_leave(s, t);
+	return t->minor;
 }
 
 /* Does a thread of @s run on its budget now? What it has run so far is not charged yet. */

@@ -21,6 +21,7 @@
 #include "policy/edf.h"
 #include "policy/fair.h"
 #include "policy/fifo.h"
+#include "policy/lift.h"
 #include "policy/load.h"
 #include "policy/mtr.h"
 #include "policy/park.h"
@@ -97,6 +98,7 @@ struct task_ctx {
 	u32 by_right;   /* enum right: queued, or running, as a reserved task */
 	u32 launched;   /* an interactive task started it (flag P) */
 	u32 awake;      /* counted in its server's `awake` */
+	u32 minor;      /* it draws on no server: reserved/server.bpf.h 5 */
 	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
 	u32 starts;     /* a spec matched at this exec: memory/start.bpf.h */
 	/* memory/ */
@@ -110,7 +112,8 @@ struct task_ctx {
 	u32 refused; /* told that its domain has no time: turns since then, and 1 (claim_late()) */
 	u32 weight;  /* by its nice value, when it was enqueued last */
 	u32 lane;    /* in which it waited last, if it is pinned */
-	u64 charged_to; /* its total CPU time when it went to sleep: see tail() */
+	struct lift lift; /* of a kernel thread (tree/place.bpf.h) */
+	u64 charged_to;   /* its total CPU time when it went to sleep: see tail() */
 	/* park/ */
 	struct park park; /* timed reasons that keep it off the CPU (park/park.bpf.h) */
 	u64 held_since;   /* the time from then on is not charged to them yet */

@@ -79,19 +79,46 @@ static __always_inline struct fair_queue *fair_queue_of(struct task_struct *p, s
 }
 
 /*
- * The least weight of a kernel thread. Its nice value says how little it matters by itself, but it
+ * The weight of a lifted kernel thread. Its nice value says how little it matters by itself, but it
  * may hold a lock that others need (khugepaged, at nice 19, the mmap_lock of a player) and be
  * preempted in the middle of that. With the weight of nice 0 it then waited for a slice of each of
  * 50 hogs, and a movie stood still for 300 ms. With ten times that weight it waits for a tenth of
- * them. Trade: a kernel thread that has much to do takes as much as ten tasks.
+ * them.
  */
 #define KTHREAD_WEIGHT (10 * FAIR_WEIGHT)
 
-static __always_inline u32 fair_weight(const struct task_struct *p)
+/*
+ * The weight of a kernel thread. One with a server is one of those that a specification names
+ * (specs/kernel.toml): interactive programs wait for it, so it is always lifted. Another one is for
+ * a while only (policy/lift.h).
+ */
+static __noinline u32 kthread_weight(struct task_struct *p)
 {
 	u32 weight = p->scx.weight;
+	const struct task_ctx *t;
 
-	return (p->flags & PF_KTHREAD) && weight < KTHREAD_WEIGHT ? KTHREAD_WEIGHT : weight;
+	if (weight >= KTHREAD_WEIGHT)
+		return weight;
+	t = task_ctx(p);
+	return !t || t->slot || lifted(&t->lift, scx_bpf_now()) ? KTHREAD_WEIGHT : weight;
+}
+
+static __always_inline u32 fair_weight(struct task_struct *p)
+{
+	return p->flags & PF_KTHREAD ? kthread_weight(p) : p->scx.weight;
+}
+
+/* Kernel thread @p ran for @ran ns. */
+static __noinline int kthread_charge(struct task_struct *p, u64 ran)
+{
+	struct task_ctx *t;
+
+	if (p->scx.weight >= KTHREAD_WEIGHT)
+		return 0;
+	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (t && !t->slot)
+		lift_charge(&t->lift, scx_bpf_now(), ran);
+	return 0;
 }
 
 /* @p begins to run: the virtual time of its queue follows. */

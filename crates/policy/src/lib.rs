@@ -14,6 +14,7 @@
 //! | [`wmr`] | wmr.h | admitted task sets miss no deadline on several CPUs; the demand bound |
 //! | [`load`] | load.h | R_load and S_load, admission, the usage window |
 //! | [`fair`] | fair.h | proportional shares, bounded credit and debt, the pair of queues |
+//! | [`lift`] | lift.h | a kernel thread that always has work is lifted for a twentieth of it |
 //! | [`heap`] | heap.h | the least key is on top, the shape is leftist, operations take O(log n) |
 //! | [`sfq`] | sfq.h | the fairness bound, the delay of a member that wakes up |
 //! | [`mtr`] | mtr.h | cumulative service, fairness, delay |
@@ -39,6 +40,7 @@ pub mod fair;
 pub mod fcbs;
 pub mod fifo;
 pub mod heap;
+pub mod lift;
 pub mod load;
 pub mod mtr;
 pub mod park;

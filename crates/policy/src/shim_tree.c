@@ -13,6 +13,7 @@ static _Thread_local unsigned long long rounds;
 
 #include "fifo.h"
 #include "heap.h"
+#include "lift.h"
 #include "mtr.h"
 #include "park.h"
 #include "quota.h"
@@ -29,6 +30,19 @@ u64 policy_rounds(void)
 
 	rounds = 0;
 	return n;
+}
+
+/* lift.h */
+const size_t policy_layout_lift[] = { sizeof(struct lift), AT(lift, from), AT(lift, used) };
+
+bool policy_lifted(const struct lift *l, u64 now)
+{
+	return lifted(l, now);
+}
+
+void policy_lift_charge(struct lift *l, u64 now, u64 ran)
+{
+	lift_charge(l, now, ran);
 }
 
 /* fifo.h */

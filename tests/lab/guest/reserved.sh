@@ -4,6 +4,8 @@
 
 for name in irr free hard; do program spin $name; done
 for name in p20 p50 p100 late; do program periodic $name; done
+program minor minor
+spec minor 5ms/16ms
 program chain chain
 program orphans orphan
 program stay idle
@@ -130,6 +132,15 @@ check lone-task-yields-to-a-deadline "$r" within 0 "$(value wake_us "$r")" 6500
 check lone-task-harms-no-deadline "$r" [ "$(value missed "$r")" = 0 ]
 wait $one
 check lone-task-has-the-rest "$(cat $out/irr)" within 800000 "$(value ppm "$(cat $out/irr)")" 1000000
+
+say "threads that matter less"
+bg $hog 12
+r=$(fg $bin/minor 2 3000 16000 300)
+check threads-of-nice-19-take-no-budget "$r" [ "$(value missed "$r")" -le 3 ]
+check they-run-though "$r" [ "$(value minor_ppm "$r")" -gt 0 ]
+r=$(fg $bin/minor 2 3000 16000 300 idle)
+check nor-do-those-of-SCHED_IDLE "$r" [ "$(value missed "$r")" -le 3 ]
+end_all
 
 say "children that outlive the last reservation"
 r=$(fg /job/guest-programs/orphans 40 $bin/orphan)

@@ -49,6 +49,20 @@ sleep 1
 r=$(fg /job/guest-programs/spin $beside_heaviest 19)
 check weakest-beside-heaviest-runs "nice 19 beside five of nice -20: $r" within 0 "$(value gap_ms "$r")" 14000
 end_all
+say "a kernel thread that always has work"
+ksm=/sys/kernel/mm/ksm
+bg /job/guest-programs/alike 64
+ksm_before=$(cat $ksm/pages_to_scan $ksm/sleep_millisecs $ksm/run)
+echo 5000 > $ksm/pages_to_scan && echo 0 > $ksm/sleep_millisecs && echo 1 > $ksm/run
+sleep 2
+r=$(fg /job/guest-programs/spin 8000)
+check ksmd-has-its-share "nice 0 beside ksmd, nice 5, which is lifted for a twentieth: $r" \
+	within 700000 "$(value ppm "$r")" 1000000
+check ksmd-holds-it-up-for-its-lift "$r" within 0 "$(value gap_ms "$r")" 80
+echo 0 > $ksm/run
+read -r -d '' pages sleep_ms run <<< "$ksm_before"
+echo "$pages" > $ksm/pages_to_scan && echo "$sleep_ms" > $ksm/sleep_millisecs && echo "$run" > $ksm/run
+end_all
 check still-attached "" attached
 /job/aplomb log --json > $out/log
 end_job
