@@ -226,12 +226,13 @@ static __always_inline u64 ran_beyond_lead(const struct task_struct *p, const st
 /* Returns the virtual time with which @p joins @dsq, which is @q. */
 static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, const struct fair_queue *q)
 {
-	u64 v = fair_place(p->scx.dsq_vtime, q, fair_weight(p)), latest;
+	u32 weight = fair_weight(p);
+	u64 v = fair_place(p->scx.dsq_vtime, q, weight), latest;
 
 	if (!time_before(q->now + FAIR_SLICE_NS, v))
 		return v;
 	/* in debt, which is bounded by the length of the queue */
-	latest = q->now + fair_debt(scx_bpf_dsq_nr_queued(dsq));
+	latest = q->now + fair_debt(scx_bpf_dsq_nr_queued(dsq), weight);
 	return time_before(latest, v) ? latest : v;
 }
 

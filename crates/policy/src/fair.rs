@@ -42,7 +42,7 @@ extern "C" {
     fn policy_fair_place(v: u64, q: *const Queue, weight: u32) -> u64;
     fn policy_fair_preempts(v: u64, weight: u32, other: u64) -> bool;
     fn policy_fair_rested_preempts(v: u64, weight: u32, now: u64) -> bool;
-    fn policy_fair_debt(waiting: u64) -> u64;
+    fn policy_fair_debt(waiting: u64, weight: u32) -> u64;
     fn policy_fair_start(q: *const Queue) -> u64;
     fn policy_fair_pair_pick(f: *mut Pair) -> u32;
     fn policy_fair_pair_charge(f: *mut Pair, m: u32, ran_ns: u64, nr: u32);
@@ -65,10 +65,10 @@ pub fn rested_preempts(v: u64, weight: u32, now: u64) -> bool {
     unsafe { policy_fair_rested_preempts(v, weight, now) }
 }
 
-/// How far ahead of its queue a task may be when it joins while `waiting` tasks wait, ns of virtual
-/// time.
-pub fn debt(waiting: u64) -> u64 {
-    unsafe { policy_fair_debt(waiting) }
+/// How far ahead of its queue a task of `weight` may be when it joins while `waiting` tasks wait,
+/// ns of virtual time.
+pub fn debt(waiting: u64, weight: u32) -> u64 {
+    unsafe { policy_fair_debt(waiting, weight) }
 }
 
 // SAFETY, for all: the C functions access only `*self`, whose layout the tests compare.

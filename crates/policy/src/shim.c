@@ -167,9 +167,9 @@ bool policy_fair_rested_preempts(u64 v, u32 weight, u64 now)
 	return fair_rested_preempts(v, weight, now);
 }
 
-u64 policy_fair_debt(u64 waiting)
+u64 policy_fair_debt(u64 waiting, u32 weight)
 {
-	return fair_debt(waiting);
+	return fair_debt(waiting, weight);
 }
 
 u64 policy_fair_start(const struct fair_queue *q)

@@ -36,6 +36,18 @@ r=$(fg /job/guest-programs/spin 10000 5)
 check two-share-by-weight "nice 5 beside nice 0: 335 of 1359, 24.7 %: $r" within 235000 "$(value ppm "$r")" 260000
 end_all
 
+say "the lightest tasks"
+for light in "chrt -i 0" "chrt -o 0 nice -n 19"; do
+	# shellcheck disable=SC2086 # the words of the command
+	$light $hog 1 &
+	light_pid=$!
+	sleep 0.5
+	r=$(fg /job/guest-programs/spin 8000)
+	check "share-beside-${light// /-}" "weight 1 of 101: $r" within 985000 "$(value ppm "$r")" 995000
+	kill -KILL $light_pid
+	wait $light_pid 2> /dev/null
+done
+
 say "nice 19 among 400 tasks of nice 0"
 bg $hog 400
 sleep 3

@@ -98,7 +98,7 @@ impl Machine {
         let task = &self.tasks[i];
         let mut v = self.queue.place(task.vtime, task.weight);
         if v > self.queue.now + SLICE {
-            v = v.min(self.queue.now + debt(waiting));
+            v = v.min(self.queue.now + debt(waiting, task.weight));
         }
         self.tasks[i].vtime = v;
         self.arrivals += 1;
