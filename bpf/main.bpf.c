@@ -32,6 +32,7 @@
 #include "memory/start.bpf.h"
 #include "park/request.bpf.h"
 #include "state/end.bpf.h"
+#include "task/again.bpf.h"
 #include "task/demote.bpf.h"
 #include "task/exec.bpf.h"
 #include "task/reserve.bpf.h"
@@ -90,6 +91,8 @@ void OPS(aplomb_enable, struct task_struct *p)
 	look_at_callback();
 	task_set_vtime(p,
 		       tree_on ? branch_start(branch(domain_of_task(p))) : fair_start(&fair_all));
+	if (p->flags & PF_KTHREAD)
+		kthread_enabled(p);
 }
 
 /* The task goes to another scheduling class. */
@@ -441,6 +444,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	recall_init();
 	relief_init();
 	exec_init();
+	again_init();
 	disk_order_init();
 	return 0;
 }

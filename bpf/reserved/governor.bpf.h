@@ -22,6 +22,7 @@
 
 #include "kernel/symbols.bpf.h"
 #include "reserved/admission.bpf.h"
+#include "reserved/waiting.bpf.h"
 
 /* Victims per CPU and second; more overload than that is dealt with in the next second. */
 #define MAX_VICTIMS 16
@@ -149,6 +150,8 @@ VERIFIED_ONCE int reactivate_one(bool promises)
 			done = admit(cursor, p, true, true);
 		bpf_rcu_read_unlock();
 		bpf_task_release(p);
+		if (done)
+			waiting_over(s);
 		if (done || promises)
 			break;
 	}

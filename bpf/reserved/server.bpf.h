@@ -51,6 +51,8 @@ struct server {
 		before;        /* of the server that its process had until exec; period 0: none */
 	struct fcbs_loan loan; /* under the lock of bank `loan_cpu` */
 	u32 loan_cpu;
+	u32 matched;       /* enum match_kind by which its program was found; 0: by none */
+	u32 waiting_place; /* reserved/waiting.bpf.h; 0: none */
 	u32 pad;
 	/* memory/low.bpf.h. No lock: threads that draw at once may take a few pages more. */
 	struct reserve_budget reserve;

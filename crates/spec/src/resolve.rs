@@ -9,17 +9,21 @@
 //! compared whole, as the caller passed it (a shell finds `foo` in PATH and passes `/usr/bin/foo`).
 //! So a script that is started by a relative path is not recognised.
 //!
-//! Any user can pass any argument. So such a row is revocable and not guaranteed, whatever the spec
-//! says. The same holds for a file on a file system whose subvolumes share inode numbers.
+//! A link to a file that is many commands (busybox, snap) is matched by the file together with the
+//! name under which it is executed. So `busybox vi` is not recognised by a spec for the link `vi`.
+//!
+//! Any user can pass any argument, and make a link of any name. So such a row is revocable and
+//! not guaranteed, whatever the spec says. The same holds for a file on a file system whose
+//! subvolumes share inode numbers.
 
 use crate::device::{DeviceOf, MountTable};
 use crate::diag::{shorten, Diagnostic, Severity};
 use crate::key::{Key, MatchKind};
 use crate::limits::{MAX_GLOB_HITS, MAX_MATCHERS};
-use crate::lookup::{Found, Root};
+use crate::lookup::{Found, Root, Way};
 use crate::model::{flags, Matcher, ServerPolicy, Spec};
 use crate::script::{self, Interpreter};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// How a row was found. The smaller value is the more specific one.
@@ -98,6 +102,9 @@ pub struct Resolved {
     /// Directories, as seen from the root, in which a change can change the rows. They must be
     /// watched for names that are created, moved or deleted.
     pub watch: Vec<PathBuf>,
+    /// Directories on the way to the files, as seen from the root: it counts if one of them is
+    /// moved or deleted itself.
+    pub above: Vec<PathBuf>,
     /// More than [`MAX_GLOB_HITS`] files match; the others have no row.
     pub truncated: bool,
 }
@@ -130,6 +137,8 @@ pub struct Resolution {
     pub rows: Vec<RowOfSet>,
     /// Directories to watch, each once.
     pub watch: Vec<PathBuf>,
+    /// [`Resolved::above`], each once.
+    pub above: Vec<PathBuf>,
     /// Findings: two specs that mean the same file (a warning, or a note if they request the same);
     /// rows that cannot be guaranteed because any user's program can match them (a warning);
     /// programs that are absent (a note); rows that did not fit (an error).
@@ -183,13 +192,14 @@ impl<D: DeviceOf> Resolver<D> {
     pub fn set(&self, specs: &[Spec]) -> Resolution {
         let mut out = Resolution::default();
         let mut by_key: HashMap<Key, usize> = HashMap::new();
-        let mut watch = BTreeSet::new();
+        let mut way = Way::default();
         let mut told = HashSet::new();
         for (index, spec) in specs.iter().enumerate() {
             let resolved = self.spec(spec);
             let mut refused = 0;
             for r in &resolved {
-                watch.extend(r.watch.iter().cloned());
+                way.names.extend(r.watch.iter().cloned());
+                way.moves.extend(r.above.iter().cloned());
                 out.diagnostics.extend(findings(spec, r));
                 for row in &r.rows {
                     let new = RowOfSet {
@@ -232,7 +242,8 @@ impl<D: DeviceOf> Resolver<D> {
                 out.diagnostics.push(Diagnostic::note(&spec.origin, what));
             }
         }
-        out.watch = watch.into_iter().collect();
+        out.watch = way.names.into_iter().collect();
+        out.above = way.moves.into_iter().collect();
         out
     }
 
@@ -242,6 +253,7 @@ impl<D: DeviceOf> Resolver<D> {
             rows: Vec::new(),
             absent: None,
             watch: Vec::new(),
+            above: Vec::new(),
             truncated: false,
         };
         let by_name = |key| Row {
@@ -272,8 +284,9 @@ impl<D: DeviceOf> Resolver<D> {
     /// Adds the rows of a path, with or without stars, to `out`.
     fn files(&self, path: &str, argument: Option<&str>, grant: Grant, out: &mut Resolved) {
         let starred = path.contains('*');
+        let mut way = Way::default();
         let hits = if starred {
-            out.watch.extend(self.root.fixed_directory(path));
+            way = self.root.fixed_way(path);
             self.root.glob(path)
         } else {
             vec![path.to_string()]
@@ -282,7 +295,9 @@ impl<D: DeviceOf> Resolver<D> {
         let via = if starred { Via::Glob } else { Via::Exact };
         let mut why = Absent::Missing;
         for hit in hits.into_iter().take(MAX_GLOB_HITS) {
-            out.watch.extend(self.root.directories(&hit));
+            let there = self.root.way(Path::new(&hit));
+            way.names.extend(there.names);
+            way.moves.extend(there.moves);
             match self.file(&hit, argument) {
                 Ok(rows) => out
                     .rows
@@ -300,8 +315,8 @@ impl<D: DeviceOf> Resolver<D> {
                 Err(unusable) => why = unusable,
             }
         }
-        out.watch.sort();
-        out.watch.dedup();
+        out.watch = way.names.into_iter().collect();
+        out.above = way.moves.into_iter().collect();
         if out.rows.is_empty() {
             out.absent = Some(why);
         }
@@ -325,6 +340,15 @@ impl<D: DeviceOf> Resolver<D> {
         }
         let Some(first) = self.root.interpreter(&found)? else {
             found.executable()?;
+            let link = Path::new(path);
+            let name = link.file_name().and_then(|n| n.to_str());
+            if let Some(name) = name.filter(|_| self.root.is_many_commands(link, &found)) {
+                return Ok(vec![(
+                    Key::named(found.inode, found.device, name),
+                    true,
+                    found.real,
+                )]);
+            }
             return Ok(vec![(
                 Key::file(found.inode, found.device),
                 found.weak,
@@ -382,11 +406,22 @@ fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
         );
         out.push(Diagnostic::warning(&spec.origin, what).field("path"));
     }
+    let named = |row: &&Row| row.key.kind == MatchKind::Named;
+    if let Some(file) = r.rows.iter().find(named).and_then(|row| row.file.as_ref()) {
+        let what = format!(
+            "{} of \"{}\" is one of the commands in {}: only what is executed under this name is matched",
+            r.matcher,
+            spec.name,
+            file.display()
+        );
+        out.push(Diagnostic::warning(&spec.origin, what).field("path"));
+    }
     let weak = |row: &&Row| row.grant == Grant::all(spec).without_privileges();
     if let Some(row) = r.rows.iter().filter(|_| spec.is_privileged()).find(weak) {
         let file = row.file.as_deref().unwrap_or("".as_ref()).display();
         let how = match row.key.kind {
             MatchKind::Argument => format!("it is an argument of {file}"),
+            MatchKind::Named => format!("it is one name of {file}"),
             _ => "inode numbers are not unique on its file system".to_string(),
         };
         let what = format!(

@@ -17,6 +17,8 @@ pub enum Source {
     Files,
     /// The cgroup tree changed.
     Cgroups,
+    /// A file system was mounted or unmounted.
+    Mounts,
     /// Tasks wait for memory.
     Pressure,
     /// Another program changed a setting of the kernel that the daemon had changed.
@@ -45,6 +47,7 @@ impl Source {
             Self::Events => (3, 0),
             Self::EarlyPressure => (10, 0),
             Self::Oomd => (11, 0),
+            Self::Mounts => (12, 0),
             Self::Client(n) => (4, n),
             Self::Process(pid) => (5, pid as u32),
         };
@@ -64,6 +67,7 @@ impl Source {
             3 => Self::Events,
             10 => Self::EarlyPressure,
             11 => Self::Oomd,
+            12 => Self::Mounts,
             4 => Self::Client(number),
             5 => Self::Process(number as i32),
             _ => return None,
