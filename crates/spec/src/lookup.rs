@@ -35,6 +35,8 @@ pub struct Root<D> {
     /// The directory's real path.
     base: PathBuf,
     devices: D,
+    /// Its owner and group are trusted like root.
+    owner: (u32, u32),
 }
 
 /// A file that was found, with its identity as the kernel side sees it.
@@ -42,8 +44,9 @@ pub struct Found {
     fd: OwnedFd,
     pub inode: u64,
     pub device: u64,
-    /// Several files can have this identity, so any user may be able to create a file that matches.
-    pub weak: bool,
+    /// Why a user other than root may be able to have a file of this identity executed; None: only
+    /// root can.
+    pub weak: Option<String>,
     mode: u32,
     st_dev: u64,
     /// The file's real path, as seen from the root.
@@ -71,10 +74,13 @@ impl<D: DeviceOf> Root<D> {
     pub fn open(root: &Path, devices: D) -> std::io::Result<Root<D>> {
         let base = root.canonicalize()?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&base, flags, Mode::empty())?;
+        let st = rustix::fs::fstat(&fd)?;
         Ok(Root {
-            fd: rustix::fs::open(&base, flags, Mode::empty())?,
+            fd,
             base,
             devices,
+            owner: (st.st_uid, st.st_gid),
         })
     }
 
@@ -110,15 +116,42 @@ impl<D: DeviceOf> Root<D> {
         };
         let device = self.devices.device_of(&id);
         let (inode, mode) = (st.stx_ino, u32::from(st.stx_mode));
+        let weak = if device.shared_inodes {
+            Some("inode numbers are not unique on its file system".to_string())
+        } else if self.others_may_write(st.stx_uid, st.stx_gid, mode) {
+            Some("a user other than root can write to it".to_string())
+        } else {
+            self.writable_directory(path)
+                .map(|d| format!("a user other than root can write to {}", d.display()))
+        };
         Ok(Found {
             fd,
             inode,
             device: device.number,
-            weak: device.shared_inodes,
+            weak,
             mode,
             st_dev: id.st_dev,
             real,
         })
+    }
+
+    /// A directory on the way to a file in which a user other than root can put another file.
+    fn writable_directory(&self, path: &str) -> Option<PathBuf> {
+        let way = self.way(Path::new(path));
+        way.names.into_iter().chain(way.moves).find(|dir| {
+            let st = self.fd_of(dir).and_then(rustix::fs::fstat);
+            st.is_ok_and(|st| self.others_may_write(st.st_uid, st.st_gid, st.st_mode))
+        })
+    }
+
+    /// True if the owner, the group or the mode lets a user write that is neither root nor the
+    /// owner of the root directory. In a directory with the sticky bit a group can add files, but
+    /// replace only its own (a store of packages).
+    fn others_may_write(&self, uid: u32, gid: u32, mode: u32) -> bool {
+        let trusted = [0, self.owner.0].contains(&uid);
+        let group = mode & 0o020 != 0 && ![0, self.owner.1].contains(&gid);
+        let sticky = mode & 0o1000 != 0;
+        !trusted || (group && !sticky) || mode & 0o002 != 0
     }
 
     fn fd_of(&self, path: &Path) -> rustix::io::Result<OwnedFd> {

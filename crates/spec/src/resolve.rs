@@ -13,8 +13,9 @@
 //! name under which it is executed. So `busybox vi` is not recognised by a spec for the link `vi`.
 //!
 //! Any user can pass any argument, and make a link of any name. So such a row is revocable and
-//! not guaranteed, whatever the spec says. The same holds for a file on a file system whose
-//! subvolumes share inode numbers.
+//! not guaranteed, whatever the spec says. The same holds for a file on a file system on which two
+//! files can have the same inode number, and for a file that a user other than root can write or
+//! replace.
 
 use crate::device::{DeviceOf, MountTable};
 use crate::diag::{shorten, Diagnostic, Severity};
@@ -45,6 +46,8 @@ pub struct Row {
     /// The file of the row, with all links resolved, as seen from the root. For a script it is the
     /// file of its interpreter. None for names.
     pub file: Option<PathBuf>,
+    /// Why a user other than root can have a program of their own matched. None: only root can.
+    pub weak: Option<String>,
 }
 
 /// The part of a spec that depends on the row by which a program is matched.
@@ -61,6 +64,13 @@ pub struct Grant {
 }
 
 impl Grant {
+    const NONE: Grant = Grant {
+        flags: 0,
+        server: None,
+        domain: false,
+        exact: false,
+    };
+
     /// Everything that the spec grants.
     fn all(spec: &Spec) -> Grant {
         Grant {
@@ -261,6 +271,7 @@ impl<D: DeviceOf> Resolver<D> {
             grant: grant.without_privileges(),
             via: Via::Exact,
             file: None,
+            weak: Some("it is only a name".into()),
         };
         match matcher {
             Matcher::App(id) => out.rows.push(by_name(Key::app(id))),
@@ -270,6 +281,7 @@ impl<D: DeviceOf> Resolver<D> {
             Matcher::KernelThread(name) => {
                 out.rows.push(Row {
                     grant,
+                    weak: None,
                     ..by_name(Key::kernel_thread(name))
                 });
             }
@@ -299,18 +311,14 @@ impl<D: DeviceOf> Resolver<D> {
             way.names.extend(there.names);
             way.moves.extend(there.moves);
             match self.file(&hit, argument) {
-                Ok(rows) => out
-                    .rows
-                    .extend(rows.into_iter().map(|(key, weak, file)| Row {
-                        key,
-                        grant: if weak {
-                            grant.without_privileges()
-                        } else {
-                            grant
-                        },
-                        via,
-                        file: Some(file),
-                    })),
+                Ok(rows) => out.rows.extend(rows.into_iter().map(|row| Row {
+                    grant: match &row.weak {
+                        Some(_) => grant.without_privileges(),
+                        None => grant,
+                    },
+                    via,
+                    ..row
+                })),
                 Err(Absent::Missing) => {}
                 Err(unusable) => why = unusable,
             }
@@ -322,52 +330,36 @@ impl<D: DeviceOf> Resolver<D> {
         }
     }
 
-    /// The keys of one file; for each, whether any user's program can match it, and the file of the
-    /// row.
-    fn file(
-        &self,
-        path: &str,
-        argument: Option<&str>,
-    ) -> Result<Vec<(Key, bool, PathBuf)>, Absent> {
+    /// The rows of one file, without what the spec grants.
+    fn file(&self, path: &str, argument: Option<&str>) -> Result<Vec<Row>, Absent> {
         let found = self.root.find(path)?;
+        let of_argument = |found: &Found, argument: &str| {
+            let key = Key::argument(found.inode, found.device, argument);
+            let why = format!("it is an argument of {}", found.real.display());
+            row_of(found, key, Some(why))
+        };
         if let Some(argument) = argument {
             found.executable()?;
-            return Ok(vec![(
-                Key::argument(found.inode, found.device, argument),
-                true,
-                found.real,
-            )]);
+            return Ok(vec![of_argument(&found, argument)]);
         }
         let Some(first) = self.root.interpreter(&found)? else {
             found.executable()?;
             let link = Path::new(path);
             let name = link.file_name().and_then(|n| n.to_str());
             if let Some(name) = name.filter(|_| self.root.is_many_commands(link, &found)) {
-                return Ok(vec![(
-                    Key::named(found.inode, found.device, name),
-                    true,
-                    found.real,
-                )]);
+                let key = Key::named(found.inode, found.device, name);
+                let why = format!("it is one name of {}", found.real.display());
+                return Ok(vec![row_of(&found, key, Some(why))]);
             }
-            return Ok(vec![(
-                Key::file(found.inode, found.device),
-                found.weak,
-                found.real,
-            )]);
+            let key = Key::file(found.inode, found.device);
+            return Ok(vec![row_of(&found, key, found.weak.clone())]);
         };
         let typed = Some(path.to_string());
         let real = found.real.to_str().map(str::to_string);
         let last = self.last_interpreter(first)?;
         let mut names: Vec<_> = typed.into_iter().chain(real).collect();
         names.dedup();
-        let key = |n: &String| {
-            (
-                Key::argument(last.inode, last.device, n),
-                true,
-                last.real.clone(),
-            )
-        };
-        Ok(names.iter().map(key).collect())
+        Ok(names.iter().map(|n| of_argument(&last, n)).collect())
     }
 
     /// Follows interpreters that are scripts themselves, to the last one.
@@ -396,6 +388,17 @@ impl<D: DeviceOf> Resolver<D> {
     }
 }
 
+/// The row of a file; [`Resolver::files`] fills in what its spec grants.
+fn row_of(found: &Found, key: Key, weak: Option<String>) -> Row {
+    Row {
+        key,
+        grant: Grant::NONE,
+        via: Via::Exact,
+        file: Some(found.real.clone()),
+        weak,
+    }
+}
+
 /// The diagnostics about a matcher.
 fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
     let mut out = Vec::new();
@@ -416,14 +419,8 @@ fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
         );
         out.push(Diagnostic::warning(&spec.origin, what).field("path"));
     }
-    let weak = |row: &&Row| row.grant == Grant::all(spec).without_privileges();
-    if let Some(row) = r.rows.iter().filter(|_| spec.is_privileged()).find(weak) {
-        let file = row.file.as_deref().unwrap_or("".as_ref()).display();
-        let how = match row.key.kind {
-            MatchKind::Argument => format!("it is an argument of {file}"),
-            MatchKind::Named => format!("it is one name of {file}"),
-            _ => "inode numbers are not unique on its file system".to_string(),
-        };
+    let mut weak = r.rows.iter().filter_map(|row| row.weak.as_ref());
+    if let Some(how) = weak.next().filter(|_| spec.is_privileged()) {
         let what = format!(
             "any user's program can pass for {} of \"{}\" ({how}): so it is revocable, neither guaranteed nor cbs-soft, and in no domain",
             r.matcher, spec.name

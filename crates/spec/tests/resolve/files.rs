@@ -105,6 +105,26 @@ fn one_of_many_commands_is_matched_by_its_name() {
 }
 
 #[test]
+fn what_others_can_replace_is_weak() {
+    let root = Root::new();
+    root.program("/opt/x/bin/x", ELF);
+    root.link("x", "/opt/current");
+    let path = "/opt/current/bin/x";
+    let mode = |path: &str, bits| {
+        fs::set_permissions(root.path(path), fs::Permissions::from_mode(bits)).unwrap();
+    };
+    assert_eq!(root.one(path).rows[0].weak, None);
+    for (at, before) in [("/opt", 0o755), ("/opt/x", 0o755), ("/opt/x/bin/x", 0o755)] {
+        mode(at, 0o757);
+        let row = root.one(path).rows.remove(0);
+        assert!(row.weak.unwrap().contains("other than root"), "{at}");
+        assert_eq!(row.grant.flags, flags::INTERACTIVE | flags::REVOCABLE);
+        mode(at, before);
+    }
+    assert_eq!(root.one(path).rows[0].weak, None);
+}
+
+#[test]
 fn a_second_name_is_no_second_command() {
     let root = Root::new();
     let dash = root.program("/bin/dash", ELF);
