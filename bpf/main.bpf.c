@@ -91,8 +91,6 @@ void OPS(aplomb_enable, struct task_struct *p)
 	look_at_callback();
 	task_set_vtime(p,
 		       tree_on ? branch_start(branch(domain_of_task(p))) : fair_start(&fair_all));
-	if (p->flags & PF_KTHREAD)
-		kthread_enabled(p);
 }
 
 /* The task goes to another scheduling class. */

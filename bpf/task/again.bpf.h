@@ -8,7 +8,6 @@
  *    gives up what it had by it.
  *  - Its name. Wine and others set it when they run already. A process keeps what it has by an
  *    earlier name, as it does after exec: so it has one change of its server by name for each exec.
- *  - A kernel thread has its name from the start, but exists only since a disk was plugged in, say.
  *
  * What was found by the file or an argument outranks a cgroup and a name (task/match.bpf.h), so it
  * stays. The threads that the process has already join its server in a timer, because a tracing
@@ -115,7 +114,7 @@ static __noinline void become(struct task_struct *p, struct task_ctx *t, const s
 	}
 	t->launched = 0; /* flag P is about an exec */
 	task_apply(p, t, spec, kind, true);
-	if (!(p->flags & PF_KTHREAD) && !bpf_map_push_elem(&joining, &pid, 0))
+	if (!bpf_map_push_elem(&joining, &pid, 0))
 		join_arm();
 }
 
@@ -180,23 +179,6 @@ int BPF_PROG(on_name, struct task_struct *p, const char *name)
 	if (!lookup(MATCH_FILE, ino, dev, 0))
 		become(p, t, spec, MATCH_COMM);
 	return 0;
-}
-
-/* ops.enable of @p: is it a kernel thread with a spec? */
-static __noinline void kthread_enabled(struct task_struct *p)
-{
-	const struct spec *spec;
-	struct task_ctx *t;
-
-	/* the verifier of 6.16 gives up on this (-E2BIG); it skips what follows before 7.0 */
-	if (!task_work_exists() || !nr_matchers[MATCH_KTHREAD])
-		return;
-	t = task_ctx(p);
-	if (server_owned(t))
-		return;
-	spec = match_kthread(p);
-	if (spec)
-		become(p, t, spec, MATCH_KTHREAD);
 }
 
 static __always_inline void again_init(void)

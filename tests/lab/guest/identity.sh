@@ -1,5 +1,5 @@
 # Tests that a program is recognised when what its identity depends on changes after the start of
-# the daemon: a move into a cgroup, a link, a mount, an update, a name, a new kernel thread, one
+# the daemon: a move into a cgroup, a link, a mount, an update, a name, one
 # file that is many commands; and children that did not fit at first. One CPU.
 . /job/guest/lib.sh
 
@@ -28,7 +28,6 @@ path_spec vi $bin/vi
 spec plain 1ms/100ms
 spec zygote 5ms/30ms 'inherit = true' 'revocable = true'
 printf '[[spec]]\nname = "named"\ncommand = "named-late"\ncpu = "1ms/100ms"\nrevocable = true\n' > $specs/named.toml
-printf '[[spec]]\nname = "scsi"\nkernel-thread = "scsi_eh_*"\ncpu = "1ms/100ms"\n' > $specs/scsi.toml
 start_daemon || { finish; exit; }
 
 say "a move into a cgroup"
@@ -128,11 +127,6 @@ sleep 0.1
 check not-yet-named "" none "$(task_of $named spec)"
 check named-after-its-exec "" until_true 2 has_spec $named named
 end_all
-modprobe scsi_debug dev_size_mb=8
-scsi_spec() { [ "$(/job/aplomb status --json | grep -c '"spec": "scsi"')" -gt 0 ]; }
-check kernel-thread-that-appears-later "$(pgrep scsi_eh_ | wc -l)" until_true 2 scsi_spec
-until_true 10 rmmod scsi_debug
-
 say "children that did not fit"
 bg $bin/zygote brood 3 8
 zygote=$!
