@@ -67,9 +67,9 @@ struct spec {
 };
 
 /*
- * A matcher is one row of a hash map: at exec the kernel asks it in the order of the list, the
- * first hit wins. Names can be taken by anybody, so user space makes every spec that is found by
- * MATCH_ARG, MATCH_APP or MATCH_COMM revocable.
+ * A matcher is one row of a hash map: at exec the kernel asks it in the order of the list (but
+ * MATCH_NAMED comes second), the first hit wins. Any program can take a name, so user space makes
+ * every spec that is found by MATCH_ARG, MATCH_NAMED, MATCH_APP or MATCH_COMM revocable.
  */
 enum match_kind {
 	MATCH_ARG = 1, /* a: inode, b: device, c: hash of one argument (or of its last path part) */
@@ -77,7 +77,8 @@ enum match_kind {
 	MATCH_APP = 3,     /* a: hash of a part of the cgroup's name (see name_hash), b, c: 0 */
 	MATCH_COMM = 4,    /* a, b: the 16 bytes of the command name, little endian, c: 0 */
 	MATCH_KTHREAD = 5, /* the same for kernel threads, whole or without its number: see below */
-	NR_MATCH_KINDS = 6
+	MATCH_NAMED = 6,   /* a, b: as MATCH_FILE, c: hash of the command name; before MATCH_FILE */
+	NR_MATCH_KINDS = 7
 };
 
 struct match_key {
@@ -89,8 +90,8 @@ struct match_key {
  * Hash of a name: FNV-1a, 64 bits. Arguments: the whole argument, and its part after the last '/'.
  * Cgroup names are cut at '-', '@' and at a final ".scope", ".service" or ".slice":
  * "app-flatpak-org.mozilla.firefox-12345.scope" has the parts app, flatpak, org.mozilla.firefox,
- * 12345. Kernel threads: the whole name, and the name up to the first '/', ':' or digit
- * ("kworker/0:1" is also "kworker", "kswapd0" also "kswapd").
+ * 12345. Command names: the first 15 bytes. Kernel threads: the whole name, and the name up to the
+ * first '/', ':' or digit ("kworker/0:1" is also "kworker", "kswapd0" also "kswapd").
  */
 #define NAME_HASH_INIT 0xcbf29ce484222325ULL
 #define NAME_HASH_PRIME 0x100000001b3ULL

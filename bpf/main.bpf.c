@@ -32,6 +32,7 @@
 #include "memory/start.bpf.h"
 #include "park/request.bpf.h"
 #include "state/end.bpf.h"
+#include "task/again.bpf.h"
 #include "task/demote.bpf.h"
 #include "task/exec.bpf.h"
 #include "task/reserve.bpf.h"
@@ -441,6 +442,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	recall_init();
 	relief_init();
 	exec_init();
+	again_init();
 	disk_order_init();
 	return 0;
 }

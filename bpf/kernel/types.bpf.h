@@ -207,10 +207,11 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	struct sched_ext_entity scx;
-	void *bpf_storage;    /* task storage of all BPF programs, NULL: none */
-	u64 self_exec_id;     /* changes with each exec */
-#ifdef __bpf__                /* tasks of the simulator get no signals, and may always migrate */
-	unsigned long jobctl; /* what job control and the freezer want of it */
+	void *bpf_storage;      /* task storage of all BPF programs, NULL: none */
+	u64 self_exec_id;       /* changes with each exec */
+#ifdef __bpf__                  /* tasks of the simulator get no signals, and may always migrate */
+	unsigned in_execve : 1; /* it is in exec, before its program's tracepoint */
+	unsigned long jobctl;   /* what job control and the freezer want of it */
 	struct sigpending pending;
 	void *migration_pending; /* a change of its affinity waits for it to move */
 #endif

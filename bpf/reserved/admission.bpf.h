@@ -87,6 +87,13 @@ static __always_inline void owner_load_leave(const struct server *s, u64 bw_ppm,
 	bpf_spin_unlock(&governor_lock);
 }
 
+/* @s is admitted, or has gone. */
+static __always_inline void waiting_over(struct server *s)
+{
+	if (__sync_lock_test_and_set(&s->waits, 0))
+		owner_waits_no_more(s->account);
+}
+
 /* @s begins its first period, on its first CPU. With s->lock held. */
 static __always_inline void server_begin(struct server *s, u64 now)
 {

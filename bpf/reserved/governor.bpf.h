@@ -229,6 +229,8 @@ VERIFIED_ONCE int reactivate_one(bool promises)
 			done = admit(cursor, p, true, true);
 		bpf_rcu_read_unlock();
 		bpf_task_release(p);
+		if (done)
+			waiting_over(s);
 		if (done || promises)
 			break;
 	}

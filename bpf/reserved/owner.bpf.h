@@ -20,7 +20,10 @@
  *       servers are revoked as on an overloaded CPU (reserved/governor.bpf.h).
  *     - Revocation, for whichever reason: a program of an account with a limit that never sleeps
  *       is no interactive one, whatever its spec says (server_loops()).
- *     - The table: at most MAX_OWNED servers; from half of that on none waits in it.
+ *     - The table: at most MAX_OWNED servers; from half of that on none waits in it. Nor do more
+ *       than MAX_WAITING that are inherited: a process that forks eight children at once (a zygote,
+ *       a browser) has some that do not fit at that moment, and they wait until they do; but a fork
+ *       bomb of such a program would fill the table.
  *
  * 4. Cost. None at a wake-up or a switch. What an account used is added up once a second, from what
  *    its servers have counted.
@@ -38,13 +41,16 @@ SETTING u64 owner_limit_ppm = 200000;
 SETTING u64 seat_limit_ppm = 600000;
 
 #define MAX_OWNERS 256 /* a power of two */
+#define MAX_WAITING 32 /* inherited servers of an account; one more child stays best-effort */
 #define NO_ACCOUNT 0   /* the row without a limit */
 #define LAST_ACCOUNT (MAX_OWNERS - 1)
 #define NO_OWNER (~0U) /* the uid of the last account: several users' */
 
 struct owner {
 	u32 uid;
-	u32 servers;      /* in the table, in any state */
+	u32 servers; /* in the table, in any state */
+	u32 waiting; /* of these, inherited and never admitted; changed atomically */
+	u32 pad;
 	u64 promised_ppm; /* to guaranteed ones */
 	u64 used_ns;      /* by servers that have gone, in this second; then by all */
 	struct load load; /* by load */
@@ -130,6 +136,20 @@ static __always_inline void owner_leave(u32 row, u64 used)
 	owner_at(row)->servers--;
 	owner_at(row)->used_ns += used;
 	bpf_spin_unlock(&governor_lock);
+}
+
+/* May one more inherited server of account @row wait until it fits? Then it is counted. */
+static __always_inline bool owner_waits(u32 row)
+{
+	if (owner_at(row)->waiting >= MAX_WAITING)
+		return false;
+	__sync_fetch_and_add(&owner_at(row)->waiting, 1);
+	return true;
+}
+
+static __always_inline void owner_waits_no_more(u32 row)
+{
+	__sync_fetch_and_sub(&owner_at(row)->waiting, 1);
 }
 
 /* Is there room for @bw_ppm more in account @row, whose limit is @limit? */

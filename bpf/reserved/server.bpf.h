@@ -57,6 +57,8 @@ struct server {
 	struct fcbs_loan loan; /* under the lock of bank `loan_cpu` */
 	u32 loan_cpu;
 	u32 account; /* of its owner: reserved/owner.bpf.h */
+	u32 matched; /* enum match_kind by which its program was found; 0: by none */
+	u32 waits;   /* it is inherited, and counts in its account's `waiting` */
 	/* memory/low.bpf.h. No lock: threads that draw at once may take a few pages more. */
 	struct reserve_budget reserve;
 	struct bpf_timer

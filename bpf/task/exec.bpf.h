@@ -19,7 +19,8 @@
  *    that wakes up does not preempt one that is in on_exec (wake_preempts()).
  *
  * 3. Specs that change. The daemon reads the iterator `rematch` after attach, and whenever specs
- *    have changed: it looks at every task again.
+ *    have changed: it looks at every task again. If programs' files have changed, what has a server
+ *    keeps it (`rematch_keeps`), and what started before the daemon knew the new files is found.
  */
 #ifndef APLOMB_EXEC_BPF_H
 #define APLOMB_EXEC_BPF_H
@@ -46,43 +47,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct timer_slot);
 } exec_timer SEC(".maps");
-
-/*
- * Applies @spec, or NULL if there is none, to @p's program. @kind: how the spec was found. A spec
- * with flag P counts only if an interactive task started the program.
- */
-VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
-			     const struct spec *spec, u32 kind, bool launch)
-{
-	struct server *s;
-	u32 slot;
-
-	if (spec && (spec->flags & SPEC_PARENT) && !t->launched)
-		spec = NULL;
-	s = server_owned(t);
-	if (s && ((s->info.spec.flags & SPEC_STICKY) ||
-		  (!spec && (s->info.spec.flags & SPEC_INHERIT)))) {
-		/*
-		 * The process keeps its server: by flag I, or because the server was asked for
-		 * (aplomb run), which outranks any spec.
-		 */
-		bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
-		return 0;
-	}
-	if (!spec) {
-		if (t->window_ns)
-			return window_settle(p, t);
-		return program_leave(t);
-	}
-	if (!(spec->flags & SPEC_INTERACTIVE))
-		return program_leave(t);
-	emit_task(EV_MATCHED, p, spec->id, kind, spec->runtime_ns, spec->period_ns);
-	t->starts = launch;
-	slot = server_create(p, t, spec, 0);
-	if (slot)
-		server_launch(slot, p, launch);
-	return 0;
-}
 
 /*
  * Matches the exec of @p, which runs @file, and applies the spec. False: no memory for a context.
@@ -186,30 +150,8 @@ int BPF_PROG(on_exit, struct task_struct *p)
 	return 0;
 }
 
-/* Does the matcher's row still hold what server @s was made from? */
-static __always_inline bool same_spec(const struct server *s, const struct spec *spec)
-{
-	return s->info.spec.id == spec->id && s->info.spec.runtime_ns == spec->runtime_ns &&
-	       s->info.spec.period_ns == spec->period_ns && s->info.spec.flags == spec->flags;
-}
-
-/* A thread that is not its process's leader joins the leader's server. */
-static __always_inline void rematch_thread(struct task_struct *p, struct task_ctx *t)
-{
-	struct task_struct *leader = p->group_leader;
-	struct task_ctx *lt = leader ? task_ctx(leader) : NULL;
-	struct server *s = server_owned(lt);
-
-	if (!s || (t && t->slot == lt->slot && t->generation == lt->generation))
-		return;
-	if (!t) {
-		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!t)
-			return;
-	}
-	task_leave(t);
-	task_join(t, lt->slot, s, lt->generation);
-}
+/* The iterator leaves the servers that there are; written by user space */
+u32 rematch_keeps;
 
 /* Looks at every task again (3). Leaders come first, as the iterator goes by process id. */
 SEC("iter/task")
@@ -230,7 +172,7 @@ int rematch(struct bpf_iter__task *ctx)
 		return 0;
 	}
 	s = server_owned(t);
-	if (s && (s->info.inherited || (s->info.spec.flags & SPEC_STICKY)))
+	if (s && (rematch_keeps || s->info.inherited || (s->info.spec.flags & SPEC_STICKY)))
 		return 0;
 	if (p->flags & PF_KTHREAD) {
 		spec = match_kthread(p);

@@ -6,10 +6,11 @@
  * Source: Redline section 3 and Fig. 3. Executables are recognised by inode and device, so that a
  * process in a container, or a copy in a home directory, cannot pose as /usr/bin/Xorg. Scripts,
  * Wine, Flatpak and Snap run an interpreter's or a launcher's executable. They are recognised by an
- * argument, by the cgroup that their launcher put them in, or by the command's name.
+ * argument, by the cgroup that their launcher put them in, or by the command's name. A file that
+ * is many commands (busybox) is matched together with the name under which it was executed.
  *
- * Order: argument, file, application, command. One hash lookup each; kinds that no spec uses are
- * skipped.
+ * Order: argument, file and name, file, application, command. One hash lookup each; kinds that no
+ * spec uses are skipped.
  */
 #ifndef APLOMB_MATCH_BPF_H
 #define APLOMB_MATCH_BPF_H
@@ -117,12 +118,31 @@ union comm {
 	u64 half[2];
 };
 
-static __always_inline const struct spec *match_command(struct task_struct *p)
+static __always_inline const struct spec *match_name(u64 kind, const char *name)
 {
 	union comm comm = {};
 
+	bpf_probe_read_kernel_str(comm.name, COMM_LEN, name);
+	return lookup(kind, comm.half[0], comm.half[1], 0);
+}
+
+/* Matches one of the commands in a file that is many (busybox): by the file and the name. */
+static __noinline const struct spec *match_named(struct task_struct *p, u64 ino, u64 dev)
+{
+	TAKES_STACK(96);
+	u64 hash = NAME_HASH_INIT;
+	union comm comm = {};
+	u32 i;
+
 	bpf_probe_read_kernel_str(comm.name, COMM_LEN, p->comm);
-	return lookup(MATCH_COMM, comm.half[0], comm.half[1], 0);
+	bpf_for(i, 0, COMM_LEN) {
+		char byte = comm.name[i % COMM_LEN];
+
+		if (!byte)
+			break;
+		hash = hash_byte(hash, byte);
+	}
+	return lookup(MATCH_NAMED, ino, dev, hash);
 }
 
 /* Matches a kernel thread: by its whole name, then without the number or CPU at its end. */
@@ -159,6 +179,10 @@ static __always_inline const struct spec *match_program(struct task_struct *p, s
 	*kind = MATCH_ARG;
 	if (exec && nr_matchers[MATCH_ARG])
 		spec = match_argument(p, ino, dev);
+	if (!spec && nr_matchers[MATCH_NAMED]) {
+		*kind = MATCH_NAMED;
+		spec = match_named(p, ino, dev);
+	}
 	if (!spec && nr_matchers[MATCH_FILE]) {
 		*kind = MATCH_FILE;
 		spec = lookup(MATCH_FILE, ino, dev, 0);
@@ -169,7 +193,7 @@ static __always_inline const struct spec *match_program(struct task_struct *p, s
 	}
 	if (!spec && nr_matchers[MATCH_COMM]) {
 		*kind = MATCH_COMM;
-		spec = match_command(p);
+		spec = match_name(MATCH_COMM, p->comm);
 	}
 	return spec;
 }

@@ -59,6 +59,7 @@ VERIFIED_ONCE int server_release(u32 slot, u32 generation, u32 leave)
 	bpf_spin_unlock(&s->lock);
 	if (state == SERVER_FREE)
 		return 0;
+	waiting_over(s);
 	if (state == SERVER_ADMITTED)
 		admission_leave(s);
 	emit(EV_EXITED, s, s->info.served_ns, s->info.periods, s->info.missed);
@@ -173,6 +174,8 @@ static __always_inline void server_reset(struct server *s, u32 slot, const struc
 	s->info.reclaimed_ns = 0;
 	s->info.migrations = 0;
 	s->info.slot = slot;
+	s->matched = 0;
+	s->waits = 0;
 	s->awake = 0;
 	s->asleep_since = 0;
 	__builtin_memset(&s->reserve, 0, sizeof(s->reserve));
@@ -193,7 +196,8 @@ static __always_inline void server_reset(struct server *s, u32 slot, const struc
  * from which it inherits, or 0.
  *
  * Returns 0, with an event, if the table is full; or if admission would refuse the server and it
- * may not wait in the table (an inherited one, or in a crowded table).
+ * may not wait in the table: in a crowded table, or an inherited one whose owner has too many that
+ * wait (reserved/owner.bpf.h 3).
  */
 VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 				struct task_ctx *t __arg_nonnull,
@@ -201,7 +205,7 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 {
 	u64 bw = edf_bandwidth(spec->runtime_ns, spec->period_ns), load = 0;
 	struct server *old = server_of(t), *s;
-	u32 slot, account, cpu = bpf_get_smp_processor_id();
+	u32 slot, account, waits = 0, cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	bool runs = bpf_get_current_task_btf()->pid == p->pid;
 	bool runs_on_old = false;
@@ -217,7 +221,8 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 		runs_on_old = runs && c->reserved.slot == t->slot &&
 			      c->reserved.generation == t->generation;
 	account = account_join(p, spec);
-	if ((parent || table_is_crowded(account)) && !admission_fits(p, account, bw, &load)) {
+	if ((parent || table_is_crowded(account)) && !admission_fits(p, account, bw, &load) &&
+	    (table_is_crowded(account) || !(waits = owner_waits(account)))) {
 		owner_leave(account, 0);
 		program_leave(t);
 		emit_task(EV_REJECTED, p, spec->id, load, r_hi_ppm, bw);
@@ -226,6 +231,8 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	slot = slot_take(account);
 	s = server_at(slot);
 	if (!s) {
+		if (waits)
+			owner_waits_no_more(account);
 		owner_leave(account, 0);
 		program_leave(t);
 		emit_task(EV_LIMIT, p, spec->id, account ? MAX_OWNED : MAX_SERVERS,
@@ -234,6 +241,7 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	}
 	server_reset(s, slot, spec, p->tgid);
 	s->account = account;
+	s->waits = waits;
 	server_inherit(s, old ? &old->info.edf : NULL);
 	/*
 	 * What the old server used of its period counts in the new server (edf_succeed), so it must
@@ -349,6 +357,71 @@ static __always_inline bool server_fork(struct task_struct *p, struct task_struc
 		t->launched = 1;
 	}
 	return true;
+}
+
+/*
+ * Applies @spec, or NULL if there is none, to @p's program. @kind: how the spec was found. A spec
+ * with flag P counts only if an interactive task started the program.
+ */
+VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ctx *t __arg_nonnull,
+			     const struct spec *spec, u32 kind, bool launch)
+{
+	struct server *s;
+	u32 slot;
+
+	if (spec && (spec->flags & SPEC_PARENT) && !t->launched)
+		spec = NULL;
+	s = server_owned(t);
+	if (s && ((s->info.spec.flags & SPEC_STICKY) ||
+		  (!spec && (s->info.spec.flags & SPEC_INHERIT)))) {
+		/*
+		 * The process keeps its server: by flag I, or because the server was asked for
+		 * (aplomb run), which outranks any spec.
+		 */
+		bpf_probe_read_kernel(s->info.comm, COMM_LEN, p->comm);
+		return 0;
+	}
+	if (!spec) {
+		if (t->window_ns)
+			return window_settle(p, t);
+		return program_leave(t);
+	}
+	if (!(spec->flags & SPEC_INTERACTIVE))
+		return program_leave(t);
+	emit_task(EV_MATCHED, p, spec->id, kind, spec->runtime_ns, spec->period_ns);
+	t->starts = launch;
+	slot = server_create(p, t, spec, 0);
+	s = server_at(slot);
+	if (s) {
+		s->matched = kind;
+		server_launch(slot, p, launch);
+	}
+	return 0;
+}
+
+/* Does the matcher's row still hold what server @s was made from? */
+static __always_inline bool same_spec(const struct server *s, const struct spec *spec)
+{
+	return s->info.spec.id == spec->id && s->info.spec.runtime_ns == spec->runtime_ns &&
+	       s->info.spec.period_ns == spec->period_ns && s->info.spec.flags == spec->flags;
+}
+
+/* A thread that is not its process's leader joins the leader's server. */
+static __always_inline void rematch_thread(struct task_struct *p, struct task_ctx *t)
+{
+	struct task_struct *leader = p->group_leader;
+	struct task_ctx *lt = leader ? task_ctx(leader) : NULL;
+	struct server *s = server_owned(lt);
+
+	if (!s || (t && t->slot == lt->slot && t->generation == lt->generation))
+		return;
+	if (!t) {
+		t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!t)
+			return;
+	}
+	task_leave(t);
+	task_join(t, lt->slot, s, lt->generation);
 }
 
 #endif /* APLOMB_TASK_SERVER_BPF_H */

@@ -8,3 +8,10 @@ class Matching(harness.JobTest):
 
     job = "matching governor"
     seconds = 160
+
+
+class Identity(harness.JobTest):
+    """programs whose identity depends on what changes later: moves, links, mounts, names"""
+
+    job = "identity"
+    seconds = 120

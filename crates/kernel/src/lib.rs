@@ -173,6 +173,14 @@ pub trait Kernel {
     /// Failed system calls.
     fn rematch(&mut self) -> Result<(), KernelError>;
 
+    /// As [`Kernel::rematch`], but a process that has a reservation keeps it: what started while
+    /// the table of matchers was older than the file system is found.
+    ///
+    /// # Errors
+    ///
+    /// Failed system calls.
+    fn look_back(&mut self) -> Result<(), KernelError>;
+
     /// Gives process `pid` (a thread group) the reservation `spec`. None removes its reservation.
     ///
     /// # Errors

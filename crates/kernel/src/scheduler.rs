@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
@@ -11,7 +10,7 @@ use std::sync::Mutex;
 use libbpf_rs::btf::Btf;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{
-    AsRawLibbpf, Iter, Link, MapCore, MapFlags, PrintLevel, ProgramInput, ProgramMut, RingBuffer,
+    AsRawLibbpf, Link, MapCore, MapFlags, PrintLevel, ProgramInput, ProgramMut, RingBuffer,
     RingBufferBuilder,
 };
 
@@ -288,21 +287,11 @@ impl Kernel for Scheduler {
     }
 
     fn rematch(&mut self) -> Result<(), KernelError> {
-        let failed = |source| KernelError::Call {
-            doing: "matching the running processes",
-            source,
-        };
-        let link = self.skel.progs.rematch.attach().map_err(failed)?;
-        let mut walk = Iter::new(&link).map_err(failed)?;
-        let mut out = [0; 4096];
-        loop {
-            match walk.read(&mut out) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(failed(e.into())),
-            }
-        }
+        self.match_running(false)
+    }
+
+    fn look_back(&mut self) -> Result<(), KernelError> {
+        self.match_running(true)
     }
 
     fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError> {

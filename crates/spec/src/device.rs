@@ -29,8 +29,9 @@ pub struct FileId {
 pub struct Device {
     /// `s_dev`: `major << 20 | minor`.
     pub number: u64,
-    /// True if several files of one superblock can have the same inode number (subvolumes of btrfs
-    /// and bcachefs). A user with a subvolume of their own can then create a file that matches.
+    /// True if several files of one superblock can have the same inode number: in subvolumes of
+    /// btrfs and bcachefs, in layers of an overlay without `xino=on`. A user with a subvolume of
+    /// their own can then create a file that matches.
     pub shared_inodes: bool,
 }
 
@@ -113,7 +114,15 @@ impl Mount {
         let (major, minor) = f.nth(1)?.split_once(':')?;
         let device = encode(major.parse().ok()?, minor.parse().ok()?);
         let point = unescape(f.nth(1)?);
-        let shared_inodes = matches!(right.split(' ').next()?, "btrfs" | "bcachefs");
+        let mut right = right.split(' ');
+        let shared_inodes = match right.next()? {
+            "btrfs" | "bcachefs" => true,
+            "overlay" => {
+                let options = right.nth(1).unwrap_or_default();
+                !options.split(',').any(|o| o == "xino=on")
+            }
+            _ => false,
+        };
         Some(Mount {
             id,
             device,
@@ -226,10 +235,13 @@ this line is broken
         let t = MountTable::parse(FIXTURE);
         assert!(t.device_of(&at("/home/u/x", None)).shared_inodes);
         assert!(!t.device_of(&at("/etc/x", None)).shared_inodes);
-        assert!(
-            !t.device_of(&at("/var/lib/docker/overlay2/abc/merged/x", None))
-                .shared_inodes
-        );
+        let layers = |t: &MountTable| {
+            let file = at("/var/lib/docker/overlay2/abc/merged/x", None);
+            t.device_of(&file).shared_inodes
+        };
+        assert!(layers(&t));
+        let unique = FIXTURE.replace("lowerdir=/l", "lowerdir=/l,xino=on");
+        assert!(!layers(&MountTable::parse(&unique)));
     }
 
     #[test]

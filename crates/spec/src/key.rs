@@ -13,6 +13,7 @@ pub enum MatchKind {
     App = 3,
     Command = 4,
     KernelThread = 5,
+    Named = 6,
 }
 
 /// `struct match_key` of bpf/intf.h: four 64-bit words in this order.
@@ -43,6 +44,18 @@ impl Key {
             a: inode,
             b: device,
             c: name_hash(argument.as_bytes()),
+        }
+    }
+
+    /// The key of one of the commands in an executable: its file, and the command's name. Bytes
+    /// after the 15th do not count, as the kernel keeps no more of a name.
+    pub fn named(inode: u64, device: u64, name: &str) -> Key {
+        let name = name.as_bytes();
+        Key {
+            kind: MatchKind::Named,
+            a: inode,
+            b: device,
+            c: name_hash(&name[..name.len().min(15)]),
         }
     }
 

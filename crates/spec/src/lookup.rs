@@ -6,14 +6,28 @@ use crate::limits::MAX_GLOB_HITS;
 use crate::resolve::Absent;
 use crate::script::{self, Interpreter};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxFlags};
-use std::ffi::OsStr;
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Links of a path that are watched. The kernel follows up to 40, but real paths have only a few.
 const MAX_LINKS: usize = 16;
+
+/// Entries of a directory among which links to one file are looked for.
+const MAX_ENTRIES: usize = 16_384;
+
+/// The directories, as seen from the root, in which a change can lead a path to another file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Way {
+    /// Those that hold the file, a link on the way to it, or the first part that is missing: a name
+    /// that is created, moved or deleted there may count.
+    pub names: BTreeSet<PathBuf>,
+    /// The directories on the way: it counts if one of them is moved or deleted itself.
+    pub moves: BTreeSet<PathBuf>,
+}
 
 /// A directory that stands for `/`.
 pub struct Root<D> {
@@ -21,6 +35,8 @@ pub struct Root<D> {
     /// The directory's real path.
     base: PathBuf,
     devices: D,
+    /// Its owner and group are trusted like root.
+    owner: (u32, u32),
 }
 
 /// A file that was found, with its identity as the kernel side sees it.
@@ -28,9 +44,11 @@ pub struct Found {
     fd: OwnedFd,
     pub inode: u64,
     pub device: u64,
-    /// Several files can have this identity, so any user may be able to create a file that matches.
-    pub weak: bool,
+    /// Why a user other than root may be able to have a file of this identity executed; None: only
+    /// root can.
+    pub weak: Option<String>,
     mode: u32,
+    st_dev: u64,
     /// The file's real path, as seen from the root.
     pub real: PathBuf,
 }
@@ -56,10 +74,13 @@ impl<D: DeviceOf> Root<D> {
     pub fn open(root: &Path, devices: D) -> std::io::Result<Root<D>> {
         let base = root.canonicalize()?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(&base, flags, Mode::empty())?;
+        let st = rustix::fs::fstat(&fd)?;
         Ok(Root {
-            fd: rustix::fs::open(&base, flags, Mode::empty())?,
+            fd,
             base,
             devices,
+            owner: (st.st_uid, st.st_gid),
         })
     }
 
@@ -95,14 +116,42 @@ impl<D: DeviceOf> Root<D> {
         };
         let device = self.devices.device_of(&id);
         let (inode, mode) = (st.stx_ino, u32::from(st.stx_mode));
+        let weak = if device.shared_inodes {
+            Some("inode numbers are not unique on its file system".to_string())
+        } else if self.others_may_write(st.stx_uid, st.stx_gid, mode) {
+            Some("a user other than root can write to it".to_string())
+        } else {
+            self.writable_directory(path)
+                .map(|d| format!("a user other than root can write to {}", d.display()))
+        };
         Ok(Found {
             fd,
             inode,
             device: device.number,
-            weak: device.shared_inodes,
+            weak,
             mode,
+            st_dev: id.st_dev,
             real,
         })
+    }
+
+    /// A directory on the way to a file in which a user other than root can put another file.
+    fn writable_directory(&self, path: &str) -> Option<PathBuf> {
+        let way = self.way(Path::new(path));
+        way.names.into_iter().chain(way.moves).find(|dir| {
+            let st = self.fd_of(dir).and_then(rustix::fs::fstat);
+            st.is_ok_and(|st| self.others_may_write(st.st_uid, st.st_gid, st.st_mode))
+        })
+    }
+
+    /// True if the owner, the group or the mode lets a user write that is neither root nor the
+    /// owner of the root directory. In a directory with the sticky bit a group can add files, but
+    /// replace only its own (a store of packages).
+    fn others_may_write(&self, uid: u32, gid: u32, mode: u32) -> bool {
+        let trusted = [0, self.owner.0].contains(&uid);
+        let group = mode & 0o020 != 0 && ![0, self.owner.1].contains(&gid);
+        let sticky = mode & 0o1000 != 0;
+        !trusted || (group && !sticky) || mode & 0o002 != 0
     }
 
     fn fd_of(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
@@ -171,44 +220,112 @@ impl<D: DeviceOf> Root<D> {
             .collect()
     }
 
-    /// The directory above the first star of a path.
-    pub fn fixed_directory(&self, path: &str) -> Option<PathBuf> {
-        let fixed = path.split('*').next().unwrap_or_default();
-        self.nearest_directory(Path::new(fixed.rsplit_once('/').map_or("", |(dir, _)| dir)))
+    /// The way to the first part of a path that has a star.
+    pub fn fixed_way(&self, path: &str) -> Way {
+        let parts = path.split('/').scan(false, |starred, part| {
+            let past = std::mem::replace(starred, *starred || part.contains('*'));
+            (!past).then_some(part)
+        });
+        self.way(Path::new(&parts.collect::<Vec<_>>().join("/")))
     }
 
-    /// The directory of a path, and the directories of everything that its links point to, one
-    /// after the other.
-    pub fn directories(&self, path: &str) -> Vec<PathBuf> {
-        let mut out = Vec::new();
-        let mut next = PathBuf::from(path);
-        for _ in 0..MAX_LINKS {
-            let (Some(parent), Some(name)) = (next.parent(), next.file_name()) else {
-                break;
-            };
-            let Some(dir) = self.nearest_directory(parent) else {
-                break;
-            };
-            out.push(dir.clone());
-            let Ok(link) = self
-                .fd_of(parent)
-                .and_then(|fd| rustix::fs::readlinkat(&fd, name, Vec::new()))
-            else {
-                break;
-            };
-            next = dir.join(OsStr::from_bytes(link.as_bytes())); // an absolute link replaces dir
+    /// What decides where a path leads: see [`Way`]. Follows at most [`MAX_LINKS`] links.
+    pub fn way(&self, path: &Path) -> Way {
+        let mut way = Way::default();
+        let mut here = PathBuf::from("/"); // always a real path
+        let mut rest: VecDeque<OsString> = parts(path);
+        let mut links = 0;
+        while let Some(name) = rest.pop_front() {
+            if name == ".." {
+                here.pop();
+                continue;
+            }
+            let next = here.join(&name);
+            match self.link(&here, &name) {
+                Some(target) => {
+                    way.names.insert(here.clone());
+                    links += 1;
+                    if links > MAX_LINKS {
+                        break;
+                    }
+                    if target.is_absolute() {
+                        here = PathBuf::from("/");
+                    }
+                    for part in parts(&target).into_iter().rev() {
+                        rest.push_front(part);
+                    }
+                }
+                None if !rest.is_empty() && self.is_directory(&next) => {
+                    way.moves.insert(next.clone());
+                    here = next;
+                }
+                None => {
+                    way.names.insert(here);
+                    break;
+                }
+            }
         }
-        out
+        way
     }
 
-    /// The real path of a directory, or of the nearest one above it that exists.
-    fn nearest_directory(&self, path: &Path) -> Option<PathBuf> {
-        let fd = path.ancestors().find_map(|p| {
-            let fd = self.fd_of(p).ok()?;
-            let st = rustix::fs::fstat(&fd).ok()?;
-            (FileType::from_raw_mode(st.st_mode) == FileType::Directory).then_some(fd)
-        })?;
-        let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).ok()?;
-        Some(Path::new("/").join(real.strip_prefix(&self.base).ok()?))
+    /// The target of the link `name` in `dir`. None if it is no link.
+    fn link(&self, dir: &Path, name: &OsStr) -> Option<PathBuf> {
+        let fd = self.fd_of(dir).ok()?;
+        let target = rustix::fs::readlinkat(&fd, name, Vec::new()).ok()?;
+        Some(PathBuf::from(OsStr::from_bytes(target.as_bytes())))
     }
+
+    /// True if the file `found`, to which the link `path` leads, is many commands (busybox, snap):
+    /// links of at least two other names lead to it from `path`'s directory. A name that only
+    /// leaves off the end of the file's own (`vim` of `vim.basic`, `python3` of `python3.13`) is
+    /// none.
+    pub fn is_many_commands(&self, path: &Path, found: &Found) -> bool {
+        let (Some(name), Some(own)) = (path.file_name(), found.real.file_name()) else {
+            return false;
+        };
+        if is_name_of(name.as_bytes(), own.as_bytes()) {
+            return false;
+        }
+        let Some(dir) = path.parent().and_then(|p| self.fd_of(p).ok()) else {
+            return false;
+        };
+        let Ok(entries) = std::fs::read_dir(format!("/proc/self/fd/{}", dir.as_raw_fd())) else {
+            return false;
+        };
+        let here = path.parent().unwrap_or(Path::new("/"));
+        let leads_there = |name: &OsStr| {
+            let st = self.fd_of(&here.join(name)).and_then(rustix::fs::fstat);
+            st.is_ok_and(|st| st.st_ino == found.inode && st.st_dev == found.st_dev)
+        };
+        entries
+            .flatten()
+            .take(MAX_ENTRIES)
+            .filter(|e| e.file_type().is_ok_and(|t| t.is_symlink()))
+            .map(|e| e.file_name())
+            .filter(|n| !is_name_of(n.as_bytes(), own.as_bytes()) && leads_there(n))
+            .nth(1)
+            .is_some()
+    }
+
+    fn is_directory(&self, path: &Path) -> bool {
+        let found = self.fd_of(path).and_then(rustix::fs::fstat);
+        found.is_ok_and(|st| FileType::from_raw_mode(st.st_mode) == FileType::Directory)
+    }
+}
+
+/// True if `name` is the file name `own`, or that name without its end.
+fn is_name_of(name: &[u8], own: &[u8]) -> bool {
+    let rest = own.strip_prefix(name);
+    rest.is_some_and(|rest| rest.first().is_none_or(|b| !b.is_ascii_alphabetic()))
+}
+
+/// The parts of a path without its root.
+fn parts(path: &Path) -> VecDeque<OsString> {
+    path.components()
+        .filter_map(|part| match part {
+            Component::Normal(name) => Some(name.to_os_string()),
+            Component::ParentDir => Some("..".into()),
+            _ => None,
+        })
+        .collect()
 }

@@ -9,17 +9,22 @@
 //! compared whole, as the caller passed it (a shell finds `foo` in PATH and passes `/usr/bin/foo`).
 //! So a script that is started by a relative path is not recognised.
 //!
-//! Any user can pass any argument. So such a row is revocable and not guaranteed, whatever the spec
-//! says. The same holds for a file on a file system whose subvolumes share inode numbers.
+//! A link to a file that is many commands (busybox, snap) is matched by the file together with the
+//! name under which it is executed. So `busybox vi` is not recognised by a spec for the link `vi`.
+//!
+//! Any user can pass any argument, and make a link of any name. So such a row is revocable and
+//! not guaranteed, whatever the spec says. The same holds for a file on a file system on which two
+//! files can have the same inode number, and for a file that a user other than root can write or
+//! replace.
 
 use crate::device::{DeviceOf, MountTable};
 use crate::diag::{shorten, Diagnostic, Severity};
 use crate::key::{Key, MatchKind};
 use crate::limits::{MAX_GLOB_HITS, MAX_MATCHERS};
-use crate::lookup::{Found, Root};
+use crate::lookup::{Found, Root, Way};
 use crate::model::{flags, Matcher, ServerPolicy, Spec};
 use crate::script::{self, Interpreter};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 /// How a row was found. The smaller value is the more specific one.
@@ -41,6 +46,8 @@ pub struct Row {
     /// The file of the row, with all links resolved, as seen from the root. For a script it is the
     /// file of its interpreter. None for names.
     pub file: Option<PathBuf>,
+    /// Why a user other than root can have a program of their own matched. None: only root can.
+    pub weak: Option<String>,
 }
 
 /// The part of a spec that depends on the row by which a program is matched.
@@ -57,6 +64,13 @@ pub struct Grant {
 }
 
 impl Grant {
+    const NONE: Grant = Grant {
+        flags: 0,
+        server: None,
+        domain: false,
+        exact: false,
+    };
+
     /// Everything that the spec grants.
     fn all(spec: &Spec) -> Grant {
         Grant {
@@ -98,6 +112,9 @@ pub struct Resolved {
     /// Directories, as seen from the root, in which a change can change the rows. They must be
     /// watched for names that are created, moved or deleted.
     pub watch: Vec<PathBuf>,
+    /// Directories on the way to the files, as seen from the root: it counts if one of them is
+    /// moved or deleted itself.
+    pub above: Vec<PathBuf>,
     /// More than [`MAX_GLOB_HITS`] files match; the others have no row.
     pub truncated: bool,
 }
@@ -130,6 +147,8 @@ pub struct Resolution {
     pub rows: Vec<RowOfSet>,
     /// Directories to watch, each once.
     pub watch: Vec<PathBuf>,
+    /// [`Resolved::above`], each once.
+    pub above: Vec<PathBuf>,
     /// Findings: two specs that mean the same file (a warning, or a note if they request the same);
     /// rows that cannot be guaranteed because any user's program can match them (a warning);
     /// programs that are absent (a note); rows that did not fit (an error).
@@ -183,13 +202,14 @@ impl<D: DeviceOf> Resolver<D> {
     pub fn set(&self, specs: &[Spec]) -> Resolution {
         let mut out = Resolution::default();
         let mut by_key: HashMap<Key, usize> = HashMap::new();
-        let mut watch = BTreeSet::new();
+        let mut way = Way::default();
         let mut told = HashSet::new();
         for (index, spec) in specs.iter().enumerate() {
             let resolved = self.spec(spec);
             let mut refused = 0;
             for r in &resolved {
-                watch.extend(r.watch.iter().cloned());
+                way.names.extend(r.watch.iter().cloned());
+                way.moves.extend(r.above.iter().cloned());
                 out.diagnostics.extend(findings(spec, r));
                 for row in &r.rows {
                     let new = RowOfSet {
@@ -232,7 +252,8 @@ impl<D: DeviceOf> Resolver<D> {
                 out.diagnostics.push(Diagnostic::note(&spec.origin, what));
             }
         }
-        out.watch = watch.into_iter().collect();
+        out.watch = way.names.into_iter().collect();
+        out.above = way.moves.into_iter().collect();
         out
     }
 
@@ -242,6 +263,7 @@ impl<D: DeviceOf> Resolver<D> {
             rows: Vec::new(),
             absent: None,
             watch: Vec::new(),
+            above: Vec::new(),
             truncated: false,
         };
         let by_name = |key| Row {
@@ -249,6 +271,7 @@ impl<D: DeviceOf> Resolver<D> {
             grant: grant.without_privileges(),
             via: Via::Exact,
             file: None,
+            weak: Some("it is only a name".into()),
         };
         match matcher {
             Matcher::App(id) => out.rows.push(by_name(Key::app(id))),
@@ -258,6 +281,7 @@ impl<D: DeviceOf> Resolver<D> {
             Matcher::KernelThread(name) => {
                 out.rows.push(Row {
                     grant,
+                    weak: None,
                     ..by_name(Key::kernel_thread(name))
                 });
             }
@@ -272,8 +296,9 @@ impl<D: DeviceOf> Resolver<D> {
     /// Adds the rows of a path, with or without stars, to `out`.
     fn files(&self, path: &str, argument: Option<&str>, grant: Grant, out: &mut Resolved) {
         let starred = path.contains('*');
+        let mut way = Way::default();
         let hits = if starred {
-            out.watch.extend(self.root.fixed_directory(path));
+            way = self.root.fixed_way(path);
             self.root.glob(path)
         } else {
             vec![path.to_string()]
@@ -282,68 +307,59 @@ impl<D: DeviceOf> Resolver<D> {
         let via = if starred { Via::Glob } else { Via::Exact };
         let mut why = Absent::Missing;
         for hit in hits.into_iter().take(MAX_GLOB_HITS) {
-            out.watch.extend(self.root.directories(&hit));
+            let there = self.root.way(Path::new(&hit));
+            way.names.extend(there.names);
+            way.moves.extend(there.moves);
             match self.file(&hit, argument) {
-                Ok(rows) => out
-                    .rows
-                    .extend(rows.into_iter().map(|(key, weak, file)| Row {
-                        key,
-                        grant: if weak {
-                            grant.without_privileges()
-                        } else {
-                            grant
-                        },
-                        via,
-                        file: Some(file),
-                    })),
+                Ok(rows) => out.rows.extend(rows.into_iter().map(|row| Row {
+                    grant: match &row.weak {
+                        Some(_) => grant.without_privileges(),
+                        None => grant,
+                    },
+                    via,
+                    ..row
+                })),
                 Err(Absent::Missing) => {}
                 Err(unusable) => why = unusable,
             }
         }
-        out.watch.sort();
-        out.watch.dedup();
+        out.watch = way.names.into_iter().collect();
+        out.above = way.moves.into_iter().collect();
         if out.rows.is_empty() {
             out.absent = Some(why);
         }
     }
 
-    /// The keys of one file; for each, whether any user's program can match it, and the file of the
-    /// row.
-    fn file(
-        &self,
-        path: &str,
-        argument: Option<&str>,
-    ) -> Result<Vec<(Key, bool, PathBuf)>, Absent> {
+    /// The rows of one file, without what the spec grants.
+    fn file(&self, path: &str, argument: Option<&str>) -> Result<Vec<Row>, Absent> {
         let found = self.root.find(path)?;
+        let of_argument = |found: &Found, argument: &str| {
+            let key = Key::argument(found.inode, found.device, argument);
+            let why = format!("it is an argument of {}", found.real.display());
+            row_of(found, key, Some(why))
+        };
         if let Some(argument) = argument {
             found.executable()?;
-            return Ok(vec![(
-                Key::argument(found.inode, found.device, argument),
-                true,
-                found.real,
-            )]);
+            return Ok(vec![of_argument(&found, argument)]);
         }
         let Some(first) = self.root.interpreter(&found)? else {
             found.executable()?;
-            return Ok(vec![(
-                Key::file(found.inode, found.device),
-                found.weak,
-                found.real,
-            )]);
+            let link = Path::new(path);
+            let name = link.file_name().and_then(|n| n.to_str());
+            if let Some(name) = name.filter(|_| self.root.is_many_commands(link, &found)) {
+                let key = Key::named(found.inode, found.device, name);
+                let why = format!("it is one name of {}", found.real.display());
+                return Ok(vec![row_of(&found, key, Some(why))]);
+            }
+            let key = Key::file(found.inode, found.device);
+            return Ok(vec![row_of(&found, key, found.weak.clone())]);
         };
         let typed = Some(path.to_string());
         let real = found.real.to_str().map(str::to_string);
         let last = self.last_interpreter(first)?;
         let mut names: Vec<_> = typed.into_iter().chain(real).collect();
         names.dedup();
-        let key = |n: &String| {
-            (
-                Key::argument(last.inode, last.device, n),
-                true,
-                last.real.clone(),
-            )
-        };
-        Ok(names.iter().map(key).collect())
+        Ok(names.iter().map(|n| of_argument(&last, n)).collect())
     }
 
     /// Follows interpreters that are scripts themselves, to the last one.
@@ -372,6 +388,17 @@ impl<D: DeviceOf> Resolver<D> {
     }
 }
 
+/// The row of a file; [`Resolver::files`] fills in what its spec grants.
+fn row_of(found: &Found, key: Key, weak: Option<String>) -> Row {
+    Row {
+        key,
+        grant: Grant::NONE,
+        via: Via::Exact,
+        file: Some(found.real.clone()),
+        weak,
+    }
+}
+
 /// The diagnostics about a matcher.
 fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
     let mut out = Vec::new();
@@ -382,13 +409,18 @@ fn findings(spec: &Spec, r: &Resolved) -> Vec<Diagnostic> {
         );
         out.push(Diagnostic::warning(&spec.origin, what).field("path"));
     }
-    let weak = |row: &&Row| row.grant == Grant::all(spec).without_privileges();
-    if let Some(row) = r.rows.iter().filter(|_| spec.is_privileged()).find(weak) {
-        let file = row.file.as_deref().unwrap_or("".as_ref()).display();
-        let how = match row.key.kind {
-            MatchKind::Argument => format!("it is an argument of {file}"),
-            _ => "inode numbers are not unique on its file system".to_string(),
-        };
+    let named = |row: &&Row| row.key.kind == MatchKind::Named;
+    if let Some(file) = r.rows.iter().find(named).and_then(|row| row.file.as_ref()) {
+        let what = format!(
+            "{} of \"{}\" is one of the commands in {}: only what is executed under this name is matched",
+            r.matcher,
+            spec.name,
+            file.display()
+        );
+        out.push(Diagnostic::warning(&spec.origin, what).field("path"));
+    }
+    let mut weak = r.rows.iter().filter_map(|row| row.weak.as_ref());
+    if let Some(how) = weak.next().filter(|_| spec.is_privileged()) {
         let what = format!(
             "any user's program can pass for {} of \"{}\" ({how}): so it is revocable, neither guaranteed nor cbs-soft, and in no domain",
             r.matcher, spec.name

@@ -49,6 +49,7 @@ fn kinds_flags_and_limits_are_the_headers() {
         ("MATCH_APP", MatchKind::App as u64),
         ("MATCH_COMM", MatchKind::Command as u64),
         ("MATCH_KTHREAD", MatchKind::KernelThread as u64),
+        ("MATCH_NAMED", MatchKind::Named as u64),
         ("SPEC_INTERACTIVE", flags::INTERACTIVE.into()),
         ("SPEC_INHERIT", flags::INHERIT.into()),
         ("SPEC_REVOCABLE", flags::REVOCABLE.into()),

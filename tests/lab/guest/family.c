@@ -3,6 +3,7 @@
  * family MODE ... - a parent process with children or threads. It stays until it is killed; its
  * children end with it.
  *   late MS          forks a child that uses MS of CPU time and executes nothing
+ *   brood MS N       forks N such children at once
  *   exec PROGRAM...  forks a child that executes PROGRAM at once
  *   zombie MS        forks a child that uses MS and ends; the parent does not wait for it
  *   threads N        starts N threads that sleep
@@ -37,6 +38,13 @@ int main(int count, char **words)
 			pthread_create(&thread, NULL, sleeper, NULL);
 	} else if (!strcmp(mode, "reexec")) {
 		pthread_create(&thread, NULL, reexec, NULL);
+	} else if (!strcmp(mode, "brood")) {
+		for (int64_t i = argument(count, words, 3, 1); i > 0; i--) {
+			if (!fork_bound()) {
+				burn_ns(amount * NS_PER_MS);
+				pause_forever();
+			}
+		}
 	} else if (!fork_bound()) {
 		if (!strcmp(mode, "exec")) {
 			execv(program[0], program);

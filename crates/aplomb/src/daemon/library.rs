@@ -268,14 +268,21 @@ impl Library {
 
     /// Directories in which a change may change which files the specs mean.
     pub fn program_dirs(&self) -> BTreeSet<PathBuf> {
+        self.below_root(&self.resolution.watch)
+    }
+
+    /// Directories on the way to those: their own move or deletion counts.
+    pub fn dirs_above(&self) -> BTreeSet<PathBuf> {
+        self.below_root(&self.resolution.above)
+    }
+
+    fn below_root(&self, dirs: &[PathBuf]) -> BTreeSet<PathBuf> {
         let strip = |d: &Path| {
             d.strip_prefix("/")
                 .map(Path::to_path_buf)
                 .unwrap_or_else(|_| d.to_path_buf())
         };
-        self.resolution
-            .watch
-            .iter()
+        dirs.iter()
             .map(|d| self.sources.root.join(strip(d)))
             .collect()
     }

@@ -6,6 +6,7 @@
 //! kernel detaches the scheduler.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -102,6 +103,8 @@ struct Daemon {
     socket: lock::Socket,
     signals: Signals,
     watch: watch::Watch,
+    /// Becomes ready when a file system is mounted or unmounted.
+    _mounts: File,
     clients: Clients,
     state: State,
     load: Loader,
@@ -164,6 +167,8 @@ impl Daemon {
         poll.add(&socket.listener, Source::Listener, Interest::Read)?;
         let watch = watch::Watch::new().context("inotify")?;
         poll.add(&watch, Source::Files, Interest::Read)?;
+        let mounts = watch::mounts().context("the mount table")?;
+        poll.add(&mounts, Source::Mounts, Interest::Priority)?;
         if let Some(fd) = state.domains.watch_fd() {
             poll.add(fd, Source::Cgroups, Interest::Read)?;
         }
@@ -187,6 +192,7 @@ impl Daemon {
             socket,
             signals,
             watch,
+            _mounts: mounts,
             clients: Clients::default(),
             state,
             load,
@@ -300,11 +306,14 @@ impl Daemon {
             Source::Listener => self.clients.accept(&self.socket.listener, &self.poll),
             Source::Files => {
                 let new = self.watch.read();
-                let (at, mut all) = self.settle.unwrap_or((Instant::now() + SETTLE, new));
-                all.specs |= new.specs;
-                all.programs |= new.programs;
-                self.settle = (all.specs || all.programs).then_some((at, all));
+                self.read_files_soon(new);
             }
+            // A directory of programs may lie in another file system now. (poll(2) itself marks the
+            // change as seen.)
+            Source::Mounts => self.read_files_soon(watch::Changed {
+                programs: true,
+                specs: false,
+            }),
             Source::Cgroups => {
                 let state = &mut self.state;
                 state.domains.changed(&mut *state.kernel);

@@ -17,6 +17,8 @@ pub enum Source {
     Files,
     /// The cgroup tree changed.
     Cgroups,
+    /// A file system was mounted or unmounted.
+    Mounts,
     /// Tasks wait for memory.
     Pressure,
     /// Another program changed a setting of the kernel that the daemon had changed.
@@ -48,6 +50,7 @@ impl Source {
             Self::EarlyPressure => (10, 0),
             Self::Oomd => (11, 0),
             Self::Seats => (12, 0),
+            Self::Mounts => (13, 0),
             Self::Client(n) => (4, n),
             Self::Process(pid) => (5, pid as u32),
         };
@@ -68,6 +71,7 @@ impl Source {
             10 => Self::EarlyPressure,
             11 => Self::Oomd,
             12 => Self::Seats,
+            13 => Self::Mounts,
             4 => Self::Client(number),
             5 => Self::Process(number as i32),
             _ => return None,

@@ -1,10 +1,12 @@
 //! The daemon reads its specs again: after SIGHUP, a request, or a change of their files.
 
+use std::time::Instant;
+
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
 use super::signals::drain;
-use super::{notify, watch, Daemon};
+use super::{notify, watch, Daemon, SETTLE};
 use crate::protocol::{Answer, Code, Refusal};
 
 impl Daemon {
@@ -21,6 +23,14 @@ impl Daemon {
         notify(&[NotifyState::Ready]);
     }
 
+    /// Files changed: they are read when [`SETTLE`] has passed since the first change.
+    pub(super) fn read_files_soon(&mut self, new: watch::Changed) {
+        let (at, mut all) = self.settle.unwrap_or((Instant::now() + SETTLE, new));
+        all.specs |= new.specs;
+        all.programs |= new.programs;
+        self.settle = (all.specs || all.programs).then_some((at, all));
+    }
+
     pub(super) fn files_changed(&mut self, changed: watch::Changed) {
         if changed.specs {
             if let Answer::Refused(refusal) = self.reload() {
@@ -30,9 +40,11 @@ impl Daemon {
         }
         match self.state.library.resolve_again() {
             Ok(true) => {
-                // This applies to programs that are executed from now on. Running processes keep
-                // their reservation, even if their program's file was removed.
-                if let Err(e) = self.state.apply_specs(false) {
+                // Running processes keep their reservation, even if their program's file was
+                // removed. Those that started while the table was older than the file system are
+                // matched now.
+                let applied = self.state.apply_specs(false);
+                if let Err(e) = applied.and_then(|()| self.state.kernel.look_back()) {
                     error!("{e}");
                 } else {
                     info!(
@@ -77,11 +89,9 @@ impl Daemon {
     }
 
     pub(super) fn watch_files(&mut self) {
-        let (specs, programs) = (
-            self.state.library.spec_dirs(),
-            self.state.library.program_dirs(),
-        );
-        for problem in self.watch.set(&specs, &programs) {
+        let library = &self.state.library;
+        let (specs, programs) = (library.spec_dirs(), library.program_dirs());
+        for problem in self.watch.set(&specs, &programs, &library.dirs_above()) {
             warn!("{problem}");
         }
     }

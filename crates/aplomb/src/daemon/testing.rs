@@ -32,6 +32,7 @@ use crate::config::Config;
 pub struct Seen {
     pub rows: Vec<(Matcher, SpecRow)>,
     pub rematched: usize,
+    pub looked_back: usize,
     pub reserved: Vec<(i32, Option<SpecRow>)>,
     /// Parked threads, and the length of each park, ns.
     pub parked: Vec<(i32, u64)>,
@@ -107,6 +108,11 @@ impl Kernel for Fake {
 
     fn rematch(&mut self) -> Result<(), KernelError> {
         self.seen.borrow_mut().rematched += 1;
+        Ok(())
+    }
+
+    fn look_back(&mut self) -> Result<(), KernelError> {
+        self.seen.borrow_mut().looked_back += 1;
         Ok(())
     }
 

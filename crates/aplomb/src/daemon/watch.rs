@@ -1,9 +1,12 @@
 //! Watches for created, removed and replaced files of specs and programs (inotify).
 //!
 //! Directories are watched, not files: a package manager writes a new file and renames it over the
-//! old one, and a watch on the old file would not report that.
+//! old one, and a watch on the old file would not report that. Of the directories on the way to a
+//! program only their own move or deletion counts: in some of them (a home) names change all the
+//! time.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
@@ -24,6 +27,17 @@ pub struct Changed {
 struct Role {
     specs: bool,
     programs: bool,
+    /// On the way to a program: only a change of the directory itself counts.
+    above: bool,
+}
+
+/// A file that becomes ready (as exceptional data) whenever a file system is mounted or unmounted
+/// in the daemon's namespace: see proc(5).
+///
+/// # Errors
+/// /proc is not mounted.
+pub fn mounts() -> io::Result<File> {
+    File::open("/proc/self/mountinfo")
 }
 
 /// An inotify instance and what it watches.
@@ -44,10 +58,22 @@ impl Watch {
     }
 
     /// Watch exactly these directories. Returns a sentence for each that could not be watched.
-    pub fn set(&mut self, specs: &BTreeSet<PathBuf>, programs: &BTreeSet<PathBuf>) -> Vec<String> {
+    /// `above` are the directories on the way to programs.
+    pub fn set(
+        &mut self,
+        specs: &BTreeSet<PathBuf>,
+        programs: &BTreeSet<PathBuf>,
+        above: &BTreeSet<PathBuf>,
+    ) -> Vec<String> {
         let mut problems = Vec::new();
         let old = std::mem::take(&mut self.dirs);
-        let all: BTreeSet<_> = specs.union(programs).collect();
+        // If there are too many, those on the way are left out first.
+        let mut all: Vec<_> = specs.union(programs).collect();
+        all.extend(
+            above
+                .iter()
+                .filter(|d| !specs.contains(*d) && !programs.contains(*d)),
+        );
         if all.len() > MAX_DIRS {
             problems.push(format!(
                 "{} directories to watch; only {MAX_DIRS} are",
@@ -58,15 +84,16 @@ impl Watch {
             let role = Role {
                 specs: specs.contains(dir),
                 programs: programs.contains(dir),
+                above: above.contains(dir),
             };
-            let mut flags = WatchMask::CREATE
-                | WatchMask::MOVED_TO
-                | WatchMask::MOVED_FROM
-                | WatchMask::DELETE
-                | WatchMask::DELETE_SELF
-                | WatchMask::MOVE_SELF
-                | WatchMask::ATTRIB // chmod +x
-                | WatchMask::ONLYDIR;
+            let mut flags = WatchMask::DELETE_SELF | WatchMask::MOVE_SELF | WatchMask::ONLYDIR;
+            if role.specs || role.programs {
+                flags |= WatchMask::CREATE
+                    | WatchMask::MOVED_TO
+                    | WatchMask::MOVED_FROM
+                    | WatchMask::DELETE
+                    | WatchMask::ATTRIB; // chmod +x
+            }
             if role.specs {
                 flags |= WatchMask::CLOSE_WRITE;
             }
@@ -107,7 +134,7 @@ impl Watch {
                 // Two paths can be the same directory, and so have the same watch.
                 for (_, role) in self.dirs.values().filter(|(w, _)| *w == event.wd) {
                     changed.specs |= role.specs;
-                    changed.programs |= role.programs;
+                    changed.programs |= role.programs || role.above;
                 }
             }
         }
@@ -132,7 +159,9 @@ mod tests {
         fs::write(dir.path().join("mplayer"), "old").unwrap();
         let mut watch = Watch::new().unwrap();
         let programs = BTreeSet::from([dir.path().to_path_buf()]);
-        assert!(watch.set(&BTreeSet::new(), &programs).is_empty());
+        assert!(watch
+            .set(&BTreeSet::new(), &programs, &BTreeSet::new())
+            .is_empty());
         assert_eq!(watch.read(), Changed::default());
         fs::write(dir.path().join("mplayer.new"), "new").unwrap();
         fs::rename(dir.path().join("mplayer.new"), dir.path().join("mplayer")).unwrap();
@@ -158,6 +187,7 @@ mod tests {
         watch.set(
             &BTreeSet::from([specs.clone()]),
             &BTreeSet::from([programs.clone()]),
+            &BTreeSet::new(),
         );
         fs::write(programs.join("x"), "2").unwrap();
         assert_eq!(watch.read(), Changed::default(), "the same inode");
@@ -178,20 +208,38 @@ mod tests {
         let mut watch = Watch::new().unwrap();
         let both = BTreeSet::from([dir.path().to_path_buf(), inner.clone()]);
         assert!(
-            watch.set(&BTreeSet::new(), &both).is_empty(),
+            watch
+                .set(&BTreeSet::new(), &both, &BTreeSet::new())
+                .is_empty(),
             "one that is missing is no problem"
         );
         fs::create_dir(&inner).unwrap();
         assert!(watch.read().programs);
-        watch.set(&BTreeSet::new(), &both);
+        watch.set(&BTreeSet::new(), &both, &BTreeSet::new());
         fs::write(inner.join("x"), "").unwrap();
         assert!(watch.read().programs);
         watch.set(
             &BTreeSet::new(),
             &BTreeSet::from([dir.path().to_path_buf()]),
+            &BTreeSet::new(),
         );
         watch.read();
         fs::write(inner.join("y"), "").unwrap();
         assert!(!watch.read().programs, "no longer watched");
+    }
+
+    #[test]
+    fn of_a_directory_on_the_way_its_own_move_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let (app, bin) = (dir.path().join("app"), dir.path().join("app/bin"));
+        fs::create_dir_all(&bin).unwrap();
+        let mut watch = Watch::new().unwrap();
+        let none = BTreeSet::new();
+        let (programs, above) = (BTreeSet::from([bin]), BTreeSet::from([app.clone()]));
+        assert!(watch.set(&none, &programs, &above).is_empty());
+        fs::write(app.join("x"), "").unwrap();
+        assert!(!watch.read().programs, "a name in it does not count");
+        fs::rename(&app, dir.path().join("old")).unwrap();
+        assert!(watch.read().programs);
     }
 }

@@ -1,8 +1,9 @@
 //! The table of matchers, by which the kernel side knows programs at their exec.
 
 use std::collections::{BTreeMap, HashSet};
+use std::io::Read;
 
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{Iter, MapCore, MapFlags};
 
 use super::Scheduler;
 use crate::layout::types as raw;
@@ -59,6 +60,29 @@ impl Scheduler {
         }
         self.count_matchers(&counts);
         Ok(())
+    }
+
+    /// Has the kernel side match all running processes. `keep`: those that have a reservation keep
+    /// it.
+    pub(super) fn match_running(&mut self, keep: bool) -> Result<(), KernelError> {
+        let failed = |source| KernelError::Call {
+            doing: "matching the running processes",
+            source,
+        };
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            bss.rematch_keeps = keep.into();
+        }
+        let link = self.skel.progs.rematch.attach().map_err(failed)?;
+        let mut walk = Iter::new(&link).map_err(failed)?;
+        let mut out = [0; 4096];
+        loop {
+            match walk.read(&mut out) {
+                Ok(0) => return Ok(()),
+                Ok(_) => {}
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(failed(e.into())),
+            }
+        }
     }
 
     /// Sets the number of matchers of each kind. The kernel side skips the lookup for kinds without

@@ -18,6 +18,10 @@ pub(super) fn attach(
     // This one must come after on_exec. It needs tracefs. Without tracefs, some programs may stay
     // unmatched if many are started at the same time on 7.0 or later, but everything else works.
     links.extend(quietly(|| programs.on_exec_left_out.attach()).ok());
+    // Without these two, what is moved into its application's cgroup or named after its exec is
+    // matched when specs are read the next time.
+    links.extend(quietly(|| programs.on_move.attach()).ok());
+    links.extend(quietly(|| programs.on_name.attach()).ok());
     // Without these two, a killed or frozen task that is parked reacts only when its park ends.
     links.extend(quietly(|| programs.on_freeze.attach()).ok());
     links.extend(quietly(|| programs.on_kill.attach()).ok());

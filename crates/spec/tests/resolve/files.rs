@@ -40,8 +40,12 @@ fn links_are_followed_inside_the_root_only() {
     );
     assert_eq!(
         r.watch,
-        ["/etc/alternatives", "/usr/bin"].map(PathBuf::from),
-        "a change of either link counts"
+        ["/", "/etc/alternatives", "/usr/bin"].map(PathBuf::from),
+        "a change of any link counts"
+    );
+    assert_eq!(
+        r.above,
+        ["/etc", "/etc/alternatives", "/usr", "/usr/bin"].map(PathBuf::from)
     );
     root.link("../../../../../../../../../../bin/sh", "/usr/bin/out");
     assert_eq!(
@@ -54,6 +58,88 @@ fn links_are_followed_inside_the_root_only() {
         root.one("/usr/bin/loop").absent,
         Some(Absent::Unusable(_))
     ));
+}
+
+#[test]
+fn a_link_in_the_middle_is_watched() {
+    let root = Root::new();
+    root.program("/opt/app/r1/player", ELF);
+    let new = root.program("/opt/app/r2/player", ELF);
+    root.link("r1", "/opt/app/current");
+    let r = root.one("/opt/app/current/player");
+    assert_eq!(r.watch, ["/opt/app", "/opt/app/r1"].map(PathBuf::from));
+    fs::remove_file(root.path("/opt/app/current")).unwrap();
+    root.link("../app/r2", "/opt/app/current");
+    let r = root.one("/opt/app/current/player");
+    assert_eq!(keys(&r), [Key::file(new, root.device())]);
+    assert_eq!(r.watch, ["/opt/app", "/opt/app/r2"].map(PathBuf::from));
+    assert_eq!(
+        r.above,
+        ["/opt", "/opt/app", "/opt/app/r2"].map(PathBuf::from)
+    );
+}
+
+#[test]
+fn one_of_many_commands_is_matched_by_its_name() {
+    let root = Root::new();
+    let busybox = root.program("/bin/busybox", ELF);
+    for name in ["vi", "gzip"] {
+        root.link("busybox", &format!("/bin/{name}"));
+    }
+    let r = root.one("/bin/vi");
+    assert_eq!(keys(&r), [Key::named(busybox, root.device(), "vi")]);
+    assert_eq!(
+        r.rows[0].grant.flags,
+        flags::INTERACTIVE | flags::REVOCABLE,
+        "any user can make such a link"
+    );
+    let set = root.resolver().set(&[parse("/bin/vi:iact:1:10:-")]);
+    let message = &set.diagnostics[0].message;
+    assert!(
+        message.contains("one of the commands in /bin/busybox"),
+        "{message}"
+    );
+    // the file itself is all of them
+    let whole = root.one("/bin/busybox");
+    assert_eq!(keys(&whole), [Key::file(busybox, root.device())]);
+}
+
+#[test]
+fn what_others_can_replace_is_weak() {
+    let root = Root::new();
+    root.program("/opt/x/bin/x", ELF);
+    root.link("x", "/opt/current");
+    let path = "/opt/current/bin/x";
+    let mode = |path: &str, bits| {
+        fs::set_permissions(root.path(path), fs::Permissions::from_mode(bits)).unwrap();
+    };
+    assert_eq!(root.one(path).rows[0].weak, None);
+    for (at, before) in [("/opt", 0o755), ("/opt/x", 0o755), ("/opt/x/bin/x", 0o755)] {
+        mode(at, 0o757);
+        let row = root.one(path).rows.remove(0);
+        assert!(row.weak.unwrap().contains("other than root"), "{at}");
+        assert_eq!(row.grant.flags, flags::INTERACTIVE | flags::REVOCABLE);
+        mode(at, before);
+    }
+    assert_eq!(root.one(path).rows[0].weak, None);
+}
+
+#[test]
+fn a_second_name_is_no_second_command() {
+    let root = Root::new();
+    let dash = root.program("/bin/dash", ELF);
+    root.link("dash", "/bin/sh");
+    assert_eq!(keys(&root.one("/bin/sh")), [Key::file(dash, root.device())]);
+    let vim = root.program("/bin/vim.basic", ELF);
+    for name in ["vim", "view", "ex", "vi"] {
+        root.link("vim.basic", &format!("/bin/{name}"));
+    }
+    assert_eq!(keys(&root.one("/bin/vim")), [Key::file(vim, root.device())]);
+    assert_eq!(
+        keys(&root.one("/bin/vi")),
+        [Key::named(vim, root.device(), "vi")],
+        "vi is the beginning of the file's name, but another word"
+    );
 }
 
 #[test]

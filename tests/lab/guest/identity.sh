@@ -1,0 +1,142 @@
+# Tests that a program is recognised when what its identity depends on changes after the start of
+# the daemon: a move into a cgroup, a link, a mount, an update, a name, one file that is many
+# commands; and children that did not fit at first. One CPU.
+. /job/guest/lib.sh
+
+cg=/sys/fs/cgroup
+program periodic game
+program family team
+for release in r1 r2; do
+	mkdir -p /opt/app/$release
+	cp $programs/stay /opt/app/$release/player
+done
+ln -s r1 /opt/app/current
+mkdir -p /opt/late /opt/whole/a
+cp $programs/stay /opt/whole/a/mover
+program stay plain
+program stay box
+ln -s box $bin/vi
+ln -s box $bin/gzip
+program family zygote
+app_spec() { printf '[[spec]]\nname = "%s"\napp = "%s"\ncpu = "5ms/20ms"\nrevocable = true\n' "$1" "$2" > $specs/$1.toml; }
+path_spec() { printf '[[spec]]\nname = "%s"\npath = "%s"\ncpu = "1ms/100ms"\n' "$1" "$2" > $specs/$1.toml; }
+app_spec game org.example.Game
+path_spec player /opt/app/current/player
+path_spec late-mount /opt/late/player
+path_spec mover /opt/whole/a/mover
+path_spec vi $bin/vi
+spec plain 1ms/100ms
+spec zygote 5ms/30ms 'inherit = true' 'revocable = true'
+printf '[[spec]]\nname = "named"\ncommand = "named-late"\ncpu = "1ms/100ms"\nrevocable = true\n' > $specs/named.toml
+start_daemon || { finish; exit; }
+
+say "a move into a cgroup"
+scope="$cg/app-gnome-org.example.Game-4711.scope"
+mkdir "$scope"
+bg "$hog" 8
+bg_to $out/game $bin/game 4000 20000 300 brief
+game=$!
+sleep 0.03
+echo $game > "$scope/cgroup.procs"
+check moved-into-its-scope-is-recognised "" until_true 1 has_spec $game game
+wait_for_game() { [ ! -d /proc/$game ]; }
+until_true 20 wait_for_game
+misses=$(value missed "$(cat $out/game)")
+# Before the move it competes with the loops, so its first jobs are late: 4 were.
+check moved-program-is-in-time "$misses of 300 missed" within 0 "$misses" 4
+end_all
+bg $bin/team threads 30
+team=$!
+sleep 0.2
+echo $team > "$scope/cgroup.procs"
+all_threads() { [ "$(task_of $team threads)" = 31 ]; }
+check threads-of-a-moved-program-join "$(task_of $team threads) of 31" until_true 1 all_threads
+echo $team > $cg/cgroup.procs
+team_has_none() { ! is_task $team; }
+check moved-out-is-best-effort-again "" until_true 1 team_has_none
+bg $bin/plain
+plain=$!
+sleep 0.2
+echo $plain > "$scope/cgroup.procs"
+sleep 0.2
+check file-outranks-cgroup "$(task_of $plain spec)" has_spec $plain plain
+end_all
+
+say "links, mounts, moves, updates"
+bg /opt/app/current/player
+first=$!
+found=0
+for i in 1 2 3 4 5 6; do
+	ln -sfn r$((1 + i % 2)) /opt/app/new
+	mv -T /opt/app/new /opt/app/current
+	sleep 1
+	bg /opt/app/current/player
+	until_true 1 has_spec $! player && found=$((found + 1))
+done
+check link-in-the-middle "$found of 6" [ $found = 6 ]
+bg /opt/app/r2/player
+old=$!
+sleep 0.5
+check old-target-is-no-longer-matched "$(readlink /opt/app/current)" none "$(task_of $old spec)"
+check running-program-keeps-its-spec "" has_spec $first player
+end_all
+mount -t tmpfs tmpfs /opt/late
+cp $programs/stay /opt/late/player
+sleep 1.5
+bg /opt/late/player
+late=$!
+check mounted-later "" until_true 1 has_spec $late late-mount
+end_all
+mkdir -p /opt/whole/b
+cp $programs/stay /opt/whole/b/mover
+mv /opt/whole/a /opt/whole/old
+mv /opt/whole/b /opt/whole/a
+bg /opt/whole/a/mover
+mover=$!
+check directory-renamed "" until_true 2 has_spec $mover mover
+found=0
+for i in 1 2 3 4 5 6; do
+	cp $programs/stay $bin/plain.new
+	mv $bin/plain.new $bin/plain
+	bg $bin/plain
+	until_true 2 has_spec $! plain && found=$((found + 1))
+done
+check started-right-after-an-update "$found of 6" [ $found = 6 ]
+end_all
+
+say "one file, many commands"
+bg $bin/vi
+vi=$!
+bg $bin/gzip
+gzip=$!
+bg $bin/box
+box=$!
+sleep 0.5
+check link-is-matched-by-name "" has_spec $vi vi
+check another-link-is-not "" none "$(task_of $gzip spec)"
+check the-file-itself-is-not "" none "$(task_of $box spec)"
+check daemon-warns-of-many-commands "" grep -q 'is one of the commands' $daemon_log
+check spec-check-warns-of-many-commands "" grep -q 'is one of the commands' <(/job/aplomb spec check $specs/vi.toml 2>&1)
+end_all
+
+say "names"
+chrt -o 0 bash -c 'sleep 0.3; echo -n named-late > /proc/$$/comm; read -r line < <(sleep 60)' &
+named=$!
+pids+=("$named")
+sleep 0.1
+check not-yet-named "" none "$(task_of $named spec)"
+check named-after-its-exec "" until_true 2 has_spec $named named
+end_all
+say "children that did not fit"
+bg $bin/zygote brood 3 8
+zygote=$!
+sleep 1
+nr_zygotes() { /job/aplomb status --json | grep -c '"spec": "zygote"'; }
+admitted_zygotes() { json '.tasks[] | select(.spec == "zygote" and .state == "admitted") | .pid' | wc -w; }
+check all-children-are-in-the-table "$(nr_zygotes) of 9" [ "$(nr_zygotes)" = 9 ]
+all_admitted() { [ "$(admitted_zygotes)" = 9 ]; }
+check all-that-fit-when-they-fit "" until_true 40 all_admitted
+end_all
+
+check still-attached "" attached
+end_job
