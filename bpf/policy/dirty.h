@@ -41,7 +41,8 @@
  *    that is too high makes parks too short, and L too large, until it is right.
  *
  * 5. Bounds. The stock is at most L and what tasks add before they return to user mode: that of one
- *    system call each. A park is at most DIRTY_LONGEST_NS.
+ *    system call each; of two, until the device's rate is known and a second later. A park is at
+ *    most DIRTY_LONGEST_NS.
  */
 #ifndef APLOMB_POLICY_DIRTY_H
 #define APLOMB_POLICY_DIRTY_H
