@@ -53,17 +53,17 @@ def differences(
     interruptions: when other tasks began to run in the kernel, us, in order.
     """
 
-    def interrupted(at: float) -> bool:
-        """Whether another task ran in the tick that ended at @at."""
+    def interrupted(at: float, until: float) -> bool:
+        """Whether another task ran in the tick that ended at @at, or from then @until."""
         after = bisect(interruptions, at - TICK_US - TOLERANCE_US)
-        return after < len(interruptions) and interruptions[after] < at
+        return after < len(interruptions) and interruptions[after] < until
 
     found: list[str] = []
     nr_late, followed = 0, False
     pairs = list(zip(kernel, simulated))
     for k, s in pairs:
         apart = abs(k[0] - s[0])
-        after_interruption = interrupted(min(k[0], s[0]))
+        after_interruption = interrupted(min(k[0], s[0]), max(k[0], s[0]))
         may_be_late = followed or after_interruption
         late = apart > TOLERANCE_US
         nr_late += late
