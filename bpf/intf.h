@@ -18,7 +18,7 @@ enum limits {
 	MAX_CPUS = 1024,    /* possible CPUs; attach is refused above */
 	MAX_SPECS = 8192,   /* matchers; user space refuses the spec that does not fit */
 	MAX_SERVERS = 4096, /* interactive tasks at a time; one more stays best-effort (EV_LIMIT) */
-	MAX_OWNED = 1024,   /* of these, of one user who is not root; the same */
+	MAX_OWNED = 1024,   /* servers of one user, root excepted; one more stays best-effort */
 	MAX_SEATS = 16,     /* whose users may have more than others */
 	COMM_LEN = 16,      /* TASK_COMM_LEN */
 	ARGS_SCANNED = 8,   /* arguments after argv[0] that a matcher may name */

@@ -3,9 +3,9 @@
  * reserved/owner.bpf.h - one account for all programs of a user: of the machine's CPU time that is
  * reserved, and of the table of servers.
  *
- * 1. Why. A spec matches by file. So each user who starts a program with a spec forty times asks
- *    for forty reservations, and by load all are admitted that fit (reserved/admission.bpf.h 1).
- *    Forty shells that compute would have what no other user then gets.
+ * 1. Why. A spec matches by file. If one user starts a program that has a spec forty times, forty
+ *    reservations are asked for, and by load all are admitted that fit (reserved/admission.bpf.h
+ *    1). Forty shells that compute would leave nothing for another user's film.
  *
  * 2. Model. An account has a load, as a CPU has (policy/load.h), in ppm of one CPU: what the user's
  *    servers used by right over the last four seconds on all CPUs, and what was launched. Its limit

@@ -123,12 +123,18 @@ static __always_inline bool table_is_crowded(u32 account)
 	       (account && owner_at(account)->servers >= MAX_OWNED / 2);
 }
 
+/* Has @account, in which a new server counts already, more than it may have? */
+static __always_inline bool account_is_full(u32 account)
+{
+	return account && owner_at(account)->servers > MAX_OWNED;
+}
+
 /* Takes a slot of the table for a server of @account; 0: none is free, or the account is full. */
 static __always_inline u32 slot_take(u32 account)
 {
 	u32 slot = 0;
 
-	if (account && owner_at(account)->servers > MAX_OWNED)
+	if (account_is_full(account))
 		return 0;
 	return bpf_map_pop_elem(&free_slots, &slot) ? 0 : slot;
 }
@@ -233,10 +239,10 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	if (!s) {
 		if (waits)
 			owner_waits_no_more(account);
-		owner_leave(account, 0);
 		program_leave(t);
-		emit_task(EV_LIMIT, p, spec->id, account ? MAX_OWNED : MAX_SERVERS,
+		emit_task(EV_LIMIT, p, spec->id, account_is_full(account) ? MAX_OWNED : MAX_SERVERS,
 			  spec->runtime_ns, spec->period_ns);
+		owner_leave(account, 0);
 		return 0;
 	}
 	server_reset(s, slot, spec, p->tgid);
@@ -282,9 +288,16 @@ VERIFIED_ONCE int server_launch(u32 slot, struct task_struct *p __arg_trusted, b
 		edf_succeed(&s->info.edf, &s->before, s->info.edf.start);
 		bpf_spin_unlock(&s->lock);
 	}
-	/* the task runs: the CPU chooses again, since the budget is another one */
-	if (bpf_get_current_task_btf()->pid == p->pid)
+	if (bpf_get_current_task_btf()->pid == p->pid) {
+		/* the CPU chooses again, since the budget is another one */
 		cpu_timer_start(bpf_get_smp_processor_id(), bpf_ktime_get_ns(), NSEC_PER_USEC);
+	} else {
+		/* it may wait in a queue of the fair layer: the server's timer moves it */
+		bpf_spin_lock(&s->lock);
+		waiter_add(s, p->pid);
+		bpf_spin_unlock(&s->lock);
+		bpf_timer_start(&s->timer, 0, 0);
+	}
 	return 0;
 }
 

@@ -29,7 +29,7 @@ pub mod limits {
     pub const MAX_VOLUMES: u32 = l::MAX_VOLUMES.0;
     /// Seats whose users may have more of the machine than others.
     pub const MAX_SEATS: u32 = l::MAX_SEATS.0;
-    /// Interactive programs of one user who is not root.
+    /// Most servers of one user, root excepted.
     pub const MAX_OWNED: u32 = l::MAX_OWNED.0;
 }
 

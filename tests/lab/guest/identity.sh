@@ -42,8 +42,8 @@ check moved-into-its-scope-is-recognised "" until_true 1 has_spec $game game
 wait_for_game() { [ ! -d /proc/$game ]; }
 until_true 20 wait_for_game
 misses=$(value missed "$(cat $out/game)")
-# Before the move it competes with the loops, so its first jobs are late: 4 were.
-check moved-program-is-in-time "$misses of 300 missed" within 0 "$misses" 4
+# Before the move it competes with the loops, so its first jobs are late.
+check moved-program-is-in-time "$misses of 300 missed, 1 % may" within 0 "$misses" 3
 end_all
 bg $bin/team threads 30
 team=$!
