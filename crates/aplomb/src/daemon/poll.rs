@@ -28,6 +28,8 @@ pub enum Source {
     EarlyPressure,
     /// systemd-oomd has killed.
     Oomd,
+    /// The service manager has answered a call.
+    Errands,
     /// The process of this id, which has a reservation, has exited.
     Process(i32),
 }
@@ -45,6 +47,7 @@ impl Source {
             Self::Events => (3, 0),
             Self::EarlyPressure => (10, 0),
             Self::Oomd => (11, 0),
+            Self::Errands => (12, 0),
             Self::Client(n) => (4, n),
             Self::Process(pid) => (5, pid as u32),
         };
@@ -64,6 +67,7 @@ impl Source {
             3 => Self::Events,
             10 => Self::EarlyPressure,
             11 => Self::Oomd,
+            12 => Self::Errands,
             4 => Self::Client(number),
             5 => Self::Process(number as i32),
             _ => return None,
@@ -184,6 +188,7 @@ mod tests {
             Source::Events,
             Source::EarlyPressure,
             Source::Oomd,
+            Source::Errands,
             Source::Client(u32::MAX),
             Source::Process(812),
         ] {
