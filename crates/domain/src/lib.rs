@@ -27,5 +27,5 @@ pub use manager::{set_mark, Cgroupfs, Manager};
 pub use mount::find_mount;
 pub use notation::*;
 pub use path::{parse_proc_cgroup, DomainPath};
-pub use systemd::{is_booted, Systemd};
-pub use tree::{Directory, Files, Found, Tree, Walk};
+pub use systemd::{is_booted, place as unit_place, Systemd};
+pub use tree::{Directory, Files, Found, Tree, Walk, MAX_OWNED};

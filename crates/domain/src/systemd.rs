@@ -18,6 +18,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use zbus::blocking::Connection;
+use zbus::connection::Builder;
 use zbus::proxy::CacheProperties;
 use zbus::zvariant::{OwnedObjectPath, Value};
 
@@ -28,6 +29,8 @@ use crate::{
 
 /// How long systemd may take to create or remove a cgroup.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the bus may take to let a client in, and systemd to answer one call.
+const BUS_PATIENCE: Duration = Duration::from_secs(5);
 /// Time between two checks whether systemd has done so.
 const LOOK: Duration = Duration::from_millis(5);
 /// Bytes of a unit's name.
@@ -85,12 +88,14 @@ pub struct Systemd<'a> {
 }
 
 impl<'a> Systemd<'a> {
-    /// Connect over the system bus.
+    /// Connect over the system bus. This may take 5 s, and so may each call of systemd later; the
+    /// creation or removal of a unit may take 10 s more.
     ///
     /// # Errors
-    /// The bus does not answer.
+    /// The bus does not answer in time.
     pub fn connect(tree: &'a Tree, cpus: u32) -> Result<Self, DomainError> {
-        Self::on(&Connection::system().map_err(refused)?, tree, cpus)
+        let bus = Builder::system().map_err(refused)?;
+        Self::on(&connect_within(bus, BUS_PATIENCE)?, tree, cpus)
     }
 
     fn on(bus: &Connection, tree: &'a Tree, cpus: u32) -> Result<Self, DomainError> {
@@ -141,10 +146,15 @@ impl<'a> Systemd<'a> {
         })?;
         // systemd's job moves the process. A child that is started before would stay in the old
         // cgroup, so wait for the job.
-        self.wait(&scope, || {
+        // systemd never moves a process that has ended.
+        let is_there = || {
             let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup"));
             cgroup.is_ok_and(|text| parse_proc_cgroup(&text).is_ok_and(|now| scope.holds(&now)))
-        })?;
+        };
+        self.wait(&scope, || is_there() || has_ended(pid))?;
+        if !is_there() {
+            return Err(DomainError::Manager(format!("process {pid} has ended")));
+        }
         Ok(scope)
     }
 
@@ -231,6 +241,10 @@ impl Manager for Systemd<'_> {
             let set = self.manager.set_unit_properties(unit, true, properties);
             set.map_err(refused)?;
         }
+        // The daemon can then write memory.min as soon as it reads the attribute.
+        if changes.iter().any(|c| matches!(c, Change::Memory(Some(_)))) {
+            self.give_memory(&place)?;
+        }
         changes
             .iter()
             .try_for_each(|change| set_mark(self.tree, &dir, change))
@@ -287,6 +301,31 @@ impl Manager for Systemd<'_> {
     }
 }
 
+/// Connect to a bus. The handshake has no time limit of its own, and neither have calls.
+fn connect_within(bus: Builder<'_>, patience: Duration) -> Result<Connection, DomainError> {
+    let late = || {
+        let seconds = patience.as_secs();
+        let message = format!("the bus did not let this program in within {seconds} s");
+        DomainError::Manager(message)
+    };
+    let connecting = async {
+        let bus = bus.method_timeout(patience).build().await;
+        bus.map(Connection::from).map_err(refused)
+    };
+    async_io::block_on(futures_lite::future::or(connecting, async {
+        async_io::Timer::after(patience).await;
+        Err(late())
+    }))
+}
+
+/// True if a process has exited, also while its parent has not waited for it yet.
+fn has_ended(pid: i32) -> bool {
+    // "PID (NAME) STATE …"; the name may contain any characters.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+    state.is_none_or(|s| s.starts_with(['Z', 'X']))
+}
+
 /// The slice of the system manager that a process is in. The system manager's slices end where a
 /// session or a user's manager begins.
 fn slice_of(now: &DomainPath) -> DomainPath {
@@ -324,8 +363,11 @@ fn properties(changes: &[Change], cpus: u32) -> Properties<'static> {
         .collect()
 }
 
-/// The cgroup path of a domain's unit.
-fn place(path: &DomainPath) -> Result<DomainPath, DomainError> {
+/// The cgroup path of a domain's unit. Pure: no call over D-Bus.
+///
+/// # Errors
+/// A part is too long for the name of a unit.
+pub fn place(path: &DomainPath) -> Result<DomainPath, DomainError> {
     let wrong = |message: String| DomainError::Wrong {
         place: path.to_string(),
         message,

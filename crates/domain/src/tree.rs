@@ -18,9 +18,10 @@ use crate::{
 };
 
 mod memory;
+mod walk;
 
-/// Directories that one walk visits at most.
-pub const MAX_WALK: usize = 16_384;
+pub use walk::{Found, Walk, MAX_OWNED, MAX_WALK};
+
 /// Why a domain cannot have domains below.
 const FULL: &str = "it has processes of its own, so it cannot have domains below; move them first";
 /// Bytes of an interface file that are read.
@@ -43,6 +44,7 @@ pub struct Directory {
     pub path: DomainPath,
     /// The path of the directory in the file system, for messages.
     at: PathBuf,
+    owner: u32,
 }
 
 /// The values of the kernel's files of a domain. None where there is no such file (in the root, or
@@ -55,25 +57,6 @@ pub struct Files {
     pub max: Option<Option<Max>>,
     /// The domain or one below it has processes.
     pub populated: bool,
-}
-
-/// One domain that a walk found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
-    pub path: DomainPath,
-    /// The cgroup's id: the inode number of its directory.
-    pub cgid: u64,
-    pub marks: Marks,
-    pub wrong: Vec<WrongMark>,
-}
-
-/// The domains that a walk found, each after its parent.
-#[derive(Debug, Default)]
-pub struct Walk {
-    pub domains: Vec<Found>,
-    /// Some domains were left out: there were more than [`MAX_WALK`], or some deeper than 16
-    /// levels.
-    pub truncated: bool,
 }
 
 impl Tree {
@@ -135,6 +118,7 @@ impl Tree {
             fd,
             path: DomainPath::root(),
             at: self.at.clone(),
+            owner: 0,
         })
     }
 
@@ -284,39 +268,6 @@ impl Tree {
             why,
         })
     }
-
-    /// All domains at `top` and below, each after its parent, at most [`MAX_WALK`].
-    ///
-    /// # Errors
-    /// `top` is missing. Domains that are removed during the walk are left out.
-    pub fn walk(&self, top: &DomainPath) -> Result<Walk, DomainError> {
-        let mut walk = Walk::default();
-        let mut todo = vec![self.open(top)?];
-        while let Some(dir) = todo.pop() {
-            if walk.domains.len() >= MAX_WALK {
-                walk.truncated = true;
-                break;
-            }
-            let Ok(cgid) = dir.cgid() else { continue };
-            let (marks, wrong) = self.marks(&dir);
-            walk.domains.push(Found {
-                path: dir.path.clone(),
-                cgid,
-                marks,
-                wrong,
-            });
-            let mut names = dir.children().unwrap_or_default();
-            names.sort();
-            for name in names.into_iter().rev() {
-                match dir.below(&name) {
-                    Ok(child) => todo.push(child),
-                    Err(DomainError::Wrong { .. }) => walk.truncated = true,
-                    Err(_) => {} // removed meanwhile
-                }
-            }
-        }
-        Ok(walk)
-    }
 }
 
 impl Directory {
@@ -324,10 +275,28 @@ impl Directory {
         let at = self.at.join(name);
         let path = wrap(&at, self.path.child(name))?;
         match openat(&self.fd, name, directory(), Mode::empty()) {
-            Ok(fd) => Ok(Self { fd, path, at }),
+            Ok(fd) => {
+                let owner = match self.owner {
+                    0 => fstat(&fd).map_or(0, |stat| stat.st_uid),
+                    owner => owner,
+                };
+                Ok(Self {
+                    fd,
+                    path,
+                    at,
+                    owner,
+                })
+            }
             Err(Errno::NOENT) => Err(DomainError::Missing(path.to_string())),
             Err(e) => Err(failed(&at, "opening it as a directory", e)),
         }
+    }
+
+    /// The user that this part of the tree was delegated to: the owner of the highest directory on
+    /// the way here that is not root's; 0 if all are root's. So what a user's subordinate users
+    /// make below belongs to that user.
+    pub fn owner(&self) -> u32 {
+        self.owner
     }
 
     /// The cgroup's id.

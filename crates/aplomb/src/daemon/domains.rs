@@ -14,25 +14,29 @@ use std::time::{Duration, Instant};
 use aplomb_domain::{DomainError, DomainPath, Marks, Tree};
 use aplomb_kernel::{Event, Kernel, KernelError};
 
+use super::budget::warn_about;
+use super::errands::Errands;
 use super::memory::domains::Asked;
 use super::state::{code_of, monotonic_ns};
 use crate::config::WantedDomain;
 use crate::domains::with_manager;
 use crate::protocol::{Code, DomainLine, DomainTable, Refusal};
 use inotify::WatchDescriptor;
-use tracing::{error, warn};
+use tracing::error;
 
 mod created;
 mod disks;
+mod explore;
 mod line;
 pub mod place;
 mod push;
 mod watch;
 
 use created::Created;
+use explore::Owners;
 use line::line;
-use place::place;
-use push::{push_settings, removal_of, NO_DISK_SHARE};
+use place::{place, Proven};
+use push::push_settings;
 use watch::{Seen, Watch, MAX_WATCHED};
 
 /// Second looks at a domain that the kernel side does not know yet, because its CPU controller may
@@ -42,8 +46,6 @@ const LOOKS: u32 = 5;
 const FIRST_LOOK: Duration = Duration::from_secs(1);
 /// How often the tree is walked while not all of it can be watched.
 const WALK_INTERVAL: Duration = Duration::from_secs(30);
-/// The most walks of a part of the tree that changes meanwhile. The watches report later changes.
-const ROUNDS: usize = 3;
 
 /// All domains whose directory is known.
 pub struct Domains {
@@ -61,11 +63,16 @@ pub struct Domains {
     /// It was logged that not all directories are watched.
     warned: bool,
     created: Created,
+    owners: Owners,
+    /// Calls of the service manager, where there is one.
+    errands: Option<Errands>,
 }
 
 #[derive(Debug)]
 struct Known {
     cgid: u64,
+    /// The owner of this part of the tree ([`aplomb_domain::Directory::owner`]); 0 is root.
+    owner: u32,
     marks: Marks,
     /// The settings that were pushed to the kernel side.
     pushed: Marks,
@@ -108,6 +115,8 @@ impl Domains {
             walk_at: None,
             warned: false,
             created: Created::default(),
+            owners: Owners::new(),
+            errands: None,
         })
     }
 
@@ -132,19 +141,44 @@ impl Domains {
         }
     }
 
+    /// Have the calls of the service manager made by `errands` from now on.
+    pub fn use_errands(&mut self, errands: Errands) {
+        self.errands = Some(errands);
+    }
+
+    /// The service manager has answered a call. `given`: a domain may have got its file memory.min.
+    pub fn errands_done(&mut self, given: bool) {
+        if let Some(errands) = &self.errands {
+            errands.clear();
+        }
+        self.memory_changed |= given;
+    }
+
     /// The kernel side recognised a program whose spec names a domain: move its process there.
     pub fn recognised(&self, event: &Event, domain: &str) {
         let Some(tree) = &self.tree else { return };
-        let placed = domain
-            .parse()
-            .map_err(|message| DomainError::Wrong {
-                place: domain.into(),
-                message,
-            })
-            .and_then(|path| place(tree, event, &path));
-        if let Err(e) = placed {
-            let pid = event.pid;
-            warn!("process {pid} is not in its domain {domain}: {e}");
+        let Some(process) = Proven::of(event) else {
+            return;
+        };
+        let (pid, owner, name) = (event.pid, process.uid, domain.to_owned());
+        let not_there = move |e: String| format!("process {pid} is not in its domain {name}: {e}");
+        let path: DomainPath = match domain.parse() {
+            Ok(path) => path,
+            Err(e) => return warn_about(owner, &not_there(e)),
+        };
+        let Some(errands) = &self.errands else {
+            if let Err(e) = place(tree, process, &path) {
+                warn_about(owner, &not_there(e.to_string()));
+            }
+            return;
+        };
+        let late = not_there.clone();
+        let added = errands.add(owner, move |tree| {
+            let placed = place(tree, process, &path);
+            placed.map(drop).map_err(|e| late(e.to_string()))
+        });
+        if let Err(e) = added {
+            warn_about(owner, &not_there(e));
         }
     }
 
@@ -159,6 +193,7 @@ impl Domains {
             self.next_look.map(|(at, _)| at),
             self.retry_refused_at,
             self.walk_at,
+            self.owners.look_at,
         ]
         .into_iter()
         .flatten()
@@ -179,6 +214,7 @@ impl Domains {
         if self.walk_at.is_some_and(|at| at <= now) {
             self.scan(kernel);
         }
+        self.look_at_later(now, kernel);
         if self.retry_refused_at.take_if(|at| *at <= now).is_some() {
             self.push_all(kernel);
         }
@@ -210,15 +246,14 @@ impl Domains {
         let mut room = false;
         for seen in seen {
             match seen {
-                Seen::All => self.scan(kernel),
+                Seen::All => self.changes_lost(kernel),
                 // Only the new domain: with thousands of siblings, walking these too would take
                 // too long.
                 Seen::Created(path) => self.explore(&path, kernel),
-                Seen::Attributes(path) => self.reread(&path, kernel),
+                Seen::Attributes(path) => self.attributes_changed(path, kernel),
                 Seen::Populated(path) => self.end_if_empty(&path, kernel),
                 Seen::Removed(path) => {
-                    self.forget(&path, kernel);
-                    room = true;
+                    room |= self.forget(&path, kernel);
                     // The parent may be empty now.
                     if let Some(above) = path.parent() {
                         self.end_if_empty(&above, kernel);
@@ -305,130 +340,6 @@ impl Domains {
         })
     }
 
-    /// Walk the tree from `top` on. Watch new domains, and forget removed ones.
-    fn explore(&mut self, top: &DomainPath, kernel: &mut dyn Kernel) {
-        for _ in 0..ROUNDS {
-            let Some(tree) = &self.tree else { return };
-            let walk = match tree.walk(top) {
-                Ok(walk) => walk,
-                Err(DomainError::Missing(_)) => return self.forget(top, kernel),
-                Err(e) => return warn!("{e}"),
-            };
-            let found: BTreeMap<_, _> = walk.domains.iter().map(|f| (&f.path, f.cgid)).collect();
-            let gone: Vec<DomainPath> = self
-                .below(top)
-                .filter(|(p, k)| found.get(p) != Some(&k.cgid))
-                .map(|(p, _)| p.clone())
-                .collect();
-            gone.iter().for_each(|p| self.forget(p, kernel));
-            let mut fresh = false;
-            for f in walk.domains {
-                fresh |= !self.known.contains_key(&f.path);
-                for wrong in &f.wrong {
-                    let (at, what) = (wrong.attribute, &wrong.message);
-                    warn!("domain {}: {at}: {what}", f.path);
-                }
-                self.note(&f.path, f.cgid, f.marks);
-                self.push_settings(&f.path, kernel);
-                self.end_if_empty(&f.path, kernel);
-            }
-            if !fresh {
-                return; // every directory was watched before it was listed
-            }
-        }
-    }
-
-    /// Record a domain's settings, and watch it.
-    fn note(&mut self, path: &DomainPath, cgid: u64, marks: Marks) {
-        let before = self.known.get(path).and_then(|k| k.marks.memory);
-        let known = self.known.entry(path.clone()).or_insert(Known {
-            cgid,
-            marks,
-            pushed: Marks::default(),
-            refused: None,
-            watched: None,
-            events: None,
-        });
-        self.memory_changed |= before != marks.memory;
-        known.marks = marks;
-        let (Some(tree), Some(watch)) = (&self.tree, &mut self.watch) else {
-            return;
-        };
-        let Ok(dir) = tree.open(path) else { return }; // removed: the parent's watch reports it
-        let mut added = Ok(());
-        if known.watched.is_none() {
-            added = watch.directory(&dir).map(|n| known.watched = Some(n));
-        }
-        if marks.ephemeral && known.events.is_none() && added.is_ok() {
-            added = watch.events(&dir).map(|n| known.events = Some(n));
-        }
-        if let Err(e) = added.as_ref() {
-            if e.kind() != io::ErrorKind::NotFound && !self.warned {
-                self.warned = true;
-                warn!("not all cgroups can be watched ({path}: {e}): the tree is looked through every {} s",
-                    WALK_INTERVAL.as_secs());
-            }
-            self.walk_at
-                .get_or_insert_with(|| Instant::now() + WALK_INTERVAL);
-        }
-    }
-
-    fn reread(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
-        let Some(tree) = &self.tree else { return };
-        let read = tree
-            .open(path)
-            .and_then(|dir| Ok((dir.cgid()?, tree.marks(&dir))));
-        let Ok((cgid, (marks, wrong))) = read else {
-            return self.forget(path, kernel);
-        };
-        for wrong in wrong {
-            warn!("domain {path}: {}: {}", wrong.attribute, wrong.message);
-        }
-        if self.known.get(path).is_some_and(|k| k.cgid != cgid) {
-            self.forget(path, kernel);
-        }
-        let before = self.known.get(path).map(|k| k.pushed);
-        self.note(path, cgid, marks);
-        self.push_settings(path, kernel);
-        self.end_if_empty(path, kernel);
-        if before != self.known.get(path).map(|k| k.pushed) {
-            self.push_all(kernel); // there may be room for refused domains now
-        }
-    }
-
-    /// The known domains at `top` and below.
-    fn below<'a>(
-        &'a self,
-        top: &'a DomainPath,
-    ) -> impl Iterator<Item = (&'a DomainPath, &'a Known)> {
-        let from_top = self.known.range(top..);
-        from_top.take_while(|(path, _)| top.holds(path))
-    }
-
-    /// `top` and all domains below were removed. Give their reservations back now: the kernel side
-    /// learns of the removal later than the daemon, and would refuse other reservations until then.
-    fn forget(&mut self, top: &DomainPath, kernel: &mut dyn Kernel) {
-        let gone: Vec<_> = self.below(top).map(|(p, _)| p.clone()).collect();
-        // The lowest first: a domain cannot have less than is reserved below it.
-        for path in gone.iter().rev() {
-            let Some(known) = self.known.remove(path) else {
-                continue;
-            };
-            self.memory_changed |= known.marks.memory.is_some();
-            // These fail if the kernel side knows of the removal already.
-            if let Some(reserved) = known.pushed.reservation {
-                let _ = kernel.set_domain(known.cgid, removal_of(reserved));
-            }
-            if known.pushed.disk_ppm.is_some() {
-                let _ = kernel.set_domain(known.cgid, NO_DISK_SHARE);
-            }
-            if let Some(watch) = &mut self.watch {
-                let numbers = [known.watched, known.events];
-                numbers.into_iter().flatten().for_each(|n| watch.remove(n));
-            }
-        }
-    }
-
     /// Push all settings that are not in force yet.
     fn push_all(&mut self, kernel: &mut dyn Kernel) {
         let behind: Vec<_> = self
@@ -465,7 +376,7 @@ impl Domains {
         });
         if why != known.refused {
             if let Some(NotInForce::Refused { message, .. }) = &why {
-                warn!("not in force: {message}");
+                warn_about(known.owner, &format!("not in force: {message}"));
             }
             if matches!(why, Some(NotInForce::Unknown(_))) && self.next_look.is_none() {
                 self.next_look = Some((Instant::now() + FIRST_LOOK, 1));
@@ -486,11 +397,25 @@ impl Domains {
             return;
         }
         drop(dir);
-        match with_manager(tree, |m| m.remove(path)) {
-            Ok(()) => self.forget(path, kernel),
-            // It has domains below, or just got a process. The watches report when that changes.
-            Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
-            Err(e) => warn!("{e}"),
+        let Some(errands) = &self.errands else {
+            match with_manager(tree, |m| m.remove(path)) {
+                Ok(()) => drop(self.forget(path, kernel)),
+                // It has domains below, or just got a process. The watches report when that
+                // changes.
+                Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
+                Err(e) => warn_about(0, &e.to_string()),
+            }
+            return;
+        };
+        let path = path.clone();
+        let added = errands.add(0, move |tree| {
+            match with_manager(tree, |m| m.remove(&path)) {
+                Ok(()) | Err(DomainError::State { .. } | DomainError::Missing(_)) => Ok(()),
+                Err(e) => Err(e.to_string()),
+            }
+        });
+        if let Err(e) = added {
+            warn_about(0, &e);
         }
     }
 }

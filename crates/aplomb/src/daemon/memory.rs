@@ -52,6 +52,7 @@ use aplomb_memory::pressure::{Parks, Trigger};
 use aplomb_memory::{psap, Bytes, Journal, Mode, Places, Protector};
 use tracing::{info, warn};
 
+use super::errands::Errands;
 use crate::config::MemoryConfig;
 use crate::protocol::{MemoryLine, MemoryTable};
 pub use restore::restore;
@@ -96,6 +97,8 @@ pub struct Memory {
     growth: Option<GrowthBuffer>,
     private: PrivateReserves,
     of_domains: DomainReservations,
+    /// Calls of the service manager, where there is one.
+    errands: Option<Errands>,
     /// What programs can have of the machine's memory.
     total: Bytes,
     /// What best-effort work keeps of it, whatever is reserved.
@@ -146,6 +149,7 @@ impl Memory {
             growth: None,
             private: PrivateReserves::default(),
             of_domains: DomainReservations::default(),
+            errands: None,
             total: Bytes(0),
             floor: Bytes(0),
             said_full: false,
@@ -429,7 +433,9 @@ impl Memory {
         }
         self.of_domains = DomainReservations::default();
         if let Some(tree) = tree {
-            domains::note(tree, &reserved);
+            if let Err(e) = domains::note(tree, &reserved) {
+                warn!("{e}");
+            }
         }
         self.programs = Programs::default();
         self.demoted.clear();

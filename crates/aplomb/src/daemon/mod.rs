@@ -15,14 +15,17 @@ use aplomb_domain::Tree;
 use aplomb_kernel::{Event, EventKind, ExitInfo, Kernel, LoadError, Settings};
 
 use crate::config::Config;
+use crate::domains::is_managed;
 use crate::exit::{Exit, Failure};
 use sd_notify::NotifyState;
 use tracing::{info, warn};
 
 mod boost;
+mod budget;
 mod clients;
 mod disk;
 mod domains;
+mod errands;
 mod history;
 mod library;
 pub mod lock;
@@ -47,6 +50,7 @@ use boost::Boost;
 use clients::{Clients, Effect};
 use disk::Disk;
 use domains::Domains;
+use errands::Errands;
 use library::Library;
 use memory::Memory;
 use oom::Oom;
@@ -165,6 +169,12 @@ impl Daemon {
         poll.add(&signals.stop, Source::StopSignal, Interest::Read)?;
         poll.add(&signals.reload, Source::ReloadSignal, Interest::Read)?;
         poll.add(&socket.listener, Source::Listener, Interest::Read)?;
+        if state.domains.tree().is_some_and(is_managed) {
+            let errands = Errands::start(|| Tree::system().ok()).context("threads")?;
+            poll.add(&errands, Source::Errands, Interest::Read)?;
+            state.memory.use_errands(errands.clone());
+            state.domains.use_errands(errands);
+        }
         let watch = watch::Watch::new().context("inotify")?;
         poll.add(&watch, Source::Files, Interest::Read)?;
         let mounts = watch::mounts().context("the mount table")?;
@@ -329,6 +339,10 @@ impl Daemon {
             Source::Oomd => {
                 self.state.record_killed();
                 self.clients.new_events(&self.poll, &mut self.state);
+            }
+            Source::Errands => {
+                let given = self.state.memory.was_given();
+                self.state.domains.errands_done(given);
             }
             Source::Client(id) => match self.clients.ready(id, &self.poll, &mut self.state) {
                 Some(Effect::Watch(pid)) => self.watch_process(pid),

@@ -32,6 +32,8 @@ pub enum Source {
     Oomd,
     /// Another session is the active one of a seat.
     Seats,
+    /// The service manager has answered a call.
+    Errands,
     /// The process of this id, which has a reservation, has exited.
     Process(i32),
 }
@@ -51,6 +53,7 @@ impl Source {
             Self::Oomd => (11, 0),
             Self::Seats => (12, 0),
             Self::Mounts => (13, 0),
+            Self::Errands => (14, 0),
             Self::Client(n) => (4, n),
             Self::Process(pid) => (5, pid as u32),
         };
@@ -72,6 +75,7 @@ impl Source {
             11 => Self::Oomd,
             12 => Self::Seats,
             13 => Self::Mounts,
+            14 => Self::Errands,
             4 => Self::Client(number),
             5 => Self::Process(number as i32),
             _ => return None,
@@ -192,6 +196,7 @@ mod tests {
             Source::Events,
             Source::EarlyPressure,
             Source::Oomd,
+            Source::Errands,
             Source::Client(u32::MAX),
             Source::Process(812),
         ] {

@@ -321,3 +321,51 @@ fn a_unit_is_told_of_its_memory_min() {
     let set = |min: &str| format!("set media.slice true MemoryMin=uint64 {min}");
     assert_eq!(asked, [set("4096"), set("18446744073709551615")]);
 }
+
+#[test]
+fn a_process_that_has_ended_is_not_waited_for() {
+    // Not waited for by its parent: its cgroup can still be read.
+    let mut child = std::process::Command::new("true").spawn().unwrap();
+    let pid = child.id() as i32;
+    while !has_ended(pid) {
+        std::thread::sleep(LOOK);
+    }
+    let begin = Instant::now();
+    with_peer(&["media.slice"], |systemd, _| {
+        let error = systemd.move_pid(&path("media"), pid).unwrap_err();
+        assert!(error.to_string().contains("has ended"), "{error}");
+    });
+    assert!(begin.elapsed() < PATIENCE / 2, "{:?}", begin.elapsed());
+    child.wait().unwrap();
+    assert!(has_ended(pid) && !has_ended(std::process::id() as i32));
+}
+
+#[test]
+fn a_bus_that_does_not_answer_is_given_up() {
+    let (here, _there) = UnixStream::pair().unwrap();
+    let begin = Instant::now();
+    let bus = zbus::connection::Builder::async_io_unix_stream(here).p2p();
+    let error = connect_within(bus, Duration::from_millis(200)).unwrap_err();
+    assert!(error.to_string().contains("did not let"), "{error}");
+    assert!(begin.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn a_systemd_that_does_not_answer_is_given_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &[], InFiles::default());
+    let (here, there) = UnixStream::pair().unwrap();
+    // A peer that lets clients in and never reads a call.
+    let server = std::thread::spawn(move || {
+        let guid = zbus::Guid::generate();
+        let server = Builder::async_io_unix_stream(there).server(guid).unwrap();
+        server.p2p().build().unwrap()
+    });
+    let bus = zbus::connection::Builder::async_io_unix_stream(here).p2p();
+    let bus = connect_within(bus, Duration::from_millis(300)).unwrap();
+    let _server = server.join().unwrap();
+    let systemd = Systemd::on(&bus, &tree, 2).unwrap();
+    let begin = Instant::now();
+    assert!(systemd.create(&path("media"), false).is_err());
+    assert!(begin.elapsed() < Duration::from_secs(2));
+}

@@ -192,6 +192,39 @@ fn what_is_too_deep_is_left_out_and_said() {
     assert_eq!(walk.domains.len(), 17);
 }
 
+/// Give folders to a user, as a delegation does. False if this test may not.
+fn delegate(root: &std::path::Path, names: &[&str], uid: u32) -> bool {
+    let mut names = names.iter().map(|n| root.join(n));
+    names.all(|at| std::os::unix::fs::chown(at, Some(uid), None).is_ok())
+}
+
+#[test]
+fn one_users_directories_hide_no_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &["a/own", "b/own", "c"], InFiles::default());
+    if !delegate(dir.path(), &["a", "a/own"], 1000) || !delegate(dir.path(), &["b"], 1001) {
+        return;
+    }
+    // More than the descriptors that a process may have. A subordinate user made some.
+    for n in 0..MAX_OWNED + 500 {
+        fs::create_dir(dir.path().join(format!("a/own/{n}"))).unwrap();
+        if n % 2 == 0 {
+            assert!(delegate(
+                dir.path(),
+                &[&format!("a/own/{n}")],
+                100_000 + n as u32
+            ));
+        }
+    }
+    let walk = tree.walk(&DomainPath::root()).unwrap();
+    assert!(walk.truncated && walk.cut.iter().eq(&[1000]));
+    let of = |owner| walk.domains.iter().filter(|f| f.owner == owner).count();
+    assert_eq!((of(1000), of(1001), of(0)), (MAX_OWNED, 2, 2));
+    let c = walk.domains.iter().any(|f| f.path.to_string() == "c");
+    assert!(c, "it comes after them");
+    assert_eq!(tree.open(&path("a/own/2")).unwrap().owner(), 1000);
+}
+
 #[test]
 fn removal_has_its_reasons() {
     let dir = tempfile::tempdir().unwrap();

@@ -5,7 +5,7 @@
 use aplomb_domain::{DomainError, DomainPath, Tree, CREATED};
 
 use crate::config::WantedDomain;
-use crate::domains::with_manager;
+use crate::domains::{place_of, with_manager};
 use tracing::{error, warn};
 
 /// The domains that the daemon created.
@@ -44,7 +44,7 @@ impl Created {
 
     fn add(&mut self, tree: &Tree, ours: Vec<DomainPath>) {
         for path in ours {
-            let dir = with_manager(tree, |m| m.place(&path)).and_then(|at| tree.open(&at));
+            let dir = place_of(tree, &path).and_then(|at| tree.open(&at));
             let marked = dir.and_then(|dir| tree.set_mark(&dir, CREATED, Some("1")));
             if let Err(e) = marked {
                 warn!("domain {path} stays if the daemon is killed: {e}");
@@ -71,7 +71,7 @@ fn missing_or_created(tree: &Tree, path: &DomainPath) -> Vec<DomainPath> {
     let mut missing = Vec::new();
     let mut next = Some(path.clone());
     while let Some(path) = next.filter(|p| !p.is_root()) {
-        let place = with_manager(tree, |m| m.place(&path));
+        let place = place_of(tree, &path);
         let dir = place.and_then(|p| tree.open(&p));
         if dir.is_ok_and(|dir| !tree.is_marked(&dir, CREATED)) {
             break;

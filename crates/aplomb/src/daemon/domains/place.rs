@@ -14,7 +14,7 @@ use rustix::process::{pidfd_open, Pid, PidfdFlags};
 use rustix::time::{clock_gettime, ClockId};
 
 use super::super::reservations::is_alive;
-use crate::domains::with_manager;
+use crate::domains::{place_of, with_manager};
 
 /// The outcome of a move.
 #[derive(Debug, PartialEq, Eq)]
@@ -94,15 +94,15 @@ impl Proven {
     }
 }
 
-/// Move the process of an event into `domain`, which is created if it is missing.
+/// Move a process into `domain`, which is created if it is missing.
 ///
 /// # Errors
 /// The domain cannot be created or entered.
-pub fn place(tree: &Tree, event: &Event, domain: &DomainPath) -> Result<Placed, DomainError> {
-    let Some(process) = Proven::of(event) else {
+pub fn place(tree: &Tree, process: Proven, domain: &DomainPath) -> Result<Placed, DomainError> {
+    if !is_alive(&process.process) {
         return Ok(Placed::Exited);
-    };
-    let target = with_manager(tree, |m| m.place(domain))?;
+    }
+    let target = place_of(tree, domain)?;
     process.enter(tree, domain, &target, || {
         with_manager(tree, |m| m.create(domain, false)).map(drop)
     })
@@ -149,14 +149,21 @@ mod tests {
         let media: DomainPath = "media".parse().unwrap();
         let me = std::process::id() as i32;
         // This test started long before now, but after the machine.
-        let placed = place(&tree, &event(monotonic_ns(), me), &media).unwrap();
+        let process = Proven::of(&event(monotonic_ns(), me)).unwrap();
+        let placed = place(&tree, process, &media).unwrap();
         assert_eq!(placed, Placed::Moved);
         let procs = std::fs::read_to_string(dir.path().join("media/cgroup.procs")).unwrap();
         assert_eq!(procs, me.to_string());
         std::fs::write(dir.path().join("media/cgroup.procs"), "").unwrap();
-        let long_ago = place(&tree, &event(1, me), &media).unwrap();
-        assert_eq!(long_ago, Placed::Exited, "it started after that exec");
-        assert_eq!(place(&tree, &event(1, -1), &media).unwrap(), Placed::Exited);
+        let long_ago = Proven::of(&event(1, me));
+        assert!(long_ago.is_none(), "it started after that exec");
+        assert!(Proven::of(&event(1, -1)).is_none());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let exited = Proven::of(&event(monotonic_ns(), child.id() as i32));
+        child.wait().unwrap();
+        if let Some(exited) = exited {
+            assert_eq!(place(&tree, exited, &media).unwrap(), Placed::Exited);
+        }
         let procs = std::fs::read_to_string(dir.path().join("media/cgroup.procs")).unwrap();
         assert_eq!(procs, "");
     }

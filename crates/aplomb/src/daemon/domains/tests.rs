@@ -373,3 +373,80 @@ fn a_flood_of_changes_is_seen_in_parts() {
     let created = seen.iter().filter(|s| matches!(s, Seen::Created(_)));
     assert_eq!(created.count(), 1000, "none is lost");
 }
+
+/// Delegate folders to a user. False if this test may not.
+fn delegate(root: &Path, names: &[&str], uid: u32) -> bool {
+    let mut names = names.iter().map(|n| root.join(n));
+    names.all(|at| std::os::unix::fs::chown(at, Some(uid), None).is_ok())
+}
+
+#[test]
+fn one_users_many_cgroups_take_no_reservation_from_another_domain() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a", "z", "u"], InFiles::default());
+    if !delegate(root, &["a"], 1000) || !delegate(root, &["u"], 1001) {
+        return;
+    }
+    mark(root, "z", CPU, "25%");
+    known_to(&fake, root, &["z"]);
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    assert_eq!(changes(&fake), [DomainChange::Fraction(250_000)]);
+    for n in 0..aplomb_domain::MAX_OWNED + 200 {
+        fs::create_dir(root.join(format!("a/{n}"))).unwrap();
+    }
+    domains.scan(&mut fake);
+    assert_eq!(changes(&fake), [], "it keeps its reservation");
+    let of = |owner| domains.known.values().filter(|k| k.owner == owner).count();
+    assert_eq!(of(1000), aplomb_domain::MAX_OWNED);
+    assert_eq!((of(0), of(1001)), (2, 1));
+    // A known one that the next walk leaves out is not taken for gone, and a removed one is.
+    fs::remove_dir_all(root.join("a/7")).unwrap();
+    fs::remove_dir_all(root.join("z")).unwrap();
+    domains.scan(&mut fake);
+    assert_eq!(changes(&fake), [DomainChange::Fraction(0)]);
+    assert!(!domains.known.contains_key(&path("a/7")));
+    let of = |owner| domains.known.values().filter(|k| k.owner == owner).count();
+    assert_eq!(
+        of(1000),
+        aplomb_domain::MAX_OWNED,
+        "another one has its place"
+    );
+    fs::remove_dir_all(root.join("a")).unwrap();
+    domains.scan(&mut fake);
+    assert!(domains.owners.is_empty_but_for(&[0, 1001]));
+}
+
+#[test]
+fn a_user_changes_a_policy_so_many_times_a_second() {
+    use aplomb_domain::OWNERS_POLICY;
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["a", "b"], InFiles::default());
+    if !delegate(root, &["a"], 1000) {
+        return;
+    }
+    known_to(&fake, root, &["a", "b"]);
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    let begin = Instant::now();
+    let mut told = 0;
+    for n in 0..200 {
+        mark(root, "a", OWNERS_POLICY, ["mtr", "wrr"][n % 2]);
+        domains.changed(&mut fake);
+        told += changes(&fake).len();
+    }
+    let allowed = 20 + begin.elapsed().as_millis() as usize / 100 + 1;
+    assert!(told <= allowed, "{told} of {allowed}");
+    // Root is not held up by that, and the user's last word counts in the end.
+    mark(root, "b", POLICY, "mtr");
+    mark(root, "a", OWNERS_POLICY, "fifo");
+    domains.changed(&mut fake);
+    assert_eq!(changes(&fake), [DomainChange::Policy(DomainPolicy::Mtr)]);
+    let at = domains.deadline().expect("it will look again");
+    std::thread::sleep(at.saturating_duration_since(Instant::now()));
+    domains.tick(at, &mut fake);
+    assert_eq!(changes(&fake), [DomainChange::Policy(DomainPolicy::Fifo)]);
+    assert_eq!(domains.deadline(), None);
+}

@@ -19,7 +19,7 @@ use aplomb_kernel::Event;
 use super::units::{Other, Others, Unit};
 use super::Wanted;
 use crate::daemon::domains::place::{Placed, Proven};
-use crate::domains::with_manager;
+use crate::domains::place_of;
 use tracing::warn;
 
 /// The domain of all interactive programs: MEMORY_CGROUP in bpf/intf.h.
@@ -70,7 +70,7 @@ pub fn settle(tree: &Tree, event: &Event, wanted: &Wanted) -> Result<Option<Home
     let (domain, ours) = match wanted.named {
         Some(name) => {
             let path: DomainPath = name.parse().map_err(anyhow::Error::msg)?;
-            let domain = with_manager(tree, |m| m.place(&path))?;
+            let domain = place_of(tree, &path)?;
             if !is_booted() {
                 tree.give_memory(&domain)?;
             }

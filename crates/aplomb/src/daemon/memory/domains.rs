@@ -8,14 +8,15 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_domain::{is_booted, DomainError, DomainPath, Tree};
+use aplomb_domain::{DomainError, DomainPath, Tree};
 use aplomb_memory::reservations::Account;
 use aplomb_memory::Bytes;
 use tracing::warn;
 
 use super::domain::top;
 use super::Memory;
-use crate::domains::with_manager;
+use crate::daemon::errands::Errands;
+use crate::domains::{is_managed, with_manager};
 use crate::protocol::{DomainTable, MemoryAccount};
 
 /// What a domain's attribute asks for.
@@ -33,6 +34,8 @@ pub struct DomainReservations {
     in_force: BTreeMap<DomainPath, u64>,
     /// Why the others are not.
     refused: BTreeMap<DomainPath, String>,
+    /// The service manager was asked to give a domain its file memory.min.
+    asked: bool,
 }
 
 impl DomainReservations {
@@ -42,20 +45,57 @@ impl DomainReservations {
     }
 }
 
-/// memory.min of these domains changed: tell the service manager, where it owns the tree.
-pub(super) fn note(tree: &Tree, domains: &[DomainPath]) {
-    if !is_booted() {
-        return;
-    }
-    for path in domains {
+/// memory.min of these domains changed: tell the service manager, where it owns the tree. After an
+/// error the others are not tried: a manager that does not answer costs one time limit.
+///
+/// # Errors
+/// The manager refuses, or does not answer.
+pub(super) fn note(tree: &Tree, domains: &[DomainPath]) -> Result<(), String> {
+    for path in domains.iter().filter(|_| is_managed(tree)) {
         match with_manager(tree, |m| m.note_memory(path)) {
             Ok(()) | Err(DomainError::Missing(_)) => {}
-            Err(e) => warn!("{e}"),
+            Err(e) => return Err(e.to_string()),
         }
     }
+    Ok(())
 }
 
+/// Give a domain its file memory.min. Where the service manager has to do it, it is asked, and this
+/// is an error until it has.
+fn give(tree: &Tree, errands: Option<&Errands>, path: &DomainPath) -> Result<(), String> {
+    let text = |e: DomainError| e.to_string();
+    let Some(errands) = errands else {
+        return with_manager(tree, |m| m.give_memory(path)).map_err(text);
+    };
+    if tree
+        .open(path)
+        .and_then(|dir| dir.memory_min())
+        .map_err(text)?
+        .is_some()
+    {
+        return Ok(());
+    }
+    let domain = path.clone();
+    errands.add(0, move |tree| {
+        with_manager(tree, |m| m.give_memory(&domain)).map_err(|e| e.to_string())
+    })?;
+    Err(ASKED.into())
+}
+
+/// Why a domain without the file memory.min has no reservation yet.
+const ASKED: &str = "systemd was asked for its memory controller; it is in force when it has it";
+
 impl Memory {
+    /// Have the calls of the service manager made by `errands` from now on.
+    pub fn use_errands(&mut self, errands: Errands) {
+        self.errands = Some(errands);
+    }
+
+    /// The service manager has answered. True if a domain may have got its file memory.min.
+    pub fn was_given(&mut self) -> bool {
+        std::mem::take(&mut self.of_domains.asked)
+    }
+
     /// The attributes of domains ask for these reservations, and for no others.
     pub fn reserve_domains(&mut self, tree: &Tree, asked: &BTreeMap<DomainPath, Asked>) {
         self.of_domains.refused.clear();
@@ -102,15 +142,14 @@ impl Memory {
                     .map_err(|e| e.to_string()),
             };
             let given = set.and_then(|()| {
-                let given = with_manager(tree, |m| m.give_memory(path));
-                given.map_err(|e| {
+                give(tree, self.errands.as_ref(), path).inspect_err(|_| {
                     let _ = wanted.set(path, before.own(path), Bytes(u64::MAX));
-                    e.to_string()
                 })
             });
             match given {
                 Ok(()) => drop(state.in_force.insert(path.clone(), *cgid)),
                 Err(why) => {
+                    state.asked |= why == ASKED;
                     warn!("not in force: {path}: memory: {why}");
                     state.refused.insert(path.clone(), why);
                 }
@@ -126,7 +165,11 @@ impl Memory {
         let both = before.needing().chain(after.needing());
         let changed = both.filter(|(path, _)| before.need(path) != after.need(path));
         let changed: Vec<DomainPath> = changed.map(|(path, _)| path.clone()).collect();
-        note(tree, &changed);
+        if let Some(errands) = self.errands.as_ref().filter(|_| !changed.is_empty()) {
+            if let Err(e) = errands.add(0, move |tree| note(tree, &changed)) {
+                warn!("{e}");
+            }
+        }
     }
 
     /// The domains whose memory.min depends on reservations.

@@ -1,0 +1,150 @@
+//! Budgets of owners: how often the daemon works for one user, or writes to the journal about it.
+//!
+//! An owner is a user id. Root has no budget: the machine is root's. The memory is bounded, however
+//! many users there are.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tracing::warn;
+
+/// Lines in the journal about one user: this many at once, then one in each [`WARNING_PAUSE`].
+pub const WARNINGS: u32 = 10;
+pub const WARNING_PAUSE: Duration = Duration::from_secs(10);
+/// Owners that are remembered. With more, those whose budget is whole are forgotten, and then new
+/// ones have to wait until one is.
+const MAX_OWNERS: usize = 4096;
+
+/// A budget of `burst` units for each owner, of which one comes back in each `pause`.
+#[derive(Debug)]
+pub struct Budget {
+    burst: u32,
+    pause: Duration,
+    /// When the budget is whole again. Owners that are missing have a whole one.
+    whole_at: HashMap<u32, Instant>,
+}
+
+impl Budget {
+    pub fn new(burst: u32, pause: Duration) -> Self {
+        Self {
+            burst,
+            pause,
+            whole_at: HashMap::new(),
+        }
+    }
+
+    /// Take one unit of an owner's budget.
+    ///
+    /// # Errors
+    /// The budget is used up. The error is the time at which there is one unit again.
+    pub fn take(&mut self, owner: u32, now: Instant) -> Result<(), Instant> {
+        if owner == 0 {
+            return Ok(());
+        }
+        if self.whole_at.len() >= MAX_OWNERS && !self.whole_at.contains_key(&owner) {
+            self.whole_at.retain(|_, at| *at > now);
+            if self.whole_at.len() >= MAX_OWNERS {
+                return Err(now + self.pause);
+            }
+        }
+        let whole_at = self.whole_at.entry(owner).or_insert(now);
+        let from = (*whole_at).max(now);
+        let most = self.pause * self.burst.saturating_sub(1);
+        if from > now + most {
+            return Err(from - most);
+        }
+        *whole_at = from + self.pause;
+        Ok(())
+    }
+}
+
+/// The budgets of lines in the journal, and how many lines about an owner are left out now.
+struct Warnings {
+    budget: Budget,
+    left_out: HashMap<u32, u64>,
+}
+
+static WARNED: Mutex<Option<Warnings>> = Mutex::new(None);
+
+/// Write a warning about what belongs to `owner` to the journal, within that owner's budget.
+pub fn warn_about(owner: u32, message: &str) {
+    if let Some(line) = line_about(owner, message, Instant::now()) {
+        warn!("{line}");
+    }
+}
+
+/// The line to write. None if the owner's budget is used up and the journal says so already.
+fn line_about(owner: u32, message: &str, now: Instant) -> Option<String> {
+    let mut warned = WARNED.lock().unwrap_or_else(PoisonError::into_inner);
+    let warned = warned.get_or_insert_with(|| Warnings {
+        budget: Budget::new(WARNINGS, WARNING_PAUSE),
+        left_out: HashMap::new(),
+    });
+    if warned.budget.take(owner, now).is_ok() {
+        return Some(match warned.left_out.remove(&owner) {
+            Some(n) if n > 1 => format!("{message} (user {owner}: {n} more warnings before)"),
+            _ => message.into(),
+        });
+    }
+    if warned.left_out.len() >= MAX_OWNERS && !warned.left_out.contains_key(&owner) {
+        return None;
+    }
+    let left_out = warned.left_out.entry(owner).or_insert(0);
+    *left_out += 1;
+    (*left_out == 1).then(|| {
+        let seconds = WARNING_PAUSE.as_secs();
+        format!("{message} (user {owner}: of further warnings one in {seconds} s is written)")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_comes_back_with_time() {
+        let mut budget = Budget::new(3, Duration::from_secs(2));
+        let now = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(budget.take(7, now), Ok(()));
+        }
+        let again = now + Duration::from_secs(2);
+        assert_eq!(budget.take(7, now), Err(again));
+        assert_eq!(budget.take(8, now), Ok(()), "each owner has its own");
+        assert_eq!(budget.take(7, again), Ok(()));
+        assert!(budget.take(7, again).is_err());
+        let later = now + Duration::from_secs(60);
+        for _ in 0..3 {
+            assert_eq!(budget.take(7, later), Ok(()));
+        }
+        assert!(budget.take(7, later).is_err(), "and no more than that");
+        for _ in 0..100 {
+            assert_eq!(budget.take(0, now), Ok(()), "root has none");
+        }
+    }
+
+    #[test]
+    fn owners_without_end_take_no_memory_without_end() {
+        let mut budget = Budget::new(1, Duration::from_secs(1));
+        let now = Instant::now();
+        let taken = (1..=3 * MAX_OWNERS as u32).filter(|o| budget.take(*o, now).is_ok());
+        assert_eq!(taken.count(), MAX_OWNERS);
+        let later = now + Duration::from_secs(2);
+        assert_eq!(budget.take(u32::MAX, later), Ok(()));
+        assert_eq!(budget.whole_at.len(), 1);
+    }
+
+    #[test]
+    fn a_user_fills_no_journal() {
+        let (now, user) = (Instant::now(), 4_000_000);
+        let lines: Vec<String> = (0..1000)
+            .filter_map(|n| line_about(user, &format!("bad {n}"), now))
+            .collect();
+        assert_eq!(lines.len(), WARNINGS as usize + 1);
+        assert!(lines[10].contains("user 4000000"), "{}", lines[10]);
+        assert_eq!(line_about(user + 1, "x", now).as_deref(), Some("x"));
+        let later = line_about(user, "y", now + WARNING_PAUSE).unwrap();
+        assert!(later.contains("990 more warnings"), "{later}");
+    }
+}
