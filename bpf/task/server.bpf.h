@@ -292,7 +292,10 @@ VERIFIED_ONCE int server_launch(u32 slot, struct task_struct *p __arg_trusted, b
 		/* the CPU chooses again, since the budget is another one */
 		cpu_timer_start(bpf_get_smp_processor_id(), bpf_ktime_get_ns(), NSEC_PER_USEC);
 	} else {
-		/* it may wait in a queue of the fair layer: the server's timer moves it */
+		/*
+		 * The task may wait in a queue of the fair layer, since its wake-up came before the
+		 * server. The server's timer moves it.
+		 */
 		bpf_spin_lock(&s->lock);
 		waiter_add(s, p->pid);
 		bpf_spin_unlock(&s->lock);

@@ -402,10 +402,10 @@ void host_cpu_view(u32 cpu, struct host_cpu_view *view)
 	view->budget = s->info.edf.budget;
 }
 
-/* Clear the reservation of process @pid (aplomb set --clear). */
-s32 host_clear_reservation(s32 pid)
+/* Process @pid gets a reservation by request (aplomb set); a period of 0 clears it. */
+s32 host_reserve(s32 pid, const struct spec *spec)
 {
-	struct reserve_args args = { .pid = pid };
+	struct reserve_args args = { .pid = pid, .spec = *spec };
 
 	reserve(&args);
 	return args.result;

@@ -203,7 +203,12 @@ impl Simulation {
 
     /// Clear the reservation of a task's process (`aplomb set --clear`).
     pub fn clear_reservation(&mut self, id: TaskId) {
-        host::clear_reservation(self.state.tasks[id].kernel.pid.get());
+        host::reserve(self.state.tasks[id].kernel.pid.get(), None);
+    }
+
+    /// Give a task's process a reservation (`aplomb set`), whatever the task does now.
+    pub fn reserve(&mut self, id: TaskId, asked: Reservation) {
+        host::reserve(self.state.tasks[id].kernel.pid.get(), Some(asked));
     }
 
     /// Add a spec for the program with inode `ino`.

@@ -165,7 +165,7 @@ extern "C" {
     fn host_server(p: *mut TaskStruct) -> *const c_void;
     fn host_load_ppm(cpu: u32) -> u64;
     fn host_has() -> u32;
-    fn host_clear_reservation(pid: i32) -> i32;
+    fn host_reserve(pid: i32, spec: *const Spec) -> i32;
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
     fn host_throttled(p: *mut TaskStruct) -> bool;
     static host_cgroup_ops: CgroupOps;
@@ -189,10 +189,11 @@ pub(crate) struct Has {
     pub tick: bool,
 }
 
-/// `aplomb set --clear`.
-pub(crate) fn clear_reservation(pid: i32) {
-    // SAFETY: host_clear_reservation() looks the task up by its pid
-    let status = unsafe { host_clear_reservation(pid) };
+/// `aplomb set`. None: `--clear`.
+pub(crate) fn reserve(pid: i32, asked: Option<Reservation>) {
+    let spec = row(REQUESTED, asked.unwrap_or_default());
+    // SAFETY: host_reserve() looks the task up by its pid, and copies the spec
+    let status = unsafe { host_reserve(pid, &spec) };
     assert_eq!(status, 0, "no such task");
 }
 
@@ -281,25 +282,32 @@ pub(crate) fn settings(s: &crate::Settings) {
 }
 
 pub(crate) fn spec(ino: u64, asked: Reservation) {
+    let spec = row(ino as u32, asked);
+    // SAFETY: host_spec() copies the spec
+    let status = unsafe { host_spec(ino, &spec) };
+    assert_eq!(status, 0, "too many specs for a simulation");
+}
+
+/// The number of the spec of reservations by request, as the daemon's.
+const REQUESTED: u32 = 1;
+
+fn row(id: u32, asked: Reservation) -> Spec {
     let given = [
         (true, INTERACTIVE),
         (asked.inherit, INHERIT),
         (asked.revocable, REVOCABLE),
         (asked.guaranteed, GUARANTEED),
     ];
-    let spec = Spec {
+    Spec {
         runtime_ns: asked.runtime,
         period_ns: asked.period,
-        id: ino as u32,
+        id,
         flags: given.iter().filter(|g| g.0).map(|g| g.1).sum(),
         protect_s: 0,
         io_priority: 0,
         policy: asked.policy.map_or(0, |p| p as u32),
         pad: 0,
-    };
-    // SAFETY: host_spec() copies the spec
-    let status = unsafe { host_spec(ino, &spec) };
-    assert_eq!(status, 0, "too many specs for a simulation");
+    }
 }
 
 /// A task's server: its state, and the ns that the task ran on its own budget.

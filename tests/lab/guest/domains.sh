@@ -28,12 +28,14 @@ sleep 1 # the daemon reads the spec
 bg $hog 50 # in the root domain, beside the daemon
 sleep 2
 worst=0
+all=""
 for i in 1 2 3 4 5; do
 	us=$(value landed_us "$(fg $bin/landed /chosen)")
+	all="$all $us"
 	[ "$us" -le $worst ] || worst=$us
 	sleep 0.3
 done
-check process-reaches-its-domain-under-load "after $worst us at most, of 5 starts, beside 50 loops in the daemon's domain" within 1 "$worst" 100000
+check process-reaches-its-domain-under-load "after$all us, beside 50 loops in the daemon's domain" within 1 "$worst" 100000
 end_all
 rm $specs/landed.toml
 gone chosen

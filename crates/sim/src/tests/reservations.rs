@@ -344,6 +344,23 @@ proptest! {
     }
 }
 
+/// A program gets its server while it waits beside 12 hogs: it runs at once, not when its turn as a
+/// best-effort task comes.
+#[test]
+fn a_task_that_waits_when_it_gets_its_server_runs_by_right() {
+    let mut sim = machine(1, ServerPolicy::Fcbs);
+    (0..12).for_each(|_| {
+        sim.start(hog(0));
+    });
+    sim.run_until(SEC);
+    let late = sim.start(hog(0));
+    sim.run_until(SEC + MS / 2);
+    assert_eq!(sim.ran(late), 0, "it waits for its turn");
+    sim.reserve(late, reserve(5 * MS, 20 * MS));
+    sim.run_until(SEC + 7 * MS);
+    assert!(sim.ran(late) >= 5 * MS, "{}", sim.ran(late));
+}
+
 /// `aplomb set --clear` on a throttled program: only the governor can end its wait.
 #[test]
 fn a_throttled_task_runs_again_after_its_reservation_is_cleared() {
