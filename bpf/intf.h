@@ -307,6 +307,14 @@ struct reserve_args {
 	u64 load_ppm;     /* answer: max(R_load, S_load) of that CPU before */
 };
 
+/* Argument and answer of the syscall program `owner_of`: see task/owner.bpf.h */
+struct owner_args {
+	s32 pid;    /* thread group id */
+	s32 result; /* 0, or -ESRCH */
+	u32 uid;    /* answer: its real user id */
+	u32 owner;  /* answer: the user id to whose account it counts */
+};
+
 /* Argument and answer of the syscall program `demote`: see task/demote.bpf.h */
 struct demote_args {
 	s32 pid; /* thread group id */

@@ -35,6 +35,7 @@
 #include "task/again.bpf.h"
 #include "task/demote.bpf.h"
 #include "task/exec.bpf.h"
+#include "task/owner.bpf.h"
 #include "task/reserve.bpf.h"
 #include "tree/cgroups.bpf.h"
 #include "tree/enqueue.bpf.h"

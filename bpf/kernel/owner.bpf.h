@@ -62,10 +62,21 @@ static __always_inline u32 namespace_owner(struct user_namespace *ns)
 	return owner;
 }
 
+static __always_inline const struct cred *cred_of(struct task_struct *p)
+{
+	return BPF_CORE_READ((struct task_struct___owner *)p, real_cred);
+}
+
+/* The real user id of @p. */
+static __always_inline u32 task_uid(struct task_struct *p)
+{
+	return BPF_CORE_READ(cred_of(p), uid.val);
+}
+
 /* The user id to whose account @p's programs count. */
 VERIFIED_ONCE u32 task_owner(struct task_struct *p __arg_trusted)
 {
-	const struct cred *cred = BPF_CORE_READ((struct task_struct___owner *)p, real_cred);
+	const struct cred *cred = cred_of(p);
 	u32 uid = BPF_CORE_READ(cred, uid.val), login = NO_UID, made_by;
 	struct task_struct___login *t = (struct task_struct___login *)p;
 

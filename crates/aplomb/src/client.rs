@@ -6,8 +6,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::daemon::ejections::given_up;
 use crate::exit::{Exit, Failure};
-use crate::protocol::{to_line, Answer, Ask, Request, MAX_ANSWER, VERSION};
+use crate::protocol::{to_line, Answer, Ask, DomainTable, Request, MAX_ANSWER, VERSION};
+
+/// What a client says of an answer to another question.
+pub const UNEXPECTED: &str =
+    "the daemon gave an answer to another question; are it and this command of one version?";
 
 /// A connection to the daemon.
 #[derive(Debug)]
@@ -22,15 +27,23 @@ impl Client {
     /// [`Exit::NoDaemon`] if no daemon listens.
     pub fn connect(socket: &Path) -> Result<Self> {
         match UnixStream::connect(socket) {
-            Ok(stream) => Ok(Self { stream: BufReader::new(stream) }),
-            Err(e) if e.kind() == ErrorKind::PermissionDenied => {
-                Err(Failure::new(Exit::Permission, format!("{}: permission denied", socket.display())).into())
-            }
-            Err(_) => Err(Failure::new(
-                Exit::NoDaemon,
-                format!("no daemon answers at {}; start it: systemctl start aplomb, or sudo aplomb daemon", socket.display()),
+            Ok(stream) => Ok(Self {
+                stream: BufReader::new(stream),
+            }),
+            Err(e) if e.kind() == ErrorKind::PermissionDenied => Err(Failure::new(
+                Exit::Permission,
+                format!("{}: permission denied", socket.display()),
             )
             .into()),
+            Err(_) => {
+                let at = socket.display();
+                let start = "start it: systemctl start aplomb, or sudo aplomb daemon";
+                let message = match given_up(socket) {
+                    Some(why) => format!("{why}; no daemon answers at {at}; {start}"),
+                    None => format!("no daemon answers at {at}; {start}"),
+                };
+                Err(Failure::new(Exit::NoDaemon, message).into())
+            }
         }
     }
 
@@ -70,6 +83,33 @@ impl Client {
         )? {
             Answer::Refused(refusal) => Err(Failure::from(refusal).into()),
             answer => Ok(Some(answer)),
+        }
+    }
+
+    /// The table of domains, put together from its parts.
+    ///
+    /// # Errors
+    /// As [`Client::call`]; an answer to another question.
+    pub fn domains(&mut self) -> Result<DomainTable> {
+        let mut line = self.call(Ask::Domains {})?;
+        let mut whole: Option<DomainTable> = None;
+        loop {
+            let Answer::Domains(part) = line else {
+                anyhow::bail!(UNEXPECTED);
+            };
+            let more = part.more;
+            let table = match &mut whole {
+                None => whole.insert(part),
+                Some(table) => {
+                    table.domains.extend(part.domains);
+                    table
+                }
+            };
+            table.more = false;
+            if !more {
+                return whole.context("no table");
+            }
+            line = self.next()?.context("the daemon's table breaks off")?;
         }
     }
 

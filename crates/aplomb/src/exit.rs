@@ -20,6 +20,8 @@ pub enum Exit {
     Permission = 4,
     /// Another sched_ext scheduler is attached.
     Busy = 5,
+    /// The daemon gave up: the kernel ended its scheduler several times in a row.
+    GivenUp = 6,
     /// EX_UNAVAILABLE of sysexits.h: no daemon.
     NoDaemon = 69,
     /// EX_NOPERM of sysexits.h: refused by a limit.
@@ -45,6 +47,7 @@ Exit codes:
   3    this kernel cannot run aplomb (see `aplomb doctor`)
   4    not permitted
   5    another sched_ext scheduler is attached
+  6    `daemon`: gave up, as the kernel ended its scheduler several times in a row
   69   no daemon answers
   77   refused by a limit
   126  `run`: the command cannot be executed
@@ -124,6 +127,7 @@ mod tests {
             Exit::Unsupported,
             Exit::Permission,
             Exit::Busy,
+            Exit::GivenUp,
             Exit::NoDaemon,
             Exit::Limit,
             Exit::CannotExecute,

@@ -14,6 +14,7 @@ struct event layout_event;
 struct reserve_args layout_reserve_args;
 struct domain_info layout_domain_info;
 struct domain_args layout_domain_args;
+struct owner_args layout_owner_args;
 struct demote_args layout_demote_args;
 struct park_args layout_park_args;
 struct disk_set_args layout_disk_set_args;

@@ -49,7 +49,7 @@ pub use memory::MemoryCounts;
 pub use scheduler::Scheduler;
 pub use types::{
     comm_text, flags, limits, DirtyLimits, DiskShares, Event, ExitInfo, Matcher, OrderedDisk,
-    Reserved, Server, Settings, Shortage, SpecRow,
+    Owner, Reserved, Server, Settings, Shortage, SpecRow,
 };
 
 /// Why the scheduler could not be loaded or attached. After each of these errors nothing stays
@@ -187,6 +187,13 @@ pub trait Kernel {
     ///
     /// The process does not exist, the table is full, or a value is out of range.
     fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError>;
+
+    /// The user of process `pid`, and the one to whose account it counts.
+    ///
+    /// # Errors
+    ///
+    /// [`KernelError::NoProcess`]: the process has exited.
+    fn owner(&self, pid: i32) -> Result<Owner, KernelError>;
 
     /// Takes the reservation of process `pid` back because memory is `short`. None: the process may
     /// be reactivated again.

@@ -20,7 +20,7 @@ use crate::layout::types as raw;
 use crate::types::{comm_text, event_number, policy_number};
 use crate::{
     limits, Cpu, DiskCounts, DiskShares, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel,
-    KernelError, LoadError, Matcher, MemoryCounts, OrderedDisk, Reserved, Server, Settings,
+    KernelError, LoadError, Matcher, MemoryCounts, OrderedDisk, Owner, Reserved, Server, Settings,
     Shortage, SpecRow,
 };
 
@@ -296,6 +296,10 @@ impl Kernel for Scheduler {
 
     fn reserve(&mut self, pid: i32, spec: Option<SpecRow>) -> Result<Reserved, KernelError> {
         self.request_reservation(pid, spec)
+    }
+
+    fn owner(&self, pid: i32) -> Result<Owner, KernelError> {
+        self.request_owner(pid)
     }
 
     fn demote(&mut self, pid: i32, short: Option<Shortage>) -> Result<(), KernelError> {

@@ -312,6 +312,16 @@ impl Server {
     }
 }
 
+/// To which user a process belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// Its real user id.
+    pub uid: u32,
+    /// The user id to whose account it counts (bpf/kernel/owner.bpf.h): the login's, or that of the
+    /// user who made its namespace of users. 0 for root.
+    pub account: u32,
+}
+
 /// The outcome of a request for a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reserved {

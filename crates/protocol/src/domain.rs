@@ -15,6 +15,9 @@ pub struct DomainTable {
     pub cpus: u32,
     /// Each after its parent.
     pub domains: Vec<DomainLine>,
+    /// The daemon sends a table in parts. True: another part follows, with further domains.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub more: bool,
     /// How device time is counted. None: it is not.
     #[serde(default)]
     pub disk_account: Option<DiskAccount>,

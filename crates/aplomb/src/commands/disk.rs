@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use super::domain::{account_in_words, mean_wait};
 use super::table::{self, table};
-use super::{line, print_json, unexpected};
+use super::{line, print_json};
 use crate::cli::{DiskClass, DiskCommand};
 use crate::client::Client;
 use crate::config::percent;
 use crate::exit::{code_of, Exit};
-use crate::protocol::{Answer, Ask, ClassTimes, DiskAccount, DiskChange, DiskTimes, DomainTable};
+use crate::protocol::{Ask, ClassTimes, DiskAccount, DiskChange, DiskTimes, DomainTable};
 
 /// Where sysfs is mounted.
 const SYS: &str = "/sys";
@@ -29,11 +29,9 @@ pub fn list_all(socket: &Path, over: Duration, json: bool) -> Result<Exit> {
         Err(e) if [Exit::NoDaemon, Exit::Permission].contains(&code_of(&e)) => None,
         Err(e) => return Err(e),
     };
-    let mut counted = || match client.as_mut().map(|c| c.call(Ask::Domains {})) {
+    let mut counted = || match client.as_mut() {
         None => Ok(None),
-        Some(Ok(Answer::Domains(table))) => Ok(Counted::of(table)),
-        Some(Ok(_)) => Err(unexpected()),
-        Some(Err(e)) => Err(e),
+        Some(client) => client.domains().map(Counted::of),
     };
     let (before, counted_before, start) = (disks(Path::new(SYS))?, counted()?, Instant::now());
     std::thread::sleep(over);
@@ -366,6 +364,7 @@ sda                    25 %          0 %  50 %         750    3.00 ms
             ..DomainLine::default()
         };
         let mut table = DomainTable {
+            more: false,
             time_ns: 1,
             cpus: 1,
             domains: vec![line(1, Vec::new()), line(0, counted(5).disks)],

@@ -195,13 +195,9 @@ fn rows(socket: &Path, tree: &Tree, over: Duration) -> Result<Vec<Row>> {
         }
         Err(e) => return Err(e),
     };
-    let mut table = || match client.call(Ask::Domains {})? {
-        Answer::Domains(table) => Ok(table),
-        _ => Err(unexpected()),
-    };
-    let before = table()?;
+    let before = client.domains()?;
     std::thread::sleep(over);
-    Ok(received(Some(before), table()?))
+    Ok(received(Some(before), client.domains()?))
 }
 
 /// The domains whose memory is protected by age. Without a daemon there are none.
@@ -248,6 +244,7 @@ fn from_tree(tree: &Tree) -> Result<DomainTable> {
         });
     }
     Ok(DomainTable {
+        more: false,
         time_ns: 0,
         cpus: crate::domains::cpus(),
         domains,

@@ -147,9 +147,7 @@ fn cpus(cpu: i32, parts: &[Part]) -> String {
 
 /// The error for a line that is not understood, because the daemon has another version.
 fn unexpected() -> anyhow::Error {
-    anyhow::anyhow!(
-        "the daemon gave an answer to another question; are it and this command of one version?"
-    )
+    anyhow::anyhow!(crate::client::UNEXPECTED)
 }
 
 #[cfg(test)]

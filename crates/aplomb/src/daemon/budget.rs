@@ -34,6 +34,15 @@ impl Budget {
         }
     }
 
+    /// Is there a place for this owner? Those whose budget is whole are forgotten.
+    fn has_room(&mut self, owner: u32, now: Instant) -> bool {
+        if self.whole_at.len() < MAX_OWNERS || self.whole_at.contains_key(&owner) {
+            return true;
+        }
+        self.whole_at.retain(|_, at| *at > now);
+        self.whole_at.len() < MAX_OWNERS
+    }
+
     /// Take one unit of an owner's budget.
     ///
     /// # Errors
@@ -42,11 +51,8 @@ impl Budget {
         if owner == 0 {
             return Ok(());
         }
-        if self.whole_at.len() >= MAX_OWNERS && !self.whole_at.contains_key(&owner) {
-            self.whole_at.retain(|_, at| *at > now);
-            if self.whole_at.len() >= MAX_OWNERS {
-                return Err(now + self.pause);
-            }
+        if !self.has_room(owner, now) {
+            return Err(now + self.pause);
         }
         let whole_at = self.whole_at.entry(owner).or_insert(now);
         let from = (*whole_at).max(now);
@@ -56,6 +62,45 @@ impl Budget {
         }
         *whole_at = from + self.pause;
         Ok(())
+    }
+}
+
+/// The daemon's time for one user: this much at once, then one part in [`WORK_PART`] of the time
+/// that passes.
+const WORK_AT_ONCE: Duration = Duration::from_millis(200);
+const WORK_PART: u32 = 20;
+
+/// How much the daemon works for each user: what requests cost is measured, so the dear ones (all
+/// domains) wait sooner than the cheap ones.
+#[derive(Debug)]
+pub struct Work(Budget);
+
+impl Default for Work {
+    fn default() -> Self {
+        Self(Budget::new(1, Duration::ZERO))
+    }
+}
+
+impl Work {
+    /// Is there time for a request of `owner`?
+    ///
+    /// # Errors
+    /// Not before this time.
+    pub fn ready(&self, owner: u32, now: Instant) -> Result<(), Instant> {
+        let most = WORK_AT_ONCE * WORK_PART;
+        match self.0.whole_at.get(&owner) {
+            Some(at) if *at > now + most => Err(*at - most),
+            _ => Ok(()),
+        }
+    }
+
+    /// The daemon has worked for `owner` for this long.
+    pub fn did(&mut self, owner: u32, cost: Duration, now: Instant) {
+        if owner == 0 || !self.0.has_room(owner, now) {
+            return;
+        }
+        let whole_at = self.0.whole_at.entry(owner).or_insert(now);
+        *whole_at = (*whole_at).max(now) + cost * WORK_PART;
     }
 }
 
@@ -122,6 +167,30 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(budget.take(0, now), Ok(()), "root has none");
         }
+    }
+
+    #[test]
+    fn one_user_has_a_twentieth_of_the_daemons_time() {
+        let mut work = Work::default();
+        let begin = Instant::now();
+        let (mut now, mut worked) = (begin, Duration::ZERO);
+        let cost = Duration::from_millis(7);
+        while now < begin + Duration::from_secs(100) {
+            match work.ready(7, now) {
+                Ok(()) => {
+                    now += cost;
+                    worked += cost;
+                    work.did(7, cost, now);
+                }
+                Err(at) => now = at,
+            }
+        }
+        let most = Duration::from_secs(5) + WORK_AT_ONCE + cost;
+        assert!(worked <= most && worked > most - 3 * cost, "{worked:?}");
+        assert!(work.ready(7, now + Duration::from_secs(4)).is_ok());
+        assert_eq!(work.ready(8, now), Ok(()), "each user has an own part");
+        work.did(0, Duration::from_secs(9), now);
+        assert_eq!(work.ready(0, now), Ok(()), "root has no limit");
     }
 
     #[test]

@@ -333,6 +333,7 @@ impl Domains {
         // Domains without a path come last.
         domains.sort_by_key(|(path, d)| (path.is_none(), *path, d.cgid));
         Ok(DomainTable {
+            more: false,
             time_ns: monotonic_ns(),
             cpus: kernel.cpus().len() as u32,
             domains: domains.into_iter().map(|(_, line)| line).collect(),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use aplomb_domain::Tree;
-use aplomb_kernel::{Event, EventKind, ExitInfo, Kernel, LoadError, Settings};
+use aplomb_kernel::{Event, EventKind, Kernel, LoadError, Settings};
 
 use crate::config::Config;
 use crate::domains::is_managed;
@@ -23,17 +23,21 @@ use tracing::{info, warn};
 mod boost;
 mod budget;
 mod clients;
+mod descriptors;
 mod disk;
 mod domains;
+pub mod ejections;
 mod errands;
 mod history;
 mod library;
 pub mod lock;
+mod manager;
 mod memory;
 mod oom;
 mod poll;
 mod reload;
 mod reservations;
+mod restart;
 mod seats;
 mod signals;
 mod state;
@@ -50,11 +54,14 @@ use boost::Boost;
 use clients::{Clients, Effect};
 use disk::Disk;
 use domains::Domains;
+use ejections::Ejections;
 use errands::Errands;
 use library::Library;
+use manager::{notify, Heartbeat};
 use memory::Memory;
 use oom::Oom;
 use poll::{Interest, Poll, Source};
+use restart::load_patiently;
 use seats::Seats;
 use signals::{drain, Signals};
 use state::State;
@@ -65,17 +72,6 @@ const EVENTS_PER_WAKEUP: usize = 64;
 /// Time from a change of a file until the daemon reads the files, so that it reads them once for a
 /// burst of changes.
 const SETTLE: Duration = Duration::from_millis(300);
-/// Restarts that the kernel may ask for in [`RESTART_WINDOW`]. One more ends the daemon. Restarts
-/// because of CPU hotplug do not count: an administrator causes them, and their number is bounded.
-const MAX_RESTARTS: usize = 3;
-const RESTART_WINDOW: Duration = Duration::from_secs(60);
-/// Least time between two restarts because of CPU hotplug. The scheduler handles hotplug itself
-/// (bpf/layers/hotplug.bpf.h), so the kernel should ask for none; if it does, no setting is lost.
-///
-/// Often several CPUs are switched in a row (a laptop parks cores). The first restart is done at
-/// once; a later one waits until this time has passed since the previous one. So a row of changes
-/// costs few restarts.
-const HOTPLUG_PAUSE: Duration = Duration::from_secs(1);
 
 /// Options of the daemon.
 #[derive(Debug, Clone)]
@@ -118,6 +114,8 @@ struct Daemon {
     /// The time of the last restart, and of the next one if it has to wait.
     restarted: Option<Instant>,
     restart_at: Option<Instant>,
+    ejections: Ejections,
+    heartbeat: Option<Heartbeat>,
     // The last field, so that the lock is released after everything else is dropped.
     _lock: lock::Lock,
 }
@@ -135,6 +133,7 @@ impl Daemon {
         let mut config =
             Config::load(options.config.as_deref()).map_err(|e| usage(e.to_string()))?;
         let lock = lock::take(&options.socket)?;
+        descriptors::raise();
         let library = Library::open(options.sources.clone())?;
         let signals = Signals::new().context("signal handlers")?;
         let poll = Poll::new()?;
@@ -210,6 +209,8 @@ impl Daemon {
             restarts: VecDeque::new(),
             restarted: None,
             restart_at: None,
+            ejections: Ejections::read(&options.socket),
+            heartbeat: Heartbeat::asked(),
             _lock: lock,
         };
         daemon.watch_files();
@@ -280,6 +281,7 @@ impl Daemon {
                 oom,
                 disk,
                 self.restart_at,
+                self.heartbeat.as_ref().map(Heartbeat::due),
             ]
             .into_iter()
             .flatten()
@@ -292,10 +294,16 @@ impl Daemon {
                 }
             }
             if next == Next::Stop {
+                self.ejections.forget();
                 return Ok(());
             }
             let now = Instant::now();
-            self.clients.expire(now);
+            if let Some(heartbeat) = &mut self.heartbeat {
+                heartbeat.tick(now);
+            }
+            self.clients.tick(now, &self.poll);
+            self.clients
+                .accept_again(now, &self.socket.listener, &self.poll);
             self.state.tick(now);
             if self.restart_at.is_some_and(|at| at <= now) {
                 self.restart()?;
@@ -313,7 +321,10 @@ impl Daemon {
                 return Ok(Next::Stop);
             }
             Source::ReloadSignal => self.hangup(),
-            Source::Listener => self.clients.accept(&self.socket.listener, &self.poll),
+            Source::Listener => {
+                let (listener, kernel) = (&self.socket.listener, &*self.state.kernel);
+                self.clients.accept(listener, &self.poll, kernel);
+            }
             Source::Files => {
                 let new = self.watch.read();
                 self.read_files_soon(new);
@@ -408,51 +419,6 @@ impl Daemon {
             _ => Ok(()),
         }
     }
-
-    /// The kernel detached the scheduler.
-    fn ended(&mut self, exit: &ExitInfo) -> Result<()> {
-        self.state.attached = None;
-        if let Some(fd) = self.state.kernel.event_fd() {
-            self.poll.remove(fd);
-        }
-        if !exit.restart {
-            anyhow::bail!("the kernel ended the scheduler and runs its own: {exit}");
-        }
-        let now = Instant::now();
-        if !exit.hotplug {
-            self.restarts
-                .retain(|t| now.duration_since(*t) < RESTART_WINDOW);
-            if self.restarts.len() >= MAX_RESTARTS {
-                anyhow::bail!("more than {MAX_RESTARTS} restarts within a minute; the kernel's own scheduler runs: {exit}");
-            }
-            self.restarts.push_back(now);
-        }
-        info!("the kernel asks for a restart: {exit}");
-        match self.restarted {
-            Some(last) if now.duration_since(last) < HOTPLUG_PAUSE => {
-                self.restart_at = Some(now + HOTPLUG_PAUSE);
-                Ok(())
-            }
-            _ => self.restart(),
-        }
-    }
-
-    /// Load and attach the scheduler again, with the specs and reservations that were in force.
-    fn restart(&mut self) -> Result<()> {
-        let _boost = Boost::new();
-        self.restart_at = None;
-        self.state.kernel.detach();
-        self.state.kernel = load_patiently(&mut self.load, &self.state.config.kernel)?;
-        self.attach()?;
-        self.state.restarts += 1;
-        self.restarted = Some(Instant::now());
-        let lost = self.state.reserve_again();
-        if lost > 0 {
-            warn!("{lost} reservations could not be made again");
-        }
-        info!("ready: scheduler aplomb attached");
-        Ok(())
-    }
 }
 
 /// The text for a reached limit of the kernel side: one for processes, two for cgroups.
@@ -473,25 +439,4 @@ fn limit_reached(event: &Event) -> String {
     format!(
         "all {MAX_SERVERS} places for interactive tasks are taken: process {pid} stays best-effort"
     )
-}
-
-/// Load the kernel side. If the kernel is still detaching an earlier aplomb (killed just now, or
-/// ended for a restart), wait a moment and try again.
-fn load_patiently(load: &mut Loader, settings: &Settings) -> Result<Box<dyn Kernel>, LoadError> {
-    for _ in 0..50 {
-        match load(settings) {
-            Err(LoadError::Busy(name)) if aplomb_kernel::facts::is_aplomb(&name) => {
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            result => return result,
-        }
-    }
-    load(settings)
-}
-
-/// Report the daemon's state to the service manager, if there is one.
-fn notify(states: &[NotifyState<'_>]) {
-    if let Err(e) = sd_notify::notify(states) {
-        warn!("the service manager cannot be notified: {e}");
-    }
 }

@@ -5,8 +5,9 @@ use std::time::Instant;
 use sd_notify::NotifyState;
 use tracing::{error, info, warn};
 
+use super::manager::notify;
 use super::signals::drain;
-use super::{notify, watch, Daemon, SETTLE};
+use super::{watch, Daemon, SETTLE};
 use crate::protocol::{Answer, Code, Refusal};
 
 impl Daemon {

@@ -23,8 +23,8 @@ pub const MAX_RESERVATIONS: usize = 1024;
 /// One process that has a reservation by request.
 #[derive(Debug)]
 pub struct Reservation {
-    /// The user that asked for it.
-    pub uid: u32,
+    /// The user that asked for it ([`super::state::Peer::account`]).
+    pub account: u32,
     pub row: SpecRow,
     /// Becomes readable when the process ends.
     pub process: OwnedFd,
@@ -48,14 +48,14 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// Check that user `uid` may have `row` for process `pid`. A reservation that the process
+    /// Check that user `account` may have `row` for process `pid`. A reservation that the process
     /// already has would be replaced, so it does not count.
     ///
     /// # Errors
     /// A refusal that names the exceeded limit.
     pub fn allow(
         &self,
-        uid: u32,
+        account: u32,
         pid: i32,
         row: &SpecRow,
         limit: &UserLimit,
@@ -66,7 +66,7 @@ impl Reservations {
                 "all {MAX_RESERVATIONS} reservations by request are taken"
             ));
         }
-        if uid == 0 {
+        if account == 0 {
             return Ok(());
         }
         if row.period_ns < limit.min_period_ns {
@@ -79,7 +79,7 @@ impl Reservations {
         let others = || {
             self.by_pid
                 .iter()
-                .filter(|(p, r)| r.uid == uid && **p != pid)
+                .filter(|(p, r)| r.account == account && **p != pid)
                 .map(|(_, r)| r)
         };
         if others().count() >= limit.reservations {
@@ -201,9 +201,13 @@ mod tests {
         }
     }
 
-    fn held(uid: u32, row: SpecRow) -> Reservation {
+    fn held(account: u32, row: SpecRow) -> Reservation {
         let process = pidfd_open(rustix::process::getpid(), PidfdFlags::empty()).unwrap();
-        Reservation { uid, row, process }
+        Reservation {
+            account,
+            row,
+            process,
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ mod memory;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer {
     pub uid: u32,
+    /// The user to whose limits it counts. 0 for root.
+    pub account: u32,
     /// 0 if the client is in a process namespace that the daemon does not see.
     pub pid: i32,
 }
@@ -269,7 +271,7 @@ impl State {
         };
         self.reservations.remove_ended();
         self.reservations
-            .allow(peer.uid, target.pid, &row, &self.config.user)?;
+            .allow(peer.account, target.pid, &row, &self.config.user)?;
         let reserved = self.kernel.reserve(target.pid, Some(row)).map_err(failed)?;
         if !is_alive(&target.fd) {
             // The process exited in between, and another process may have its id by now.
@@ -296,7 +298,7 @@ impl State {
         self.reservations.insert(
             target.pid,
             Reservation {
-                uid: peer.uid,
+                account: peer.account,
                 row,
                 process: target.fd,
             },

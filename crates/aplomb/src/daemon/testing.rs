@@ -1,7 +1,7 @@
 //! A stand-in for the kernel side, and other helpers of several tests.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Instant;
 
+use aplomb_domain::DomainPolicy;
 use aplomb_kernel::{
     flags, Cpu, DiskCounts, DiskShares, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel,
-    KernelError, LoadError, Matcher, MemoryCounts, OrderedDisk, Part, Reserved, Server,
+    KernelError, LoadError, Matcher, MemoryCounts, OrderedDisk, Owner, Part, Reserved, Server,
     ServerPolicy, ServerState, Shortage, SpecRow,
 };
 use aplomb_spec::{Dirs, LoadOptions, Trust};
@@ -37,6 +38,8 @@ pub struct Seen {
     /// Parked threads, and the length of each park, ns.
     pub parked: Vec<(i32, u64)>,
     pub demoted: Vec<(i32, Option<Shortage>)>,
+    /// To which user each process belongs.
+    pub owners: HashMap<i32, Owner>,
     pub growth_ppm: u32,
     pub memory_counts: Vec<MemoryCounts>,
     pub attached: bool,
@@ -56,6 +59,32 @@ pub struct Seen {
     pub seat_users: Option<Vec<u32>>,
     /// If true, every guaranteed reservation of a domain is refused.
     pub no_promise: bool,
+}
+
+/// A domain below the root.
+pub fn domain(cgid: u64) -> Domain {
+    Domain {
+        cgid,
+        slot: 1,
+        parent: 0,
+        depth: 1,
+        children: 0,
+        weight: 200,
+        idle: false,
+        policy: DomainPolicy::Default,
+        reservation: None,
+        disk_ppm: None,
+        max: None,
+        burst_ns: 0,
+        share_ppm: 400_000,
+        ran_ns: 7,
+        throttled_ns: 0,
+        throttled: 0,
+        parks: Vec::new(),
+        is_throttled: false,
+        waiting: 0,
+        gone: false,
+    }
 }
 
 /// A kernel side that only records the calls.
@@ -127,6 +156,11 @@ impl Kernel for Fake {
             cpu: 0,
             load_ppm: 0,
         })
+    }
+
+    fn owner(&self, pid: i32) -> Result<Owner, KernelError> {
+        let owner = self.seen.borrow().owners.get(&pid).copied();
+        owner.ok_or(KernelError::NoProcess(pid))
     }
 
     fn demote(&mut self, pid: i32, short: Option<Shortage>) -> Result<(), KernelError> {

@@ -13,17 +13,27 @@ use std::time::{Duration, Instant};
 
 use aplomb_kernel::{flags, EventKind, ExitInfo, Kernel, Matcher, SpecRow};
 
-use super::clients::{Clients, MAX_BEHIND, MAX_CLIENTS, MAX_PER_USER, PATIENCE, ROOT_ONLY};
+use super::clients::{
+    account_of, Clients, MAX_BEHIND, MAX_CLIENTS, MAX_PER_USER, PATIENCE, ROOT_ONLY,
+};
 use super::history::History;
-use super::poll::{Poll, Source};
+use super::poll::{Interest, Poll, Source};
 use super::state::{Outcome, Peer, State};
-use super::testing::{event, Fake, Root};
+use super::testing::{domain, event, Fake, Root};
 use super::{Daemon, Loader, Next, Options};
 use crate::exit::{code_of, Exit};
 use crate::protocol::{to_line, Answer, Ask, Code, Request, Wanted, MAX_REQUEST, VERSION};
 
-pub const ROOT: Peer = Peer { uid: 0, pid: 1 };
-pub const USER: Peer = Peer { uid: 1000, pid: 1 };
+pub const ROOT: Peer = Peer {
+    uid: 0,
+    account: 0,
+    pid: 1,
+};
+pub const USER: Peer = Peer {
+    uid: 1000,
+    account: 1000,
+    pid: 1,
+};
 
 pub fn ask(state: &mut State, peer: Peer, ask: Ask) -> Answer {
     match state.handle(peer, ask) {
@@ -48,12 +58,21 @@ pub fn reserve(pid: Option<i32>, runtime_ms: u64, period_ms: u64) -> Ask {
     })
 }
 
+/// A peer in a session of its own user.
+pub fn user(uid: u32, pid: i32) -> Peer {
+    Peer {
+        uid,
+        account: uid,
+        pid,
+    }
+}
+
 /// A peer that is this process, with its user.
 pub fn me() -> Peer {
-    Peer {
-        uid: rustix::process::getuid().as_raw(),
-        pid: std::process::id() as i32,
-    }
+    user(
+        rustix::process::getuid().as_raw(),
+        std::process::id() as i32,
+    )
 }
 
 pub fn send(client: &mut BufReader<UnixStream>, ask: Ask) {

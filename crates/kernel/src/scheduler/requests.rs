@@ -1,9 +1,10 @@
-//! Requests about one process: its reservation, its demotion, a park. Each runs a syscall program.
+//! Requests about one process: its reservation, its owner, its demotion, a park. Each runs a syscall
+//! program.
 
 use super::{call, Scheduler};
 use crate::layout::types as raw;
 use crate::types::server_state;
-use crate::{limits, KernelError, Reserved, Shortage, SpecRow};
+use crate::{limits, KernelError, Owner, Reserved, Shortage, SpecRow};
 
 impl Scheduler {
     pub(super) fn request_reservation(
@@ -30,6 +31,21 @@ impl Scheduler {
             libc::ESRCH => Err(KernelError::NoProcess(pid)),
             libc::ENOSPC => Err(KernelError::Full(limits::MAX_SERVERS)),
             _ => Err(KernelError::Invalid),
+        }
+    }
+
+    pub(super) fn request_owner(&self, pid: i32) -> Result<Owner, KernelError> {
+        let mut args = raw::owner_args {
+            pid,
+            ..Default::default()
+        };
+        call(&self.skel.progs.owner_of, &mut args, "asking for an owner")?;
+        match args.result {
+            0 => Ok(Owner {
+                uid: args.uid,
+                account: args.owner,
+            }),
+            _ => Err(KernelError::NoProcess(pid)),
         }
     }
 

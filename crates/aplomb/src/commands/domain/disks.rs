@@ -171,6 +171,7 @@ mod tests {
         let mut rows = received(
             None,
             DomainTable {
+                more: false,
                 time_ns: 0,
                 cpus: 2,
                 domains: vec![line("/", 0), line("media", 1)],

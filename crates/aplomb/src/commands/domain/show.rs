@@ -345,6 +345,7 @@ mod tests {
             })
         };
         DomainTable {
+            more: false,
             time_ns,
             cpus: 2,
             disk_account: None,
@@ -455,6 +456,7 @@ domain         reserved  in memory   in swap  working set  protected     taken  
             period_ns: 100_000_000,
         };
         let table = DomainTable {
+            more: false,
             time_ns: 1,
             cpus: 2,
             disk_account: None,

@@ -16,28 +16,7 @@ fn path(text: &str) -> DomainPath {
 
 /// The kernel side's domain for the folder `name` of `root`.
 fn domain(root: &Path, name: &str) -> Domain {
-    Domain {
-        cgid: fs::metadata(root.join(name)).unwrap().ino(),
-        slot: 1,
-        parent: 0,
-        depth: 1,
-        children: 0,
-        weight: 200,
-        idle: false,
-        policy: DomainPolicy::Default,
-        reservation: None,
-        disk_ppm: None,
-        max: None,
-        burst_ns: 0,
-        share_ppm: 400_000,
-        ran_ns: 7,
-        throttled_ns: 0,
-        throttled: 0,
-        parks: Vec::new(),
-        is_throttled: false,
-        waiting: 0,
-        gone: false,
-    }
+    crate::daemon::testing::domain(fs::metadata(root.join(name)).unwrap().ino())
 }
 
 fn known_to(fake: &Fake, root: &Path, names: &[&str]) {

@@ -283,6 +283,7 @@ mod tests {
             ..DomainLine::default()
         };
         let mut table = DomainTable {
+            more: false,
             time_ns: 1,
             cpus: 1,
             domains: vec![line],

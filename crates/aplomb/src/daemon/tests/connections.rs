@@ -5,6 +5,7 @@ use super::*;
 /// Connections without a listener. The test chooses the credentials of each peer.
 struct Bench {
     _root: Root,
+    fake: Fake,
     state: State,
     clients: Clients,
     poll: Poll,
@@ -16,6 +17,7 @@ impl Bench {
         let state = root.state(&fake);
         Self {
             _root: root,
+            fake,
             state,
             clients: Clients::default(),
             poll: Poll::new().unwrap(),
@@ -132,14 +134,12 @@ fn a_user_and_all_users_have_so_many_connections() {
         refusal(answer(&mut bench.connect(USER)).unwrap()),
         Code::Limit
     );
-    let others = (1001..)
-        .take(MAX_CLIENTS)
-        .flat_map(|uid| [Peer { uid, pid: 1 }; 4]);
+    let others = (1001..).take(MAX_CLIENTS).flat_map(|uid| [user(uid, 1); 4]);
     for peer in others.take(MAX_CLIENTS - ROOT_ONLY - MAX_PER_USER) {
         held.push(bench.connect(peer));
     }
     assert_eq!(
-        refusal(answer(&mut bench.connect(Peer { uid: 5000, pid: 1 })).unwrap()),
+        refusal(answer(&mut bench.connect(user(5000, 1))).unwrap()),
         Code::Limit
     );
     for _ in 0..ROOT_ONLY {
@@ -161,6 +161,102 @@ fn a_user_and_all_users_have_so_many_connections() {
 }
 
 #[test]
+fn the_ids_of_a_users_containers_count_as_that_user() {
+    let mut bench = Bench::new();
+    let held: Vec<_> = (0..MAX_PER_USER as u32)
+        .map(|n| {
+            bench.connect(Peer {
+                uid: 100_000 + n,
+                ..USER
+            })
+        })
+        .collect();
+    assert_eq!(
+        refusal(answer(&mut bench.connect(USER)).unwrap()),
+        Code::Limit
+    );
+    drop(held);
+    let fake = Fake::new();
+    let owner = |uid, account| aplomb_kernel::Owner { uid, account };
+    let owners = [(5, owner(100_007, 1000)), (6, owner(1001, 0))];
+    fake.seen.borrow_mut().owners.extend(owners);
+    assert_eq!(account_of(100_007, 5, &fake), 1000);
+    assert_eq!(account_of(0, 5, &fake), 0, "root");
+    assert_eq!(
+        account_of(1002, 5, &fake),
+        1002,
+        "process 5 is another's by now"
+    );
+    assert_eq!(account_of(1001, 6, &fake), 1001, "no user is root by that");
+    assert_eq!(account_of(1003, 7, &fake), 1003, "it has ended");
+}
+
+#[test]
+fn a_user_whose_requests_cost_much_waits_and_others_do_not() {
+    let mut bench = Bench::new();
+    let (mut dear, mut other) = (bench.connect(USER), bench.connect(user(1001, 1)));
+    bench.clients.worked(USER.account, Duration::from_secs(1));
+    send(&mut dear, Ask::Status {});
+    send(&mut other, Ask::Status {});
+    bench.handle_ready();
+    assert!(matches!(answer(&mut other), Some(Answer::Status(_))));
+    bench.handle_ready();
+    let now = Instant::now();
+    let at = bench.clients.deadline().unwrap();
+    assert!(at > now && at < now + PATIENCE, "its turn comes");
+    bench.clients.tick(at, &bench.poll);
+    assert_eq!(bench.poll.wait(Some(now)).unwrap().len(), 1);
+}
+
+#[test]
+fn a_long_table_is_sent_in_parts() {
+    let mut bench = Bench::new();
+    let domains = (1..=1000).map(domain);
+    bench.fake.seen.borrow_mut().domains = domains.collect();
+    let mut client = bench.connect(USER);
+    send(&mut client, Ask::Domains {});
+    let (mut found, mut parts) = (Vec::new(), 0);
+    loop {
+        bench.handle_ready();
+        let Some(Answer::Domains(part)) = answer(&mut client) else {
+            panic!()
+        };
+        parts += 1;
+        found.extend(part.domains.iter().map(|d| d.cgid));
+        if !part.more {
+            break;
+        }
+    }
+    assert!(parts >= 10, "{parts}");
+    assert_eq!(found, (1..=1000).collect::<Vec<u64>>());
+    send(&mut client, Ask::Status {});
+    bench.handle_ready();
+    assert!(matches!(answer(&mut client), Some(Answer::Status(_))));
+}
+
+#[test]
+fn a_connection_that_cannot_be_accepted_does_not_wake_the_daemon_all_the_time() {
+    let mut bench = Bench::new();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("socket");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    bench
+        .poll
+        .add(&listener, Source::Listener, Interest::Read)
+        .unwrap();
+    let _waits = UnixStream::connect(&path).unwrap();
+    bench.clients.accept_later(&listener, &bench.poll);
+    assert_eq!(bench.poll.wait(Some(Instant::now())).unwrap(), []);
+    let at = bench.clients.deadline().unwrap();
+    bench.clients.accept_again(at, &listener, &bench.poll);
+    let ready = bench.poll.wait(Some(Instant::now())).unwrap();
+    assert_eq!(ready, [Source::Listener]);
+    bench.clients.accept(&listener, &bench.poll, &Fake::new());
+    assert_eq!(bench.clients.len(), 1);
+}
+
+#[test]
 fn an_incomplete_request_has_thirty_seconds() {
     let mut bench = Bench::new();
     let mut client = bench.connect(USER);
@@ -169,9 +265,11 @@ fn an_incomplete_request_has_thirty_seconds() {
     let now = Instant::now();
     let deadline = bench.clients.deadline().unwrap();
     assert!(deadline <= now + PATIENCE);
-    bench.clients.expire(deadline - Duration::from_millis(1));
+    bench
+        .clients
+        .tick(deadline - Duration::from_millis(1), &bench.poll);
     assert_eq!(bench.clients.len(), 1);
-    bench.clients.expire(deadline);
+    bench.clients.tick(deadline, &bench.poll);
     assert_eq!(bench.clients.len(), 0);
     assert_eq!(client.read(&mut [0; 8]).unwrap(), 0, "closed");
     assert!(
@@ -280,7 +378,7 @@ fn a_slow_follower_is_told_and_dropped() {
     while bench.clients.len() > 0 && t < 50_000 {
         bench.events(t..t + 100, 812);
         t += 100;
-        bench.clients.expire(Instant::now());
+        bench.clients.tick(Instant::now(), &bench.poll);
         if bench.clients.deadline().is_some() && t > 10_000 {
             break;
         }

@@ -27,10 +27,7 @@ fn memory_is_for_own_processes_and_where_it_is_protected() {
     let mut state = root.state(&fake);
     let me = me();
     let memory = |pid, bytes| Ask::Memory { pid, bytes };
-    let stranger = Peer {
-        uid: me.uid + 1,
-        pid: me.pid,
-    };
+    let stranger = user(me.uid + 1, me.pid);
     for pid in [me.pid, 1] {
         let asked = ask(&mut state, stranger, memory(Some(pid), Some(1 << 20)));
         assert_eq!(refusal(asked), Code::Permission);
@@ -72,10 +69,7 @@ fn users_reserve_for_their_own_processes_only() {
     let (root, fake) = (Root::new(), Fake::new());
     let mut state = root.state(&fake);
     let me = me();
-    let stranger = Peer {
-        uid: me.uid + 1,
-        pid: me.pid,
-    };
+    let stranger = user(me.uid + 1, me.pid);
     // Another user may control neither root's processes nor init.
     assert_eq!(
         refusal(ask(&mut state, stranger, reserve(Some(me.pid), 1, 100))),
@@ -114,14 +108,7 @@ fn users_reserve_for_their_own_processes_only() {
     assert_eq!(fake.seen.borrow().reserved[1], (me.pid, None));
     // A client in another process namespace has no pid here.
     assert_eq!(
-        refusal(ask(
-            &mut state,
-            Peer {
-                uid: me.uid,
-                pid: 0
-            },
-            reserve(None, 5, 100)
-        )),
+        refusal(ask(&mut state, user(me.uid, 0), reserve(None, 5, 100))),
         Code::Failed
     );
 }
@@ -188,10 +175,7 @@ fn privileged_requests() -> Vec<(Wanted, &'static str)> {
 fn strong_flags_and_servers_are_roots() {
     let (root, fake) = (Root::new(), Fake::new());
     let mut state = root.state(&fake);
-    let user = Peer {
-        uid: me().uid + 1000,
-        ..me()
-    };
+    let user = user(me().uid + 1000, me().pid);
     for (request, words) in privileged_requests() {
         let Answer::Refused(r) = ask(&mut state, user, Ask::Reserve(request.clone())) else {
             panic!("{request:?}")
@@ -318,7 +302,7 @@ fn a_guaranteed_client_learns_on_which_cpus() {
 fn a_full_table_and_a_users_limit_are_told_apart_from_failure() {
     let (root, fake) = (Root::new(), Fake::new());
     let mut state = root.state(&fake);
-    let me = Peer { uid: 1000, ..me() };
+    let me = user(1000, me().pid);
     if rustix::process::getuid().as_raw() == 1000 {
         assert_eq!(
             refusal(ask(&mut state, me, reserve(None, 50, 100))),
