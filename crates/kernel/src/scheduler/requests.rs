@@ -1,5 +1,5 @@
-//! Requests about one process: its reservation, its owner, its demotion, a park. Each runs a syscall
-//! program.
+//! Requests about one process: its reservation, its owner, its demotion, a park. Each runs a
+//! syscall program.
 
 use super::{call, Scheduler};
 use crate::layout::types as raw;
