@@ -149,7 +149,13 @@ enum event_type {
 	 * will, b: their limit; ppm of one CPU, c: the user id
 	 */
 	EV_OWNER = 20,
-	NR_EVENTS = 21
+	/*
+	 * a thread may not run on .cpu, where its program's reservation is, so it runs as
+	 * best-effort work: a: its thread id, b: a CPU where it may run. At most one each second
+	 * for a program
+	 */
+	EV_ELSEWHERE = 21,
+	NR_EVENTS = 22
 };
 
 /*

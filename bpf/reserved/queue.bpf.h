@@ -175,8 +175,11 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 	if (!s || is_minor(p, t, s) || s->info.state != SERVER_ADMITTED)
 		return false;
 	stand(t, p->pid, enq_flags & SCX_ENQ_WAKEUP, &at);
-	if (!bpf_cpumask_test_cpu(at.cpu, p->cpus_ptr))
+	if (!bpf_cpumask_test_cpu(at.cpu, p->cpus_ptr)) {
+		if (!is_split(s)) /* it may run in another of the windows */
+			emit_elsewhere(s, p->pid, task_cpu(p), bpf_ktime_get_ns());
 		return false;
+	}
 	/*
 	 * The task may always run where it is. On another CPU it may not if it cannot migrate now,
 	 * or if that CPU leaves.

@@ -50,6 +50,7 @@ struct server {
 	u64 asleep_since;          /* its last thread fell asleep; 0: none has yet */
 	u64 exhausted_second;      /* in which its budget was last used up: one event a second */
 	u64 missed_second;         /* likewise for a missed deadline */
+	u64 elsewhere_second;      /* the same, of a thread that may not run on its CPU */
 	u32 exhausted_now;         /* times in that second */
 	u32 awake;                 /* threads that run or wait: 0 completes a job */
 	struct edf_server
@@ -360,6 +361,17 @@ static __always_inline void emit_missed(struct server *s, u64 now)
 	emit(EV_MISSED, s, now - (windows ? s->info.split.release : s->info.edf.deadline),
 	     windows ? s->info.split.kept : s->info.edf.budget, s->info.edf.period);
 	s->missed_second = second;
+}
+
+/* Thread @pid, which draws on @s, may run on @cpu and not on @s's CPU. */
+static __always_inline void emit_elsewhere(struct server *s, s32 pid, s32 cpu, u64 now)
+{
+	u64 second = now / NSEC_PER_SEC;
+
+	if (s->elsewhere_second == second)
+		return;
+	s->elsewhere_second = second;
+	emit(EV_ELSEWHERE, s, pid, cpu, 0);
 }
 
 /*

@@ -188,6 +188,7 @@ static __always_inline void server_reset(struct server *s, u32 slot, const struc
 	s->loan.lent = 0;
 	s->exhausted_second = 0;
 	s->missed_second = 0;
+	s->elsewhere_second = 0;
 	s->exhausted_now = 0;
 	__builtin_memset(&s->info.usage, 0, sizeof(s->info.usage));
 	__builtin_memset(s->waiter, 0, sizeof(s->waiter));

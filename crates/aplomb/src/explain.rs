@@ -30,6 +30,7 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
         EventKind::Killed => ["bytes", "class", "oom_score_adj"],
         EventKind::Disk => ["group", "unused", "unused"],
         EventKind::Owner => ["expected_ppm", "limit_ppm", "uid"],
+        EventKind::Elsewhere => ["thread", "may_run_on_cpu", "unused"],
     }
 }
 
@@ -193,6 +194,10 @@ pub fn short(e: &LogEvent) -> String {
             user(c),
             percent(a),
             percent(b)
+        ),
+        EventKind::Elsewhere => format!(
+            "thread {a} is tied to CPU {b} and runs as best-effort work: the reservation is on CPU {}",
+            e.cpu
         ),
     }
 }
@@ -382,6 +387,12 @@ impl Story {
                 user(c),
                 percent(a),
                 percent(b)
+            ),
+            EventKind::Elsewhere => format!(
+                "has its reservation on CPU {}, and its thread {a} may only run on others, such as CPU {b}; so the \
+                 thread runs as best-effort work, without a right to be in time. A reservation is for one CPU: \
+                 let the thread run there (taskset), or give each such thread a program of its own",
+                e.cpu
             ),
             EventKind::Killed if e.pid <= 0 => return format!("at {at} {}", killed::by_oomd(e)),
             EventKind::Killed => killed::why(e),

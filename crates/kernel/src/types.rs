@@ -366,6 +366,7 @@ pub(crate) fn event_number(kind: EventKind) -> u32 {
         EventKind::Killed => e::EV_KILLED,
         EventKind::Disk => e::EV_DISK,
         EventKind::Owner => e::EV_OWNER,
+        EventKind::Elsewhere => e::EV_ELSEWHERE,
     }
     .0
 }

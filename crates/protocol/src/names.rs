@@ -80,11 +80,13 @@ pub enum EventKind {
     Disk,
     /// All programs of a user use too much of the machine.
     Owner,
+    /// A thread may not run on the CPU of its program's reservation.
+    Elsewhere,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Matched,
         Self::Inherited,
         Self::Admitted,
@@ -105,6 +107,7 @@ impl EventKind {
         Self::Killed,
         Self::Disk,
         Self::Owner,
+        Self::Elsewhere,
     ];
 
     /// The name, as in JSON.
@@ -130,6 +133,7 @@ impl EventKind {
             Self::Killed => "killed",
             Self::Disk => "disk",
             Self::Owner => "owner",
+            Self::Elsewhere => "elsewhere",
         }
     }
 }

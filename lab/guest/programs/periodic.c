@@ -8,7 +8,8 @@
  * above T. A release that passes while an earlier job still runs is skipped and counts as missed,
  * so the run always lasts about N * T. With "over" the task never sleeps; then its share of the CPU
  * is what matters. Prints one line of JSON, times in microseconds; with "brief" only misses, the
- * longest wake-up latency and the longest response time, as `missed=N wake_us=N response_us=N`.
+ * longest wake-up latency and response time, and the most misses of one second, as `missed=N
+ * wake_us=N response_us=N worst_second=N`.
  */
 #include "lib.h"
 
@@ -59,7 +60,7 @@ static void overrun(int64_t length)
 }
 
 static void print_brief(const int64_t *latency, const int64_t *response, int64_t jobs,
-			int64_t missed)
+			int64_t missed, int64_t worst_second)
 {
 	int64_t wake = 0, took = 0;
 
@@ -67,8 +68,9 @@ static void print_brief(const int64_t *latency, const int64_t *response, int64_t
 		wake = latency[i] > wake ? latency[i] : wake;
 		took = response[i] > took ? response[i] : took;
 	}
-	printf("missed=%lld wake_us=%lld response_us=%lld\n", (long long)missed,
-	       (long long)(wake / NS_PER_US), (long long)(took / NS_PER_US));
+	printf("missed=%lld wake_us=%lld response_us=%lld worst_second=%lld\n", (long long)missed,
+	       (long long)(wake / NS_PER_US), (long long)(took / NS_PER_US),
+	       (long long)worst_second);
 }
 
 int main(int count, char **words)
@@ -93,7 +95,7 @@ int main(int count, char **words)
 	}
 
 	int64_t *latency = malloc(n * sizeof(*latency)), *response = malloc(n * sizeof(*response));
-	int64_t jobs = 0, late = 0, skipped = 0;
+	int64_t jobs = 0, late = 0, skipped = 0, this_second = 0, in_second = 0, worst_second = 0;
 
 	if (!latency || !response)
 		fail("malloc");
@@ -111,14 +113,18 @@ int main(int count, char **words)
 		response[jobs++] = took;
 		late += took > period;
 		int64_t passed = took / period;
+		int64_t second = release / (1000 * NS_PER_MS);
 
 		if (release + passed * period > last)
 			passed = (last - release) / period;
 		skipped += passed;
+		in_second = (second == this_second ? in_second : 0) + (took > period) + passed;
+		this_second = second;
+		worst_second = in_second > worst_second ? in_second : worst_second;
 		release += (passed + 1) * period;
 	}
 	if (has_flag(count, words, "brief")) {
-		print_brief(latency, response, jobs, late + skipped);
+		print_brief(latency, response, jobs, late + skipped, worst_second);
 		return 0;
 	}
 	printf("{\"mode\": \"periodic\", \"runtime_us\": %lld, \"period_us\": %lld, \"periods\": "

@@ -8,10 +8,12 @@ program storm storm
 program storm bequeath
 program spin pinned
 program spin burst
+program tied tied
 spec movie 6ms/30ms
 spec one 15ms/25ms
 spec two 15ms/25ms
 spec walker 5ms/50ms
+spec tied 5ms/20ms
 spec burst 1ms/100ms 'revocable = true'
 spec storm 3ms/30ms 'revocable = true'
 spec bequeath 1ms/30ms 'inherit = true' 'revocable = true'
@@ -58,6 +60,11 @@ for i in 1 2 3 4; do # it changes its own affinity: the kernel then calls ops.se
 	moves=$((moves + 1))
 done
 check affinity-is-followed "$moves changes, wrong:$wrong" none "$wrong"
+bg $bin/tied 3000
+tied=$!
+sleep 2
+a log --why $tied > $out/why
+check a-thread-tied-elsewhere-is-told "$(tail -n 1 $out/why)" grep -q 'its thread [0-9]* may only run on others' $out/why
 check moves-are-counted "$(counter moved)" within 5 "$(counter moved)" 15
 # If the only CPU allowed has no room, the status shows a state for the task all the same.
 taskset -p 1 $walker > /dev/null
