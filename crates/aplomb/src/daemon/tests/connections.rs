@@ -195,7 +195,9 @@ fn the_ids_of_a_users_containers_count_as_that_user() {
 fn a_user_whose_requests_cost_much_waits_and_others_do_not() {
     let mut bench = Bench::new();
     let (mut dear, mut other) = (bench.connect(USER), bench.connect(user(1001, 1)));
-    bench.clients.worked(USER.account, Duration::from_secs(1));
+    bench
+        .clients
+        .worked(USER.account, Duration::from_millis(400));
     send(&mut dear, Ask::Status {});
     send(&mut other, Ask::Status {});
     bench.handle_ready();
