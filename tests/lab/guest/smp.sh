@@ -60,7 +60,7 @@ for i in 1 2 3 4; do # it changes its own affinity: the kernel then calls ops.se
 	moves=$((moves + 1))
 done
 check affinity-is-followed "$moves changes, wrong:$wrong" none "$wrong"
-bg $bin/tied 3000
+bg $bin/tied 1500
 tied=$!
 sleep 2
 a log --why $tied > $out/why
