@@ -318,7 +318,7 @@ pub struct Owner {
     /// Its real user id.
     pub uid: u32,
     /// The user id to whose account it counts (bpf/kernel/owner.bpf.h): the login's, or that of the
-    /// user who made its namespace of users. 0 for root.
+    /// maker of its namespace of users. 0 for root.
     pub account: u32,
 }
 

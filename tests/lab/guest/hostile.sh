@@ -1,6 +1,6 @@
-# Tests what a user without rights can do to others: for a minute the user nobody (65534) tries all
-# that this knows, beside another user's film, a service with cpu.max, and root's commands. One CPU
-# in virtual time.
+# Tests that one user without rights (65534, the attacker) harms no other program: for a minute the
+# attacker starts, asks, creates and writes without end, beside another user's film, a service with
+# cpu.max, and root's commands. One CPU in virtual time.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 
@@ -106,9 +106,9 @@ check another-users-film "$line" within 0 "$(value worst_second "$line")" 1
 check a-service-has-its-quota "$share of 1000, 200 due" within 198 "$share" 202
 range $out/answered
 check the-daemon-answers "$times" within 1 "$worst" 100000
-# The start of the command alone takes 40 ms on this machine.
+# The start of the command alone takes 40 ms on this machine. The aim is 100 ms, which most keep.
 range $out/asked
-check roots-command-is-answered "$times" within 1 "$worst" 300000
+check roots-command-is-answered "$times, 100000 aimed at" within 1 "$worst" 300000
 check the-daemon-stays-small "$largest KB" within 1 "$largest" 65536
 lines=$(($(wc -l < $daemon_log) - journal_before))
 check the-journal-stays-short "$lines lines: $(tail -n 3 $daemon_log)" within 0 "$lines" 100
