@@ -82,8 +82,8 @@ void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 		landing_forget(t);
 	if (t && t->slot)
 		task_leave(t);
-	if (t && t->queued)
-		tree_leave(t);
+	if (t && t->stay)
+		tree_not_in(t);
 }
 
 /* The task comes to our scheduling class. */
@@ -101,8 +101,8 @@ void OPS(aplomb_disable, struct task_struct *p)
 
 	park_forget(p);
 	gate_forget(t);
-	if (t && t->queued)
-		tree_leave(t);
+	if (t && t->stay)
+		tree_not_in(t);
 }
 
 /* The affinity of a task changes. A server follows that of its process's leader. */
@@ -143,12 +143,18 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_if_any(p);
 
-	if (parks_on && park_enqueue(p, enq_flags))
+	if (parks_on && park_enqueue(p, enq_flags)) {
+		t = task_ctx(p);
+		if (t)
+			tree_not_in(t);
 		return;
+	}
 	if (t && domain_servers)
 		domain_draw(t);
-	if (t && reserved_enqueue(p, t, enq_flags))
+	if (t && reserved_enqueue(p, t, enq_flags)) {
+		tree_not_in(t);
 		return;
+	}
 	/* no other task is there, and dispatch did not let it go on */
 	if ((enq_flags & SCX_ENQ_LAST) && !tree_on) {
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);

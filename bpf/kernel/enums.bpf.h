@@ -38,6 +38,10 @@ enum scx_kick_flags {
 	SCX_KICK_PREEMPT = 2,
 };
 
+enum scx_consts {
+	SCX_CPUPERF_ONE = 1024, /* the highest speed of a CPU */
+};
+
 enum scx_dsq_iter_flags {
 	SCX_DSQ_ITER_REV = 1 << 16,
 };
@@ -73,6 +77,7 @@ enum cgroup_subsys_id {
 #define SCX_TASK_QUEUED bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_QUEUED)
 #define SCX_KICK_IDLE bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_IDLE)
 #define SCX_KICK_PREEMPT bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_PREEMPT)
+#define SCX_CPUPERF_ONE bpf_core_enum_value(enum scx_consts, SCX_CPUPERF_ONE)
 #define SCX_DSQ_ITER_REV bpf_core_enum_value(enum scx_dsq_iter_flags, SCX_DSQ_ITER_REV)
 #define VM_FAULT_MAJOR bpf_core_enum_value(enum vm_fault_reason, VM_FAULT_MAJOR)
 #define SCX_EXIT_ERROR bpf_core_enum_value(enum scx_exit_kind, SCX_EXIT_ERROR)

@@ -106,14 +106,13 @@ VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 	bpf_for(i, 0, MAX_MOVED) {
 		struct bpf_iter_scx_dsq it;
 		struct task_struct *p = NULL;
-		bool moved = false;
 
 		if (!bpf_iter_scx_dsq_new(&it, queue, 0))
 			p = bpf_iter_scx_dsq_next(&it);
-		if (p)
-			moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
+		if (p) /* refused, if another CPU takes it out or puts it back: look again */
+			scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
 		bpf_iter_scx_dsq_destroy(&it);
-		if (!moved)
+		if (!p)
 			break;
 	}
 	return 0;

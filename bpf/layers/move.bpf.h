@@ -37,7 +37,7 @@ static __always_inline u64 queue_of(const struct task_struct *p, const struct ta
 	if (t->by_right)
 		return DSQ_EDF(cpu);
 	if (t->queued)
-		return DSQ_DOMAIN(t->queued - 1);
+		return DSQ_DOMAIN(queued_in(t->queued));
 	return pinned(p) ? DSQ_PINNED(task_cpu(p), t->lane) : DSQ_FAIR;
 }
 
@@ -48,11 +48,9 @@ static __noinline bool raise(struct task_struct *p, struct task_ctx *t, u64 from
 	u32 before = t->by_right;
 	u64 vtime = t->fair_vtime;
 	struct bpf_iter_scx_dsq it;
-	u32 queued = t->queued;
+	u32 was = t->queued ? tree_leave(t) : 0;
 	bool moved = false;
 
-	if (queued && !tree_leave(t))
-		queued = 0;
 	if (!bpf_iter_scx_dsq_new(&it, from, 0)) {
 		if (!before)
 			t->fair_vtime = p->scx.dsq_vtime;
@@ -66,9 +64,8 @@ static __noinline bool raise(struct task_struct *p, struct task_ctx *t, u64 from
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
-	/* to count it once too often does no harm (tree/tree.bpf.h 5) */
-	if (queued && !moved && !t->queued)
-		tree_enter(t, queued - 1, false, SLOT_NONE, 0);
+	if (was && !moved)
+		tree_rejoin(t, was, queued_in(was));
 	return moved;
 }
 

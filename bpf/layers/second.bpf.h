@@ -30,7 +30,6 @@ VERIFIED_ONCE int evacuate(u32 cpu)
 	bpf_for(i, 0, MAX_EVACUATED) {
 		struct bpf_iter_scx_dsq it;
 		struct task_struct *p = NULL;
-		bool moved = false;
 
 		bpf_rcu_read_lock(); /* see reactivate_one */
 		if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
@@ -43,13 +42,14 @@ VERIFIED_ONCE int evacuate(u32 cpu)
 								   &fair_all, fair_weight(p)));
 			if (t)
 				t->by_right = RIGHT_NONE;
-			moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_FAIR, 0);
+			/* refused, if another CPU takes it out or puts it back: look again */
+			scx_bpf_dsq_move_vtime(&it, p, DSQ_FAIR, 0);
 			tree_legacy = 1;
 			ask_idle(p);
 		}
 		bpf_iter_scx_dsq_destroy(&it);
 		bpf_rcu_read_unlock();
-		if (!moved)
+		if (!p)
 			break;
 	}
 	return 0;

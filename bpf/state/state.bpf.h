@@ -108,7 +108,8 @@ struct task_ctx {
 	u32 gate_state;
 	/* tree/ */
 	u32 domain;  /* slot of the domain it belongs to; 0: the root */
-	u32 queued;  /* it waits in the queue of this domain - 1; 0: in none. See unqueue() */
+	u32 queued;  /* in which domain's queue it waits (tree/queue.bpf.h); 0: in none */
+	u16 stay;    /* of its stays in domains' queues: the number of the last one */
 	u32 refused; /* told that its domain has no time: turns since then, and 1 (claim_late()) */
 	u32 weight;  /* by its nice value, when it was enqueued last */
 	u32 lane;    /* in which it waited last, if it is pinned */
@@ -177,6 +178,7 @@ struct tree_cpu {
 	struct pick next;   /* for the task that dispatch has sent; ops.running takes it */
 	struct lane lanes[MAX_LANES];
 	u32 nr_lanes; /* that have been in use; lane 0 always */
+	u32 vain;     /* choices in a row whose claims found no task (look_again()) */
 	u32 waited;   /* ticks in a row that found a task waiting (rescue_look()) */
 	u32 unwanted; /* no task waits for it: seen since the last tick (nobody_waits()) */
 	/*

@@ -23,10 +23,15 @@
 
 /*
  * Most claims of one dispatch. A claim finds no task if another CPU has counted one and not
- * inserted it yet, or if the domain was throttled. If all claims are in vain, the CPU gets no task
- * of the tree; the CPU that inserts the task asks an idle one.
+ * inserted it yet, if another CPU puts the task back just now, or if the domain was throttled.
  */
 #define TREE_TRIES 8
+/*
+ * If all claims were in vain, the CPU gets no task of the tree. The task that it did not find may
+ * be in the queue a moment later, and the CPU that inserts it may have looked for an idle one
+ * before. So this CPU, once idle, looks again, as many times in a row as this: for some 100 us.
+ */
+#define MAX_VAIN 16
 /* Tasks at the head of a queue that other CPUs are taking. With more, the claim is put back. */
 #define MAX_TAKEN 8
 
@@ -125,7 +130,7 @@ static __always_inline void put_back(struct choice *ch, u32 leaf)
 enum take {
 	TAKE_NONE = 0, /* no task: the claim is to be put back */
 	TAKE_SENT = 1, /* a task, which was sent to this CPU */
-	TAKE_GONE = 2  /* a task that cannot run here, or that the kernel took out: claim settled */
+	TAKE_GONE = 2  /* a task that cannot run here: the claim is settled */
 };
 
 /*
@@ -155,12 +160,12 @@ static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_s
 /* Sends the first task of domain @leaf, which @cpu has claimed, to @cpu. */
 static __noinline u32 tree_take(u32 leaf, u32 cpu)
 {
-	TAKES_STACK(96);
+	TAKES_STACK(120);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
 	struct task_ctx *t = NULL;
-	bool moved = false, here = false, found = false;
-	u32 i;
+	bool moved = false, here = false;
+	u32 i, was = 0;
 
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(leaf), 0)) {
 		bpf_for(i, 0, MAX_TAKEN) {
@@ -169,12 +174,12 @@ static __noinline u32 tree_take(u32 leaf, u32 cpu)
 				break;
 			t = task_ctx(p);
 			/* before the move: after it the task may run and be queued again at once */
-			found = t && unqueue(t);
-			if (found)
+			was = t ? unqueue(t) : 0;
+			if (was)
 				break;
 		}
 	}
-	if (found && p && t) {
+	if (was && p && t) {
 		s32 home = task_cpu(p);
 
 		here = bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && (home == (s32)cpu || !stays(p));
@@ -185,9 +190,11 @@ static __noinline u32 tree_take(u32 leaf, u32 cpu)
 			moved = move_home(&it, p, t, home);
 	}
 	bpf_iter_scx_dsq_destroy(&it);
-	if (!found)
+	if (was && !moved && t)
+		tree_untake(t, was);
+	if (!moved)
 		return TAKE_NONE;
-	return moved && here ? TAKE_SENT : TAKE_GONE;
+	return here ? TAKE_SENT : TAKE_GONE;
 }
 
 /*
@@ -320,6 +327,16 @@ static __always_inline u32 tree_dispatch(struct choice *ch, struct task_struct *
 	return FAIR_NONE;
 }
 
+/* @vain: @cpu's claims on the tree have found no task. */
+static __always_inline void look_again(u32 cpu, bool vain)
+{
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	c->tree.vain = vain ? c->tree.vain + 1 : 0;
+	if (vain && c->tree.vain <= MAX_VAIN)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+}
+
 /* fair_dispatch() with domains. */
 VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trusted __arg_nullable)
 {
@@ -338,6 +355,7 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 		ch.lanes = look_at_lanes(cpu, running);
 	}
 	result = tree_dispatch(&ch, prev, prev_pinned);
+	look_again(cpu, ch.nr_failed && result != FAIR_TAKEN);
 	if (nr_cpus == 1 || result == FAIR_TAKEN || result == FAIR_KEPT)
 		return result;
 	if (prev_pinned && path_throttled(domain_of_task(prev)))

@@ -83,13 +83,8 @@ static __always_inline void requeue_task(struct bpf_iter_scx_dsq *it, struct tas
 	key = leaf_has_members(b) ? leaf_key(b, t) : branch_start(b);
 	bpf_spin_unlock(&tree_lock);
 	scx_bpf_dsq_move_set_vtime(it, key);
-	if (scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(slot), 0) &&
-	    !__sync_val_compare_and_swap(&t->queued, 0, queued))
-		return;
-	/* It left the queue meanwhile. If it came back, it was counted once more. */
-	bpf_spin_lock(&tree_lock);
-	waiting_drop(queued - 1);
-	bpf_spin_unlock(&tree_lock);
+	scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(slot), 0);
+	tree_untake(t, queued); /* it is there still, moved or not */
 }
 
 /*

@@ -96,8 +96,7 @@ static __always_inline bool goes_at_once(struct task_struct *p, struct task_ctx 
 	if (!wake_preempts(p, c, leaf, vtime, b->fair.now) ||
 	    !overtakes(p, c, DSQ_DOMAIN(leaf), vtime))
 		return false;
-	if (t->queued)
-		tree_leave(t);
+	tree_not_in(t);
 	send_straight(p, c, vtime, enq_flags | SCX_ENQ_PREEMPT);
 	return true;
 }
@@ -149,8 +148,7 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 		t->refused = 1; /* it was asked to land: it runs until then */
 	if (leaf == SLOT_PASSING || !branch(leaf)->limited || !path_throttled(leaf)) {
 		if (pinned(p) || last || (wake && goes_straight(p, c, leaf))) {
-			if (t->queued)
-				tree_leave(t);
+			tree_not_in(t);
 			if (pinned(p) && !last)
 				return false;
 			if (wake)

@@ -45,6 +45,7 @@ VERIFIED_ONCE int pass_from(u32 slot)
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0)) {
 		bpf_for(i, 0, MAX_PASSING) {
 			struct task_ctx *t;
+			u32 was;
 
 			p = bpf_iter_scx_dsq_next(&it);
 			if (!p)
@@ -56,15 +57,17 @@ VERIFIED_ONCE int pass_from(u32 slot)
 				throttled_begin(t); /* it stays */
 				continue;
 			}
-			if (!tree_leave(t)) /* another CPU is taking it */
+			was = tree_leave(t);
+			if (!was) /* another CPU is taking it */
 				continue;
-			tree_enter(t, SLOT_PASSING, false, SLOT_NONE,
-				   0); /* before the move: it counts before it is seen */
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
 			scx_bpf_dsq_move_set_vtime(&it, fair_place(p->scx.dsq_vtime,
 								   &branch(SLOT_PASSING)->fair,
 								   fair_weight(p)));
-			scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(SLOT_PASSING), 0);
+			if (scx_bpf_dsq_move_vtime(&it, p, DSQ_DOMAIN(SLOT_PASSING), 0))
+				tree_rejoin(t, was, SLOT_PASSING);
+			else
+				tree_rejoin(t, was, queued_in(was));
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);

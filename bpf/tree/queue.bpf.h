@@ -3,6 +3,16 @@
  * tree/queue.bpf.h - a task in its domain's queue: how it comes to wait there, and how it leaves.
  *
  * Theory: tree/tree.bpf.h, claims in 5.
+ *
+ * task_ctx.queued says in which queue a task waits, and which of its stays in queues that is:
+ *
+ *      31      stay      16 15    domain + 1     0
+ *
+ * Why the number of the stay: a CPU takes a task out of a queue in two steps. It clears `queued`,
+ * then the kernel moves the task. The kernel refuses the move if the task has left its place in the
+ * queue since the CPU looked, even if it is back in the same queue now. The stay tells whether that
+ * was before the CPU cleared `queued` or after it. Before: the task waits there, and `queued` is to
+ * be set again, or no CPU would ever take it. After: it came back with a count of its own.
  */
 #ifndef APLOMB_TREE_QUEUE_BPF_H
 #define APLOMB_TREE_QUEUE_BPF_H
@@ -12,10 +22,19 @@
 #include "tree/place.bpf.h"
 #include "tree/tree.bpf.h"
 
+#define QUEUED_DOMAIN 0xffff
+_Static_assert(DOMAIN_SLOTS < QUEUED_DOMAIN, "a domain fits in task_ctx.queued");
+
+/* The domain in whose queue a task waits by @queued, which is not 0. */
+static __always_inline u32 queued_in(u32 queued)
+{
+	return ((queued & QUEUED_DOMAIN) - 1) & (DOMAIN_SLOTS - 1);
+}
+
 /*
- * Clears the `queued` flag of @t's thread. Returns the domain + 1 in whose queue it waited, or 0 if
- * another CPU has cleared the flag before: two CPUs may see the same task at the head of a queue.
- * The caller that gets the domain settles one count of waiting tasks there.
+ * Clears `queued` of @t's thread. Returns what it was; 0: another CPU has cleared it before, since
+ * two CPUs may see the same task at the head of a queue. The caller that gets the domain settles
+ * one count of waiting tasks there.
  */
 static __always_inline u32 unqueue(struct task_ctx *t)
 {
@@ -23,20 +42,66 @@ static __always_inline u32 unqueue(struct task_ctx *t)
 }
 
 /*
- * @t's thread does not wait in a domain's queue any more. Returns false if it did not, or if
+ * @t's thread does not wait in a domain's queue any more. Returns where it waited; 0: nowhere, or
  * another CPU is taking it.
  */
-VERIFIED_ONCE int tree_leave(struct task_ctx *t __arg_nonnull)
+VERIFIED_ONCE u32 tree_leave(struct task_ctx *t __arg_nonnull)
 {
 	u32 queued;
 
 	bpf_spin_lock(&tree_lock);
 	queued = unqueue(t);
 	if (queued)
-		waiting_drop(queued - 1);
+		waiting_drop(queued_in(queued));
 	leaf_leave(t);
 	bpf_spin_unlock(&tree_lock);
-	return queued != 0;
+	return queued;
+}
+
+/*
+ * @t's thread runs, or waits elsewhere than in a domain's queue from now on. A CPU that wanted to
+ * take it out of its queue before does not count it there again.
+ */
+static __always_inline void tree_not_in(struct task_ctx *t)
+{
+	t->stay++;
+	if (t->queued)
+		tree_leave(t);
+}
+
+/*
+ * The kernel has refused to move @t's thread, whose `queued` was @was before unqueue(): undoes
+ * that. If the thread has come to a queue by itself since, with a count of its own, drops the old
+ * count.
+ */
+VERIFIED_ONCE int tree_untake(struct task_ctx *t __arg_nonnull, u32 was)
+{
+	bpf_spin_lock(&tree_lock);
+	if (!t->queued && t->stay == was >> 16)
+		t->queued = was;
+	else
+		waiting_drop(queued_in(was));
+	bpf_spin_unlock(&tree_lock);
+	return 0;
+}
+
+/*
+ * @t's thread, whose `queued` was @was before tree_leave(), waits in the queue of domain @leaf: a
+ * move out of there was refused, or one to there was made. Counts it there, unless it has come to a
+ * queue by itself since, or runs.
+ */
+VERIFIED_ONCE int tree_rejoin(struct task_ctx *t __arg_nonnull, u32 was, u32 leaf)
+{
+	leaf &= DOMAIN_SLOTS - 1;
+	bpf_spin_lock(&tree_lock);
+	if (!t->queued && t->stay == was >> 16) {
+		if (leaf_has_members(branch(leaf)))
+			leaf_enter(t, leaf, false);
+		waiting_add(leaf, IS_PUT_BACK, SLOT_NONE);
+		t->queued = (was & ~QUEUED_DOMAIN) | (leaf + 1);
+	}
+	bpf_spin_unlock(&tree_lock);
+	return 0;
 }
 
 /*
@@ -49,14 +114,13 @@ static __always_inline void enter_task(struct task_ctx *t, u32 leaf, bool wake, 
 
 	if (leaf_has_members(branch(leaf)))
 		leaf_enter(t, leaf & (DOMAIN_SLOTS - 1), wake);
-	if (!wake && queued == leaf + 1) { /* it was not chosen, and its domain waits all along */
-		t->queued = queued;
-		return;
-	}
+	t->stay++;
+	t->queued = (u32)t->stay << 16 | (leaf + 1);
+	if (!wake && queued && queued_in(queued) == leaf)
+		return; /* it was not chosen, and its domain waits all along */
 	if (queued)
-		waiting_drop(queued - 1);
+		waiting_drop(queued_in(queued));
 	waiting_add(leaf, wake ? WAKES_UP : GOES_ON, running);
-	t->queued = leaf + 1;
 }
 
 /*

@@ -25,7 +25,7 @@ static __always_inline bool waits_throttled(const struct task_ctx *t)
 {
 	u32 queued = t->queued;
 
-	return queued && branch(queued - 1)->limited && path_throttled(queued - 1);
+	return queued && branch(queued_in(queued))->limited && path_throttled(queued_in(queued));
 }
 
 /*
@@ -91,16 +91,19 @@ static __noinline bool recall_move(struct task_struct *p, struct task_ctx *t, u3
 	struct bpf_iter_scx_dsq it;
 	s32 home = task_cpu(p);
 	bool moved = false;
+	u32 was = 0;
 
 	bpf_rcu_read_lock();
-	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0) && tree_leave(t)) {
+	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0))
+		was = tree_leave(t);
+	if (was) {
 		rescues = 1;
 		scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
 		/* if the CPU has gone: from its local queue the kernel moves it to another CPU */
 		moved = scx_bpf_dsq_move(
 			&it, p, cpu_ctx(home)->online ? DSQ_RESCUE : SCX_DSQ_LOCAL_ON(home), 0);
-		if (!moved && !t->queued)
-			tree_enter(t, slot, false, SLOT_NONE, 0);
+		if (!moved)
+			tree_rejoin(t, was, queued_in(was));
 	}
 	bpf_iter_scx_dsq_destroy(&it);
 	bpf_rcu_read_unlock();
@@ -122,7 +125,7 @@ VERIFIED_ONCE int recall_one(s32 pid)
 		held_let_go(p, t);
 	if (t && waits_throttled(t) && (is_recalled(p) || (stays(p) && waits_to_move(p))) &&
 	    now - t->recalled_ns >= RECALL_EVERY_NS) {
-		u32 slot = (t->queued - 1) & (DOMAIN_SLOTS - 1);
+		u32 slot = queued_in(t->queued);
 
 		t->recalled_ns = now;
 		again = !recall_move(p, t, slot);

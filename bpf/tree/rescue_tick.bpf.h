@@ -39,13 +39,18 @@ static __always_inline void rescue_task(struct bpf_iter_scx_dsq *it, struct task
 	s32 home = task_cpu(p);
 	u64 to = cpu_ctx(home)->online ? DSQ_RESCUE : SCX_DSQ_LOCAL_ON(home);
 
-	/* before the move: after it the task may run at once */
-	if (slot != SLOT_NONE && (!t || !tree_leave(t)))
-		return;
+	u32 was = 0;
+
+	/*
+	 * Before the move: after it the task may run at once. If it is not counted, another CPU is
+	 * taking it, or would have to be: it is rescued in either case.
+	 */
+	if (slot != SLOT_NONE && t)
+		was = tree_leave(t);
 	rescues = 1;
 	scx_bpf_dsq_move_set_slice(it, FAIR_SLICE_NS);
-	if (!scx_bpf_dsq_move(it, p, to, 0) && slot != SLOT_NONE && t && !t->queued)
-		tree_enter(t, slot, false, SLOT_NONE, 0);
+	if (!scx_bpf_dsq_move(it, p, to, 0) && was && t)
+		tree_rejoin(t, was, queued_in(was));
 }
 
 /*
@@ -102,39 +107,45 @@ VERIFIED_ONCE u32 rescue_from_lanes(void)
 	return all;
 }
 
-/* Looks at all domains' queues, and frees the slots of domains that have gone. */
-VERIFIED_ONCE int rescue_from_domains(void)
+/*
+ * Looks at all domains' queues, and frees the slots of domains that have gone. Returns how many
+ * tasks wait in them, by the queues: a task that the tree does not count is seen, too.
+ */
+VERIFIED_ONCE u32 rescue_from_domains(void)
 {
-	u32 i, used = nr_domain_slots;
+	u32 i, used = nr_domain_slots, all = 0;
 
 	bpf_for(i, 0, used + 1) {
 		u32 slot = i < used ? i & (DOMAIN_SLOTS - 1) : SLOT_PASSING;
 		struct branch *b = branch(slot);
 		u32 turns = b->turns;
+		s32 waiting;
 
 		b->turns = 0;
 		domain_bury(slot);
-		if ((s32)b->waiting <= 0)
+		waiting = scx_bpf_dsq_nr_queued(DSQ_DOMAIN(slot));
+		if (waiting <= 0)
 			continue;
+		all += waiting;
 		/*
 		 * Under FIFO one task may have all turns, so they do not show how long a round is.
 		 */
-		if (b->policy == DOMAIN_FIFO || too_slow(b->waiting, turns))
+		if (b->policy == DOMAIN_FIFO || too_slow(waiting, turns))
 			rescue_from(DSQ_DOMAIN(slot), slot, false, MAX_RESCUES);
 		else
 			rescue_from(DSQ_DOMAIN(slot), slot, true, MAX_LAST);
 	}
-	return 0;
+	return all;
 }
 
 static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 {
-	u32 in_lanes = rescue_from_lanes(), plain = scx_bpf_dsq_nr_queued(DSQ_FAIR);
+	u32 waiting = rescue_from_lanes(), plain = scx_bpf_dsq_nr_queued(DSQ_FAIR);
 
 	if (plain)
 		rescue_from(DSQ_FAIR, SLOT_NONE, true, MAX_LAST);
 	if (tree_on)
-		rescue_from_domains();
+		waiting += rescue_from_domains();
 	/*
 	 * The timer runs as long as any task waits, rescued ones included: no CPU is kicked for
 	 * their queue otherwise. First the switch is set to off, then the queues are looked at: a
@@ -144,7 +155,7 @@ static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 	rescues = scx_bpf_dsq_nr_queued(DSQ_RESCUE) != 0;
 	if (rescues)
 		wake_idle();
-	else if (!tree_waiting && !in_lanes && !scx_bpf_dsq_nr_queued(DSQ_FAIR))
+	else if (!tree_waiting && !waiting && !scx_bpf_dsq_nr_queued(DSQ_FAIR))
 		return 0;
 	rescue_armed = 1;
 	bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0);

@@ -79,8 +79,7 @@ static __always_inline void member_run(struct cpu_ctx *c, struct task_ctx *t, u3
 		c->exec_start -= tail(t, c->exec_start);
 	t->charged_to = 0;
 	landing_leave(t);
-	if (t->queued) /* the kernel moved it here without a callback */
-		tree_leave(t);
+	tree_not_in(t); /* it is counted still if the kernel moved it here without a callback */
 	leaf_run(branch(slot), t);
 	c->tree.leaf_key = leaf_key(branch(slot), t);
 }

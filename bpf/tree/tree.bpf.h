@@ -43,7 +43,8 @@
  *
  *    A claim reserves one task of the domain, not a particular one. The CPU that clears a task's
  *    `queued` flag (unqueue()) settles one claim with it. Each claim must be settled exactly once;
- *    otherwise a task waits without being counted and is never dispatched.
+ *    otherwise a task waits without being counted and is never dispatched. If the kernel refuses to
+ *    move the task whose flag was cleared, that is undone, and the claim put back (tree_untake()).
  *
  *    `waiting` can be negative for a moment: ops.dispatch on CPU A counts its running task as
  *    waiting, CPU B claims it, and A then takes the count back. It must not stop at 0: the claim

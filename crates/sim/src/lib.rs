@@ -18,6 +18,7 @@
 //! | `kfuncs.rs`, `kfuncs/` | the kernel functions that the scheduler calls |
 //! | `numbers.rs` | the flags and queue ids of the simulated kernel |
 //! | `queue.rs` | dispatch queues |
+//! | `rival.rs` | other CPUs that act in the middle of a callback |
 //! | `task.rs` | tasks, and the interface of their programs |
 //! | `workload/`, `rng.rs` | programs of tasks, and random numbers from a seed |
 //! | `machine.rs`, `model/` | any scheduler: aplomb, or models of others |
@@ -43,6 +44,7 @@ mod numbers;
 pub mod pool;
 mod queue;
 pub mod report;
+mod rival;
 pub mod rng;
 mod run;
 pub mod scenario;

@@ -13,6 +13,7 @@ use crate::cgroups::Cgroups;
 use crate::host::{self, CgroupOps, Has};
 use crate::numbers::Numbers;
 use crate::queue::{Queues, GLOBAL};
+use crate::rival::Rivals;
 use crate::task::{CpuMask, Masks, Place, TaskId, TaskStruct, Tasks};
 use crate::{Change, Settings, Switch};
 
@@ -125,6 +126,7 @@ pub(crate) struct State {
     pub no_task_locked: Cell<bool>,
     /// Number of tasks that the current dispatch has moved.
     pub moved: Cell<u32>,
+    pub rivals: Rivals,
     /// Searches for an idle CPU.
     pub idle_searches: Cell<u64>,
     /// Number of decisions that the scheduler has reported, by type.
@@ -160,6 +162,7 @@ impl State {
             insertion: Cell::new(None),
             no_task_locked: Cell::new(false),
             moved: Cell::new(0),
+            rivals: Rivals::new(),
             idle_searches: Cell::new(0),
             reported: RefCell::new(vec![0; 64]),
             trace: RefCell::default(),

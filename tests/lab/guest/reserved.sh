@@ -53,6 +53,8 @@ end_all
 say "budgets"
 r=$(fg $bin/hard 9990)
 check hard-waits-on-an-idle-cpu "20 % reserved: $r" within 199950 "$(value ppm "$r")" 201000
+# 6 ms at the beginning of each 30 ms: a budget that ends late makes the next one shorter
+check hard-budget-ends-in-time-after-idle "$r" within 23 "$(value gap_ms "$r")" 25
 bg $hog 20
 sleep 0.5
 # The time measured is a whole number of periods; otherwise the result depends on where in a period

@@ -142,6 +142,8 @@ extern "C" fn bpf_iter_scx_dsq_next(it: *mut Iter) -> *mut TaskStruct {
             };
             (it.at, it.begun) = (at, it.begun | STEPPED);
             if at.1 <= it.begun / 4 {
+                drop(queues);
+                s.rival(&s.tasks[id]);
                 return s.tasks[id].pointer();
             }
         }
@@ -169,8 +171,9 @@ fn dsq_move(it: *mut Iter, p: *mut TaskStruct, queue: u64, flags: u64, ordered: 
     let id = State::id(p);
     with(|s| {
         let t = &s.tasks[id];
-        if t.place.get() != Place::Queue(it.queue) {
-            return false; // it runs, sleeps or is in another queue
+        s.rival(t);
+        if t.place.get() != Place::Queue(it.queue) || t.seat.get().1 > it.begun / 4 {
+            return false; // it runs, sleeps, is in another queue, or was put in again
         }
         s.queues.borrow_mut().remove(it.queue, t.seat.get());
         let or = |new, old| if new == u64::MAX { old } else { new };

@@ -56,6 +56,8 @@ impl Plan {
         let probe = Probe::on();
         let mut sim = self.machine();
         probe.refuse(Refuse::Some(Rng::new(self.seed ^ 1), 20));
+        let meet = [0, 3, 30][Rng::stream(self.seed, 1).below(3) as usize];
+        sim.state.rivals.meet(meet);
         for (at, _, change) in &self.changes {
             sim.run_until((*at).max(sim.now()));
             make(&mut sim, change);
@@ -64,6 +66,7 @@ impl Plan {
         sim.run_until(self.length.max(sim.now()));
         let played = (sim.events(), sim.trace().to_vec());
         probe.refuse(Refuse::None);
+        sim.state.rivals.meet(0);
         check_as_new(&mut sim, self.cpus);
         played
     }

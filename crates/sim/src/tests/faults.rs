@@ -87,3 +87,27 @@ fn an_idle_cpu_is_kicked_for_a_task_that_is_rescued() {
     sim.run_until(40 * SEC);
     assert!(sim.ran(pinned) > 0, "{:?}", sim.place(pinned));
 }
+
+/// A CPU looks at the first task of a queue and takes it, while another CPU takes that task out and
+/// puts it back. The kernel refuses the move. The task waited in the queue from then on without
+/// being counted, so no CPU ever took it.
+#[test]
+fn a_task_that_another_cpu_puts_back_is_not_lost() {
+    for cpus in [2, 4] {
+        let mut sim = machine(cpus);
+        let (a, b) = (
+            domain(&mut sim, ROOT, "a", 100),
+            domain(&mut sim, ROOT, "b", 100),
+        );
+        let tasks = [hogs(&mut sim, a, 10), hogs(&mut sim, b, 10)].concat();
+        sim.state.rivals.meet(3);
+        sim.run_until(SEC);
+        sim.state.rivals.meet(0);
+        let before: Vec<_> = tasks.iter().map(|&id| sim.ran(id)).collect();
+        sim.run_until(6 * SEC);
+        for (&id, before) in tasks.iter().zip(before) {
+            let ran = sim.ran(id) - before;
+            assert!(ran > 100 * MS, "task {id} of {cpus} CPUs ran for {ran} ns");
+        }
+    }
+}
