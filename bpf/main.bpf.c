@@ -62,6 +62,8 @@ s32 OPS_SLEEPABLE(aplomb_init_task, struct task_struct *p, struct scx_init_task_
 			return -ENOMEM;
 		t->domain = slot_of(args->cgroup);
 	}
+	if (!tree_on && pinned(p)) /* for its clock alone (tree/clock.bpf.h 3) */
+		bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (args->fork && reserved_on && !server_fork(p, bpf_get_current_task_btf()))
 		return -ENOMEM;
 	return 0;
@@ -108,11 +110,13 @@ void OPS(aplomb_disable, struct task_struct *p)
 /* The affinity of a task changes. A server follows that of its process's leader. */
 void OPS(aplomb_set_cpumask, struct task_struct *p, const struct cpumask *mask)
 {
-	struct task_ctx *t = landings_on ? task_ctx(p) : task_ctx_if_any(p);
+	struct task_ctx *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	struct server *s = server_owned(t);
 
-	if (t)
+	if (t) {
+		follow_clock(p, t, task_cpu(p));
 		recall_set_cpumask(p, t);
+	}
 	/* a task that may not migrate for a moment has one CPU for that moment: no change */
 	if (!s || p->pid != p->tgid || stays(p) || s->info.state != SERVER_ADMITTED)
 		return;
@@ -144,9 +148,7 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx_if_any(p);
 
 	if (parks_on && park_enqueue(p, enq_flags)) {
-		t = task_ctx(p);
-		if (t)
-			tree_not_in(t);
+		tree_not_in(task_ctx(p));
 		return;
 	}
 	if (t && domain_servers)

@@ -113,6 +113,7 @@ struct task_ctx {
 	u32 refused; /* told that its domain has no time: turns since then, and 1 (claim_late()) */
 	u32 weight;  /* by its nice value, when it was enqueued last */
 	u32 lane;    /* in which it waited last, if it is pinned */
+	u32 clock; /* its virtual time is of a lane of this CPU - 1; 0: of its domain (clock.bpf.h) */
 	struct lift lift; /* of a kernel thread (tree/place.bpf.h) */
 	u64 charged_to;   /* its total CPU time when it went to sleep: see tail() */
 	/* park/ */

@@ -15,6 +15,7 @@
 
 #include "park/recall.bpf.h"
 #include "state/idle.bpf.h"
+#include "tree/clock.bpf.h"
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
@@ -141,6 +142,7 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 		enqueue_without_context(p, enq_flags);
 		return true;
 	}
+	follow_clock(p, t, task_cpu(p));
 	leaf = leaf_for(p, t);
 	if (leaf != SLOT_PASSING)
 		t->refused = 0;
@@ -171,7 +173,7 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 enq_flags,
 					   bool looked)
 {
-	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
+	struct task_ctx *t = task_ctx(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	bool before;
 	u64 vtime;
@@ -184,9 +186,9 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 	if (t) {
 		k = lane_of(cpu, t->domain);
 		t->lane = k;
-		if (!rescue_armed)
-			rescue_arm();
 	}
+	if (tree_on && !rescue_armed)
+		rescue_arm();
 	vtime = fair_vtime(p, DSQ_PINNED(cpu, k), &lane(c, k)->fair);
 	before = (enq_flags & SCX_ENQ_WAKEUP) &&
 		 wake_preempts(p, c, t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT, vtime,
@@ -214,6 +216,12 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 
 	if (tree_on && tree_enqueue(p, enq_flags, looked))
 		return;
+	if (pinned(p) && !tree_on) {
+		struct task_ctx *t = task_ctx(p);
+
+		if (t)
+			follow_clock(p, t, cpu);
+	}
 	if ((enq_flags & SCX_ENQ_WAKEUP) && (nr_cpus == 1 || pinned(p)) && nobody_waits(cpu, c)) {
 		const struct fair_queue *q = fair_queue_of(p, c);
 		u32 leaf = domain_of_task(p);

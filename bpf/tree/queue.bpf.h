@@ -64,6 +64,8 @@ VERIFIED_ONCE u32 tree_leave(struct task_ctx *t __arg_nonnull)
  */
 static __always_inline void tree_not_in(struct task_ctx *t)
 {
+	if (!t)
+		return;
 	t->stay++;
 	if (t->queued)
 		tree_leave(t);
@@ -146,6 +148,7 @@ static __always_inline void domain_join(struct task_struct *p, struct task_ctx *
 	if (t->domain == slot)
 		return;
 	t->domain = slot;
+	t->clock = 0;
 	t->fair_vtime = branch_start(branch(slot));
 	if (!t->by_right)
 		task_set_vtime(p, t->fair_vtime);

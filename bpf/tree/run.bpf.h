@@ -8,6 +8,7 @@
 #ifndef APLOMB_TREE_RUN_BPF_H
 #define APLOMB_TREE_RUN_BPF_H
 
+#include "tree/clock.bpf.h"
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
@@ -137,6 +138,7 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu, boo
 			t->refused = 0;
 		if (t->throttled_since)
 			throttled_end(p);
+		follow_clock(p, t, cpu);
 		member_run(c, t, slot);
 	}
 	if (c->next.rescued)

@@ -188,3 +188,56 @@ fn a_pinned_pair_that_wakes_up_each_other_leaves_the_others_their_time() {
     let (pair, free) = (sim.ran(0) + sim.ran(1), had(&sim, &free, 10 * SEC));
     assert!(free > 1_300_000, "free tasks: {free}, the pair: {pair} ns");
 }
+
+/// The longest time within `ns` in which each of `tasks` does not run.
+fn longest_waits(sim: &mut Simulation, tasks: &[TaskId], ns: u64) -> Vec<u64> {
+    let end = sim.now() + ns;
+    let mut seen: Vec<_> = tasks.iter().map(|&t| (sim.ran(t), sim.now(), 0)).collect();
+    while sim.now() < end {
+        sim.run_until(sim.now() + MS);
+        for (&task, (ran, since, longest)) in tasks.iter().zip(&mut seen) {
+            *longest = (sim.now() - *since).max(*longest);
+            if sim.ran(task) != *ran {
+                (*ran, *since) = (sim.ran(task), sim.now());
+            }
+        }
+    }
+    seen.iter().map(|&(_, _, longest)| longest).collect()
+}
+
+/// A lane's virtual time may be far ahead of the machine's, or behind it. A task whose affinity is
+/// set and taken back waits no longer than those that may run everywhere all the time, and those
+/// wait no longer than before.
+#[test]
+fn affinity_that_is_set_and_taken_back_leaves_nothing_behind() {
+    for grouped in [false, true] {
+        let mut sim = machine(2);
+        let group = if grouped {
+            domain(&mut sim, ROOT, "a", 100)
+        } else {
+            ROOT
+        };
+        let alone = pinned(&mut sim, group, 2, 2);
+        sim.run_until(5 * SEC); // the lanes' virtual time is 5 s
+        for id in alone {
+            sim.change(Change::Kill(id));
+        }
+        let tasks = hogs(&mut sim, group, 20);
+        sim.run_until(7 * SEC);
+        let before = longest_waits(&mut sim, &tasks, 2 * SEC);
+        let usual = *before.iter().max().unwrap();
+        for round in 0..4 {
+            let only = CpuMask::only(round % 2);
+            assert!(sim.change(Change::Affinity(tasks[0], only)));
+            longest_waits(&mut sim, &tasks, SEC);
+            assert!(sim.change(Change::Affinity(tasks[0], CpuMask::first(2))));
+            let waits = longest_waits(&mut sim, &tasks, 2 * SEC);
+            let most = *waits.iter().max().unwrap();
+            println!(
+                "grouped {grouped}: {usual} before, {} of it, {most}",
+                waits[0]
+            );
+            assert!(most <= usual + 20 * MS, "{most} ns, {usual} before");
+        }
+    }
+}

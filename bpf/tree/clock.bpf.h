@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * tree/clock.bpf.h - the virtual time of a task that changes between queues with clocks of their
+ * own.
+ *
+ * 1. Why. Each lane has a virtual time of its own, and so has each domain and, without domains, the
+ *    machine's queue. They advance at different speeds: that of a lane with one task follows the
+ *    time of day, that of 20 tasks on 2 CPUs a tenth of it. A task whose affinity is set and taken
+ *    back would bring the lane's clock with it. It would wait until the others have caught up, and
+ *    if it runs, the queue's clock jumps to its own.
+ *
+ * 2. Control. task_ctx.clock says by which clock a task's virtual time counts. If the task belongs
+ *    to another queue now, it keeps its distance from the clock: what it is ahead by or behind.
+ *    This is seen when its affinity changes, when it is enqueued and when it begins to run.
+ *
+ * 3. Without domains a task gets a context for this when its affinity changes, or if it is pinned
+ *    when it is forked. If there is no memory for one, its clock is not known, and the bounds of
+ *    policy/fair.h hold alone.
+ */
+#ifndef APLOMB_TREE_CLOCK_BPF_H
+#define APLOMB_TREE_CLOCK_BPF_H
+
+#include "tree/place.bpf.h"
+
+/* The queue of @clock, for @t's thread. */
+static __always_inline const struct fair_queue *queue_of_clock(const struct task_ctx *t, u32 clock)
+{
+	if (clock)
+		return &lane(cpu_ctx(clock - 1), t->lane)->fair;
+	return tree_on ? &branch(t->domain)->fair : &fair_all;
+}
+
+/* Has the queue of @clock an order of its own, so that its fair_queue does not count? */
+static __always_inline bool other_order(const struct task_ctx *t, u32 clock)
+{
+	return !clock && tree_on && !leaf_is_fair(branch(t->domain));
+}
+
+/* @t's thread, with virtual time @v by its clock so far, comes to the queue of @clock. */
+static __always_inline u64 by_clock(struct task_ctx *t, u64 v, u32 clock)
+{
+	s64 ahead = other_order(t, t->clock) ? 0 : v - queue_of_clock(t, t->clock)->now;
+
+	if (clock)
+		t->lane = lane_of(clock - 1, t->domain);
+	t->clock = clock;
+	if (other_order(t, clock))
+		return branch_start(branch(t->domain));
+	return queue_of_clock(t, clock)->now + ahead;
+}
+
+/* @p, of context @t, belongs to the queue of its affinity on @cpu: its virtual time follows (2). */
+static __always_inline void follow_clock(struct task_struct *p, struct task_ctx *t, u32 cpu)
+{
+	u32 clock = pinned(p) ? cpu + 1 : 0;
+
+	if (t->clock == clock)
+		return;
+	if (t->by_right) /* dsq_vtime is its deadline */
+		t->fair_vtime = by_clock(t, t->fair_vtime, clock);
+	else
+		task_set_vtime(p, by_clock(t, p->scx.dsq_vtime, clock));
+}
+
+#endif /* APLOMB_TREE_CLOCK_BPF_H */
