@@ -25,6 +25,11 @@ enum limits {
 	ARG_BYTES = 256,    /* bytes of the argument area that are looked at */
 	CGROUP_BYTES = 128, /* bytes of the leaf cgroup's name that are looked at */
 	MAX_DOMAINS = 4096, /* beside the root; tasks of one more are its ancestor's (EV_LIMIT) */
+	/*
+	 * Of these, those of one user, root excepted: a quarter. A session with its containers has
+	 * about 100, and three users at their limit still leave a quarter to all others.
+	 */
+	MAX_OWNED_DOMAINS = MAX_DOMAINS / 4,
 	DOMAIN_SLOTS = 8192, /* of the kernel side's tables: a power of two above MAX_DOMAINS + 2 */
 	MAX_DISKS = 16,      /* whose requests are ordered; those of one more are not */
 	MAX_VOLUMES = 256,   /* disks, and volumes on them */
@@ -117,7 +122,12 @@ enum event_type {
 	EV_MISSED = 8,      /* a: ns past the deadline, b: budget left, c: period */
 	EV_EXITED = 9,      /* a: ns served in all, b: periods, c: deadlines missed */
 	EV_MOVED = 10,      /* a: CPU before, b: CPU now (affinity change) */
-	EV_LIMIT = 11,      /* a: enum limits value reached: MAX_SERVERS; task stays best-effort */
+	/*
+	 * a: enum limits value reached: MAX_SERVERS, MAX_OWNED: the task stays best-effort. With
+	 * pid 0: the cgroup b has no domain of its own, but is part of the cgroup c; a:
+	 * MAX_DOMAINS, MAX_OWNED_DOMAINS, MAX_DEPTH; 0: the cgroup right above b has none either
+	 */
+	EV_LIMIT = 11,
 	EV_LOST = 12,       /* counter only: events dropped because the ring buffer was full */
 	EV_GUARANTEED = 13, /* a: CPUs it is spread over, b: promised on .cpu before, c: B_i; ppm */
 	EV_DOMAIN = 14, /* a domain was changed: a: cgroup id, b: enum domain_change, c: value */

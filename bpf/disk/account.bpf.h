@@ -107,7 +107,7 @@ int BPF_PROG(on_request_sent, struct request *rq)
 	before = bpf_map_lookup_elem(&requests, &key);
 	if (before && before->epoch == disks_epoch)
 		return 0;
-	slot = slot_of_id(bio_cgroup(bio));
+	slot = bio_domain(bio);
 	class = io_class(bio->bi_ioprio);
 	sent.at = bpf_ktime_get_ns();
 	sent.domain = disk_domain(slot);

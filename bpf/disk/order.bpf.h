@@ -118,9 +118,17 @@ static __always_inline u32 request_group(u32 slot, u32 class)
 	return group ? group : class;
 }
 
+/* The domain that @bio is charged to. */
+static __always_inline u32 bio_domain(struct bio *bio)
+{
+	struct cgroup *cgrp = bio_cgroup(bio);
+
+	return cgrp ? slot_of(cgrp) : SLOT_ROOT;
+}
+
 static __always_inline u32 bio_group(struct bio *bio)
 {
-	return request_group(slot_of_id(bio_cgroup(bio)), io_class(bio->bi_ioprio));
+	return request_group(bio_domain(bio), io_class(bio->bi_ioprio));
 }
 #endif
 

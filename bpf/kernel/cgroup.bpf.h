@@ -7,6 +7,7 @@
 
 #include "kernel/types.bpf.h"
 #include "kernel/enums.bpf.h"
+#include "kernel/program.bpf.h"
 
 /* The present cpu.idle of @cgrp. The kernel passes only weight and limit to cgroup_init. */
 static __always_inline bool cgroup_is_idle(struct cgroup *cgrp)
@@ -24,6 +25,47 @@ static __always_inline bool cgroup_is_idle(struct cgroup *cgrp)
 		bpf_probe_read_kernel(&idle, sizeof(idle),
 				      group + bpf_core_field_offset(struct task_group, idle));
 	return idle > 0;
+}
+
+/*
+ * The ancestor of @cgrp at @level, below CGROUP_LEVELS, which is not below @cgrp's. The pointer is
+ * for BPF_CORE_READ() only.
+ */
+static __always_inline struct cgroup *cgroup_above(struct cgroup *cgrp, u32 level)
+{
+	struct cgroup *up = NULL;
+
+	if (level < CGROUP_LEVELS)
+		bpf_probe_read_kernel(&up, sizeof(up),
+				      (void *)cgrp +
+					      bpf_core_field_offset(struct cgroup, ancestors) +
+					      level * sizeof(up));
+	return up;
+}
+
+/*
+ * To which user id @cgrp belongs: the owner of the highest directory on the way to it
+ * that is not root's. That is the user to which root has delegated the tree, whichever of its
+ * subordinate ids (subuid(5)) owns a directory further down. 0: all are root's.
+ */
+static __noinline u32 cgroup_owner(struct cgroup *cgrp)
+{
+	TAKES_STACK(48);
+	u32 i, level = cgrp->level, uid = 0;
+
+	bpf_for(i, 1, CGROUP_LEVELS) {
+		struct cgroup *up = i <= level ? cgroup_above(cgrp, i) : NULL;
+		struct kernfs_iattrs *attributes;
+
+		if (!up)
+			break;
+		attributes = BPF_CORE_READ(up, kn, iattr);
+		if (attributes)
+			uid = BPF_CORE_READ(attributes, ia_uid.val);
+		if (uid)
+			break;
+	}
+	return uid;
 }
 
 #endif /* APLOMB_CGROUP_BPF_H */

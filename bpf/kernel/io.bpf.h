@@ -117,13 +117,12 @@ static __always_inline u32 disk_number(struct gendisk *disk)
 	return disk ? (u32)disk->major << MINOR_BITS | (u32)disk->first_minor : 0;
 }
 
-/* Id of the cgroup that @bio is charged to; 0: none. */
-static __always_inline u64 bio_cgroup(struct bio *bio)
+/* The cgroup that @bio is charged to; NULL: none. */
+static __always_inline struct cgroup *bio_cgroup(struct bio *bio)
 {
 	struct blkcg_gq *blkg = bio->bi_blkg;
-	struct cgroup *cgrp = blkg ? blkg->blkcg->css.cgroup : NULL;
 
-	return cgrp ? cgrp->kn->id : 0;
+	return blkg ? blkg->blkcg->css.cgroup : NULL;
 }
 
 /* Was the creation time of @rq set? Not if its disk keeps no statistics (queue/iostats). */

@@ -19,10 +19,6 @@
 #ifdef __bpf__
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-typedef struct {
-	u32 val;
-} kuid_t;
-
 struct user_namespace {
 	struct user_namespace *parent;
 	int level; /* 0: the machine's */

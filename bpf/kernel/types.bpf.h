@@ -37,6 +37,8 @@ struct bpf_iter_scx_dsq {
 #define CPUMASK_WORDS                                                                              \
 	16 /* of 64 CPUs: MAX_CPUS. Only passed on: the kernel's mask may be shorter or longer. */
 
+#define CGROUP_LEVELS 17 /* of a cgroup's ancestors: the root, and MAX_DEPTH levels below it */
+
 #ifdef __bpf__
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #endif
@@ -125,9 +127,18 @@ struct task_struct___shared {
 	struct signal_struct *signal;
 };
 
+typedef struct {
+	u32 val;
+} kuid_t;
+
+struct kernfs_iattrs {
+	kuid_t ia_uid;
+};
+
 struct kernfs_node {
 	const char *name;
-	u64 id; /* of a cgroup's directory: the cgroup's */
+	u64 id;                      /* of a cgroup's directory: the cgroup's */
+	struct kernfs_iattrs *iattr; /* NULL: it has been root's all along */
 };
 
 struct cgroup;
@@ -138,8 +149,9 @@ struct cgroup_subsys_state {
 
 struct cgroup {
 	struct kernfs_node *kn;
-	int level;                             /* 0: the root */
-	struct cgroup_subsys_state *subsys[1]; /* one for each enum cgroup_subsys_id */
+	int level;                               /* 0: the root */
+	struct cgroup_subsys_state *subsys[1];   /* one for each enum cgroup_subsys_id */
+	struct cgroup *ancestors[CGROUP_LEVELS]; /* by level, itself included; the kernel has all */
 };
 
 /* The CPU controller's part of a cgroup; it begins with its cgroup_subsys_state. */

@@ -32,25 +32,36 @@ static __always_inline bool is_memory_only(struct cgroup *cgrp)
 
 /*
  * Creates a domain for @cgrp, a child of cgroup @up_id, whose domain is @parent. Returns its slot.
- * 0: there is none, and @cgrp is in its parent's domain. mkdir is never refused: a cgroup for which
- * the map has no room belongs to the root.
+ * 0: there is none, and the tasks of @cgrp belong to its nearest ancestor's (slot_of()). mkdir is
+ * never refused.
  */
 static __always_inline u32 cgroup_domain(struct cgroup *cgrp, u64 up_id, u32 parent, u32 weight)
 {
+	u32 slot = 0, limit = 0, owner;
 	u64 id = cgrp->kn->id;
-	u32 slot = 0;
 
 	/*
 	 * Below a cgroup without a domain of its own no cgroup gets one: otherwise order and depth
 	 * of the tree would differ from those of the cgroups.
 	 */
-	if (!bpf_map_update_elem(&domain_of, &id, &parent, 0) && branch(parent)->cgid == up_id)
-		slot = domain_create(id, parent, weight, cgroup_is_idle(cgrp));
-	if (slot)
-		bpf_map_update_elem(&domain_of, &id, &slot, 0);
-	else
-		emit_plain(EV_LIMIT, branch(parent)->depth >= MAX_DEPTH ? MAX_DEPTH : MAX_DOMAINS,
-			   id, branch(parent)->cgid);
+	if (branch(parent)->depth >= MAX_DEPTH) {
+		limit = MAX_DEPTH;
+	} else if (branch(parent)->cgid == up_id) {
+		owner = domain_owner_join(cgroup_owner(cgrp));
+		limit = owner == OWNER_FULL ? MAX_OWNED_DOMAINS : MAX_DOMAINS;
+		if (owner != OWNER_FULL)
+			slot = domain_create(id, parent, weight, cgroup_is_idle(cgrp), owner);
+		if (owner != OWNER_FULL && !slot)
+			domain_owner_leave(owner);
+	}
+	if (slot && bpf_map_update_elem(&domain_of, &id, &slot, 0)) {
+		domain_detach(slot);
+		branch(slot)->state = DOMAIN_GONE;
+		domain_bury(slot);
+		slot = 0;
+	}
+	if (!slot)
+		emit_plain(EV_LIMIT, limit, id, branch(parent)->cgid);
 	return slot;
 }
 

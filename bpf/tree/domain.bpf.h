@@ -8,8 +8,9 @@
  * from the daemon, which reads them from the directory's extended attributes
  * (tree/domain_set.bpf.h, layers/domain_server.bpf.h).
  *
- * Limits: beyond MAX_DOMAINS cgroups, or deeper than MAX_DEPTH, a cgroup has no domain of its own.
- * Its tasks are members of the nearest ancestor's domain (EV_LIMIT).
+ * Limits: beyond MAX_DOMAINS cgroups, beyond MAX_OWNED_DOMAINS of one user, or deeper than
+ * MAX_DEPTH, a cgroup has no domain of its own. Its tasks are members of the nearest ancestor's
+ * domain (EV_LIMIT).
  */
 #ifndef APLOMB_TREE_DOMAIN_BPF_H
 #define APLOMB_TREE_DOMAIN_BPF_H
@@ -17,6 +18,7 @@
 #include "park/account.bpf.h"
 #include "tree/domain_of.bpf.h"
 #include "tree/limit.bpf.h"
+#include "tree/owner.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
@@ -99,12 +101,15 @@ static __always_inline void branch_init(u32 slot, u64 id, u32 parent, u32 weight
 	up->children++;
 }
 
-/* Creates a domain for cgroup @id below @parent. Returns its slot, or 0 if none is left. */
-VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle)
+/*
+ * Creates a domain for cgroup @id below @parent, which counts in row @owner. Returns its slot, or 0
+ * if none is left.
+ */
+VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle, u32 owner)
 {
 	u32 slot = 0;
 
-	if (branch(parent)->depth >= MAX_DEPTH || bpf_map_pop_elem(&free_domains, &slot))
+	if (bpf_map_pop_elem(&free_domains, &slot))
 		return 0;
 	slot &= DOMAIN_SLOTS - 1;
 	if (scx_bpf_dsq_nr_queued(DSQ_DOMAIN(slot)) < 0 &&
@@ -114,6 +119,7 @@ VERIFIED_ONCE u32 domain_create(u64 id, u32 parent, u32 weight, bool idle)
 	}
 	bpf_spin_lock(&tree_lock);
 	branch_init(slot, id, parent, weight, idle);
+	branch(slot)->owner = owner;
 	if (nr_domain_slots <= slot)
 		nr_domain_slots = slot + 1;
 	bpf_spin_unlock(&tree_lock);
@@ -172,6 +178,7 @@ VERIFIED_ONCE int domain_detach(u32 slot)
 VERIFIED_ONCE int domain_bury(u32 slot)
 {
 	struct branch *b = branch(slot);
+	u32 owner = b->owner;
 	bool free;
 
 	if (b->state != DOMAIN_GONE)
@@ -181,8 +188,10 @@ VERIFIED_ONCE int domain_bury(u32 slot)
 	if (free)
 		b->state = DOMAIN_FREE;
 	bpf_spin_unlock(&tree_lock);
-	if (free)
+	if (free) {
+		domain_owner_leave(owner);
 		bpf_map_push_elem(&free_domains, &slot, 0);
+	}
 	return 0;
 }
 

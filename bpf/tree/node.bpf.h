@@ -78,6 +78,7 @@ struct branch {
 	u32 slot;
 	u32 parent; /* slot */
 	u32 depth;
+	u32 owner;      /* the row of `domain_owners` in which it counts (owner.bpf.h) */
 	u32 state;      /* enum domain_state */
 	u32 policy;     /* enum domain_policy */
 	u32 waiting;    /* own tasks in its queue; may be below 0 (tree.bpf.h 5) */

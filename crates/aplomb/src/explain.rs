@@ -84,10 +84,12 @@ pub fn to_json(e: &LogEvent) -> Value {
 
 /// Why a cgroup has no domain: which of `enum limits` was reached.
 fn full(limit: u64) -> &'static str {
-    if limit == u64::from(aplomb_kernel::limits::MAX_DEPTH) {
-        "it is too deep"
-    } else {
-        "all places are taken"
+    use aplomb_kernel::limits::{MAX_DEPTH, MAX_DOMAINS, MAX_OWNED_DOMAINS};
+    match u32::try_from(limit).unwrap_or_default() {
+        MAX_DEPTH => "it is too deep",
+        MAX_DOMAINS => "all places are taken",
+        MAX_OWNED_DOMAINS => "its user has as many domains as one user may",
+        _ => "the cgroup above it is none either",
     }
 }
 

@@ -31,6 +31,7 @@ pub mod limits {
     pub const MAX_SEATS: u32 = l::MAX_SEATS.0;
     /// Most servers of one user, root excepted.
     pub const MAX_OWNED: u32 = l::MAX_OWNED.0;
+    pub const MAX_OWNED_DOMAINS: u32 = l::MAX_OWNED_DOMAINS.0;
 }
 
 /// Bits of [`SpecRow::flags`] (`enum spec_flags`).

@@ -411,6 +411,16 @@ s32 host_reserve(s32 pid, const struct spec *spec)
 	return args.result;
 }
 
+/* How often the domain of the cgroup with this id was throttled; *@ns: for how long, in all. */
+u64 host_domain_throttled(u64 cgid, u64 *ns)
+{
+	u32 *slot = bpf_map_lookup_elem(&domain_of, &cgid);
+	const struct branch *b = branch(slot ? *slot : SLOT_ROOT);
+
+	*ns = b->throttled_ns;
+	return b->throttled_times;
+}
+
 u64 host_load_ppm(u32 cpu)
 {
 	return cpu_ctx(cpu)->reserved.load.r_ppm;
@@ -436,8 +446,11 @@ const size_t host_layout[] = {
 	sizeof(struct event),
 	sizeof(struct cgroup),
 	__builtin_offsetof(struct cgroup, level),
+	__builtin_offsetof(struct cgroup, ancestors),
 	sizeof(struct kernfs_node),
 	__builtin_offsetof(struct kernfs_node, id),
+	__builtin_offsetof(struct kernfs_node, iattr),
+	sizeof(struct kernfs_iattrs),
 	sizeof(struct css_set),
 	sizeof(struct scx_init_task_args),
 	__builtin_offsetof(struct scx_init_task_args, cgroup),

@@ -84,10 +84,12 @@ pub struct Existing<'a> {
     pub bandwidth: Bandwidth,
     /// `cpu.idle`
     pub idle: bool,
+    /// User id of the directory's owner.
+    pub owner: u32,
 }
 
 impl<'a> Existing<'a> {
-    /// A cgroup with the default settings: weight 100, no limit, not idle.
+    /// A cgroup of root's with the default settings: weight 100, no limit, not idle.
     pub fn new(parent: CgroupId, name: &'a str) -> Self {
         Self {
             parent,
@@ -95,6 +97,7 @@ impl<'a> Existing<'a> {
             weight: WEIGHT_DEFAULT,
             bandwidth: Bandwidth::default(),
             idle: false,
+            owner: 0,
         }
     }
 }
@@ -143,12 +146,22 @@ pub enum CgroupError {
     Refused(i32),
 }
 
+/// `struct kernfs_iattrs`
+#[repr(C)]
+pub(crate) struct KernfsIattrs {
+    pub uid: Cell<u32>,
+}
+
 /// `struct kernfs_node`
 #[repr(C)]
 pub(crate) struct KernfsNode {
     pub name: *const c_char,
     pub id: u64,
+    pub iattr: Cell<*const KernfsIattrs>,
 }
+
+/// `CGROUP_LEVELS`: how many of a cgroup's ancestors the scheduler sees.
+const LEVELS: usize = 17;
 
 /// `struct cgroup`
 #[repr(C)]
@@ -157,6 +170,8 @@ pub(crate) struct CgroupStruct {
     pub level: i32,
     /// `subsys`: the controllers' states of the cgroup. The simulated kernel has none.
     pub controllers: [*const (); 1],
+    /// By level, itself included.
+    pub ancestors: [Cell<*const CgroupStruct>; LEVELS],
 }
 
 /// `struct css_set`: the cgroup of its tasks. Each cgroup has one, since there is one hierarchy.
@@ -177,6 +192,7 @@ pub(crate) struct Cgroup {
     kernel: CgroupStruct,
     css_set: CssSet,
     node: KernfsNode,
+    attributes: KernfsIattrs,
     name: CString,
     id: CgroupId,
     parent: Option<CgroupId>,
@@ -191,12 +207,13 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    fn new(id: CgroupId, parent: Option<&Cgroup>, name: CString) -> Box<Self> {
+    fn new(id: CgroupId, parent: Option<&Cgroup>, name: CString, owner: u32) -> Box<Self> {
         let new = Box::new(Self {
             kernel: CgroupStruct {
                 kn: Cell::new(ptr::null()),
                 level: parent.map_or(0, |p| p.kernel.level + 1),
                 controllers: [ptr::null()],
+                ancestors: parent.map_or_else(Default::default, |p| p.kernel.ancestors.clone()),
             },
             css_set: CssSet {
                 dfl_cgrp: Cell::new(ptr::null()),
@@ -204,6 +221,10 @@ impl Cgroup {
             node: KernfsNode {
                 name: name.as_ptr(),
                 id: id as u64 + 1,
+                iattr: Cell::new(ptr::null()),
+            },
+            attributes: KernfsIattrs {
+                uid: Cell::new(owner),
             },
             name,
             id,
@@ -216,6 +237,13 @@ impl Cgroup {
             idle: Cell::new(false),
         });
         new.kernel.kn.set(&new.node);
+        // __kernfs_new_node: a directory of root's has no attributes until it is changed
+        if owner != 0 {
+            new.node.iattr.set(&new.attributes);
+        }
+        if let Some(own) = new.kernel.ancestors.get(new.kernel.level as usize) {
+            own.set(&new.kernel);
+        }
         new.css_set.dfl_cgrp.set(&new.kernel);
         new
     }
@@ -241,6 +269,12 @@ impl Cgroup {
 
     pub fn is_online(&self) -> bool {
         self.life.get() == Life::Online
+    }
+
+    /// `kernfs_setattr()`: another owner of the directory.
+    fn chown(&self, owner: u32) {
+        self.attributes.uid.set(owner);
+        self.node.iattr.set(&self.attributes);
     }
 
     /// Number of its tasks that have not exited.
@@ -274,7 +308,7 @@ pub(crate) struct Cgroups {
 impl Cgroups {
     /// A tree that has only the root.
     pub fn new() -> Self {
-        let root = Cgroup::new(ROOT, None, CString::default());
+        let root = Cgroup::new(ROOT, None, CString::default(), 0);
         root.life.set(Life::Online);
         Self {
             all: RefCell::new(vec![root]),
@@ -354,7 +388,7 @@ impl Cgroups {
     }
 
     /// Create a cgroup that is not yet in the tree.
-    fn create(&self, parent: CgroupId, name: &str) -> Result<&Cgroup, CgroupError> {
+    fn create(&self, parent: CgroupId, name: &str, owner: u32) -> Result<&Cgroup, CgroupError> {
         let above = self.online(parent)?;
         let wrong = CgroupError::Name(parent);
         let taken = |id: &CgroupId| {
@@ -369,7 +403,7 @@ impl Cgroups {
         }
         let name = CString::new(name).map_err(|_| wrong)?;
         let id = self.all.borrow().len();
-        let new = Cgroup::new(id, Some(above), name);
+        let new = Cgroup::new(id, Some(above), name, owner);
         self.all.borrow_mut().push(new);
         self.get(id).ok_or(CgroupError::NoCgroup(id))
     }

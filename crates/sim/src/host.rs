@@ -169,7 +169,7 @@ extern "C" {
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
     fn host_throttled(p: *mut TaskStruct) -> bool;
     static host_cgroup_ops: CgroupOps;
-    static host_layout: [usize; 27];
+    static host_layout: [usize; 30];
 }
 
 /// Which of the optional callbacks the scheduler has.
@@ -332,7 +332,7 @@ pub(crate) fn load_ppm(cpu: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cgroups::{CssSet, KernfsNode};
+    use crate::cgroups::{CssSet, KernfsIattrs, KernfsNode};
     use std::mem::{offset_of, size_of};
 
     #[test]
@@ -358,8 +358,11 @@ mod tests {
         let ours = [
             size_of::<CgroupStruct>(),
             offset_of!(CgroupStruct, level),
+            offset_of!(CgroupStruct, ancestors),
             size_of::<KernfsNode>(),
             offset_of!(KernfsNode, id),
+            offset_of!(KernfsNode, iattr),
+            size_of::<KernfsIattrs>(),
             size_of::<CssSet>(),
             size_of::<InitArgs>(),
             offset_of!(InitArgs, cgroup),

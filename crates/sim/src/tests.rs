@@ -169,6 +169,7 @@ mod kernel;
 mod leaves;
 mod moves;
 mod numbers;
+mod owners;
 mod pinned;
 pub(crate) mod probe;
 mod rescue;

@@ -1,5 +1,41 @@
-# Part of domain_faults.sh: takes all places for domains (4,096) and one more. A domain without a
-# place belongs to its parent; removed domains give their places back.
+# Part of domain_faults.sh: one user takes all domains that it may have; then all places for domains
+# (4,096) are taken, and one more. A domain without a place belongs to its parent; removed domains
+# give their places back.
+say "one user takes all domains that it may have"
+user_most=1024
+mkdir $cg/own
+echo +cpu > $cg/own/cgroup.subtree_control
+chown 65534:65534 $cg/own
+echo "30000 100000" > $cg/own/cpu.max
+before=$(counter limit)
+as_user sh -c "cd $cg/own && seq 1 $((user_most + 6)) | xargs -n 64 mkdir"
+beyond=$(($(counter limit) - before))
+check user-has-its-part "$beyond of $((user_most + 6)) have no domain" [ $beyond = 6 ]
+a log --since 60s > $out/log.txt 2>&1
+check user-limit-is-logged "$(grep 'as one user may' $out/log.txt | tail -n 1)" grep -q 'as many domains as one user may' $out/log.txt
+check daemon-names-the-users-limit "" grep -q "its user has $user_most domains" $daemon_log
+mkdir $cg/late
+echo "20000 100000" > $cg/late/cpu.max
+in_domain late $hog 2
+in_domain own/$((user_most + 6)) $hog 2
+sleep 1
+ppm=$(had late 5)
+check later-domain-has-its-limit "$ppm, 200000 due" within 195000 "$ppm" 205000
+ppm=$(had own/$((user_most + 6)) 5)
+check user-does-not-escape-its-limit "$ppm, 300000 due" within 290000 "$ppm" 310000
+end_all
+until_true 5 empty own/$((user_most + 6))
+find $cg/own -mindepth 1 -type d | chrt -o 0 xargs -n 64 rmdir
+chown 0:0 $cg/own
+check user-gives-its-places-back "$(domains)" until_true 20 are_domains $((alone + 2))
+chown 65534:65534 $cg/own
+before=$(counter limit)
+as_user sh -c "cd $cg/own && seq 1 $user_most | xargs -n 64 mkdir"
+check user-has-its-part-again "$(($(counter limit) - before)) have no domain" [ "$(counter limit)" = "$before" ]
+find $cg/own -mindepth 1 -type d | chrt -o 0 xargs -n 64 rmdir
+gone late own
+check user-leaves-no-domain "$(domains)" until_true 20 are_domains "$alone"
+
 most=$((4096 + 1 - alone)) # $alone counts the domains before, with the root, which needs no place
 least=$most
 

@@ -423,14 +423,24 @@ impl Daemon {
 
 /// The text for a reached limit of the kernel side: one for processes, two for cgroups.
 fn limit_reached(event: &Event) -> String {
-    use aplomb_kernel::limits::{MAX_DEPTH, MAX_DOMAINS, MAX_OWNED, MAX_SERVERS};
-    if event.a == u64::from(MAX_DEPTH) {
-        return format!("a cgroup more than {MAX_DEPTH} levels below the root is no domain of its own: its tasks are its ancestor's");
-    }
-    if event.pid <= 0 {
-        return format!("all {MAX_DOMAINS} places for domains are taken: the tasks of one more are its ancestor's");
-    }
+    use aplomb_kernel::limits::{
+        MAX_DEPTH, MAX_DOMAINS, MAX_OWNED, MAX_OWNED_DOMAINS, MAX_SERVERS,
+    };
     let pid = event.pid;
+    if pid <= 0 {
+        let why = match u32::try_from(event.a).unwrap_or_default() {
+            MAX_DEPTH => format!("it is more than {MAX_DEPTH} levels below the root"),
+            MAX_DOMAINS => format!("all {MAX_DOMAINS} places for domains are taken"),
+            MAX_OWNED_DOMAINS => {
+                format!("its user has {MAX_OWNED_DOMAINS} domains, the most of one user")
+            }
+            _ => "the cgroup above it is none either".into(),
+        };
+        let cgroup = event.b;
+        return format!(
+            "cgroup {cgroup} is no domain of its own, its tasks are its ancestor's: {why}"
+        );
+    }
     if event.a == u64::from(MAX_OWNED) {
         return format!(
             "all {MAX_OWNED} places for interactive tasks of one user are taken: process {pid} stays best-effort"

@@ -157,6 +157,8 @@ fn a_limit_says_whose_it_is() {
         "cgroup 77 is no domain of its own, but part of 12: it is too deep"
     );
     assert!(short(&cgroup(4096)).ends_with("all places are taken"));
+    assert!(short(&cgroup(1024)).ends_with("its user has as many domains as one user may"));
+    assert!(short(&cgroup(0)).ends_with("the cgroup above it is none either"));
 }
 
 #[test]

@@ -30,9 +30,13 @@ extern struct sim_numbers {
 #define bpf_core_enum_value_exists(type, enumerator) 0
 #define bpf_core_field_exists(field...) 1
 #define bpf_core_field_offset(type, field) __builtin_offsetof(type, field)
+#define CORE_READ_1(p, a) ((p)->a)
+#define CORE_READ_2(p, a, b) ((p)->a->b)
 #define CORE_READ_3(p, a, b, c) ((p)->a->b->c)
 #define CORE_READ_4(p, a, b, c, d) ((p)->a->b->c->d)
 #define CORE_READ_AS(_1, _2, _3, _4, name, ...) name
-#define BPF_CORE_READ(p, ...) CORE_READ_AS(__VA_ARGS__, CORE_READ_4, CORE_READ_3, )(p, __VA_ARGS__)
+#define BPF_CORE_READ(p, ...)                                                                      \
+	CORE_READ_AS(__VA_ARGS__, CORE_READ_4, CORE_READ_3, CORE_READ_2, CORE_READ_1)(p,           \
+										      __VA_ARGS__)
 
 #endif /* APLOMB_SIM_BPF_CORE_READ_H */

@@ -88,8 +88,13 @@ impl State {
         self.current.set(ptr::null_mut());
     }
 
-    fn create_cgroup(&self, parent: CgroupId, name: &str) -> Result<CgroupId, CgroupError> {
-        let c = self.cgroups.create(parent, name)?;
+    fn create_cgroup(
+        &self,
+        parent: CgroupId,
+        name: &str,
+        owner: u32,
+    ) -> Result<CgroupId, CgroupError> {
+        let c = self.cgroups.create(parent, name, owner)?;
         if self.cgroups.enabled.get() {
             self.without_current();
             let status = self.ops_cgroup_init(c, c.weight.get(), c.bandwidth.get().words());
@@ -251,7 +256,7 @@ impl State {
         match *change {
             CgroupChange::Create(parent) => {
                 let name = format!("cgroup{}", self.cgroups.iter().count());
-                self.create_cgroup(parent, &name).map(|_| ())
+                self.create_cgroup(parent, &name, 0).map(|_| ())
             }
             CgroupChange::Remove(id) => self.remove_cgroup(id),
             CgroupChange::MoveProcess(id, to) => self.move_process(id, to),
@@ -265,7 +270,7 @@ impl State {
     /// Create the cgroups that exist at attach. They get the numbers 1, 2, … in their order.
     pub fn existing_cgroups(&self, existing: &[Existing]) -> Result<(), CgroupError> {
         for e in existing {
-            let id = self.create_cgroup(e.parent, e.name)?;
+            let id = self.create_cgroup(e.parent, e.name, e.owner)?;
             self.write_weight(id, e.weight)?;
             self.write_bandwidth(id, e.bandwidth)?;
             self.write_idle(id, e.idle)?;
@@ -292,13 +297,35 @@ impl Simulation {
         done
     }
 
-    /// Create a cgroup in `parent` (`mkdir`), with weight 100, no limit, not idle. `name` is unique
-    /// in `parent`, without '/'.
+    /// Create a cgroup of root's in `parent` (`mkdir`), with weight 100, no limit, not idle. `name`
+    /// is unique in `parent`, without '/'.
     ///
     /// # Errors
     /// No such parent, an invalid name, or the scheduler's `cgroup_init` refuses.
     pub fn create_cgroup(&mut self, parent: CgroupId, name: &str) -> Result<CgroupId, CgroupError> {
-        let done = self.state.create_cgroup(parent, name);
+        self.create_cgroup_as(parent, name, 0)
+    }
+
+    /// As [`Simulation::create_cgroup`], by the user with this id. The directory is that user's.
+    ///
+    /// # Errors
+    /// As [`Simulation::create_cgroup`].
+    pub fn create_cgroup_as(
+        &mut self,
+        parent: CgroupId,
+        name: &str,
+        user: u32,
+    ) -> Result<CgroupId, CgroupError> {
+        let done = self.state.create_cgroup(parent, name, user);
+        self.check_after(done)
+    }
+
+    /// Give a cgroup's directory to the user with this id (`chown`).
+    ///
+    /// # Errors
+    /// No such cgroup.
+    pub fn chown_cgroup(&mut self, id: CgroupId, user: u32) -> Result<(), CgroupError> {
+        let done = self.state.cgroups.online(id).map(|c| c.chown(user));
         self.check_after(done)
     }
 
