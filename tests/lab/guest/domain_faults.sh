@@ -7,7 +7,7 @@
 start_daemon || { finish; exit; }
 alone=$(domains)
 
-for part in ${PARTS:-random moves vanish users limit}; do . "/job/guest/domain_$part.sh"; done
+for part in ${PARTS:-random moves vanish users limit threaded}; do . "/job/guest/domain_$part.sh"; done
 
 check still-attached "$(state)" attached
 end_job

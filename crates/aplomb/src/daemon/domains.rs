@@ -92,6 +92,32 @@ enum NotInForce {
     },
 }
 
+/// Why the kernel side refuses a reservation of domain `path`. What is reserved below a domain is a
+/// part of its own reservation, so without one there is no room. Numbers alone do not explain that.
+fn refusal(path: &DomainPath, e: &KernelError) -> String {
+    match (e, path.parent()) {
+        (KernelError::DomainFull { limit_ppm: 0, .. }, Some(above)) => format!(
+            "nothing is reserved for {above}, the domain above it, of which this would be a part: \
+             reserve there first"
+        ),
+        _ => e.to_string(),
+    }
+}
+
+/// Why the kernel side does not know `path`.
+fn unknown(path: &DomainPath, tree: Option<&Tree>) -> String {
+    let files = tree.map(|tree| tree.open(path).and_then(|dir| tree.files(&dir)));
+    match (files, path.parent()) {
+        (Some(Ok(files)), Some(above)) if files.weight.is_none() => format!(
+            "{path} has no CPU controller: its parent, {above}, does not give it \
+             (+cpu in cgroup.subtree_control)"
+        ),
+        _ => format!(
+            "{path} is no domain of the kernel side: it is beyond a limit, or was created just now"
+        ),
+    }
+}
+
 impl Domains {
     /// `tree`: None if this machine has no cgroup v2 tree.
     ///
@@ -366,13 +392,12 @@ impl Domains {
             return;
         };
         let result = push_settings(known, kernel);
+        let tree = self.tree.as_ref();
         let why = result.err().map(|e| match e {
-            KernelError::NoDomain(_) => NotInForce::Unknown(format!(
-                "{path} is no domain of the kernel side: it has no CPU controller, or is beyond a limit"
-            )),
+            KernelError::NoDomain(_) => NotInForce::Unknown(unknown(path, tree)),
             e => NotInForce::Refused {
                 code: code_of(&e),
-                message: format!("{path}: {e}"),
+                message: format!("{path}: {}", refusal(path, &e)),
             },
         });
         if why != known.refused {

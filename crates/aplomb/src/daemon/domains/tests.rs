@@ -162,6 +162,23 @@ fn what_the_kernel_side_does_not_know_yet_is_tried_again_and_not_for_ever() {
     assert_eq!(changes(&fake), [DomainChange::Fraction(250_000)]);
 }
 
+/// What is reserved below a domain is a part of what that domain has.
+#[test]
+fn a_refusal_below_a_domain_without_a_reservation_names_that_domain() {
+    let dir = tempfile::tempdir().unwrap();
+    let (root, mut fake) = (dir.path(), Fake::new());
+    let tree = tree(root, &["vm", "vm/vcpu0"], InFiles::default());
+    known_to(&fake, root, &["vm", "vm/vcpu0"]);
+    mark(root, "vm/vcpu0", CPU, "40%");
+    fake.seen.borrow_mut().room_ppm = Some(0);
+    let mut domains = Domains::new(Some(tree)).unwrap();
+    domains.scan(&mut fake);
+    let refusal = domains.look(&path("vm/vcpu0"), &mut fake).unwrap_err();
+    assert_eq!(refusal.code, Code::Limit);
+    let why = "vm/vcpu0: nothing is reserved for vm, the domain above it";
+    assert!(refusal.message.starts_with(why), "{refusal}");
+}
+
 #[test]
 fn a_refusal_is_told_and_leaves_what_was() {
     let dir = tempfile::tempdir().unwrap();
