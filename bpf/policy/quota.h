@@ -152,6 +152,16 @@ static inline void quota_return(struct quota *q, u64 granted, u64 used)
 		q->left = least;
 }
 
+/*
+ * Can @cpus CPUs use more than the quota? If not, the limit is none: the domain is not throttled.
+ * Without this it would be, for some microseconds, when the CPUs have claimed the rest of a period
+ * and the next claim comes before that period's end (4 CPUs, 400 ms of 100: 2 times in 10 s).
+ */
+static inline bool quota_binds(const struct quota *q, u32 cpus)
+{
+	return q->quota_ns && q->quota_ns < (u64)cpus * q->period_ns;
+}
+
 /* Is no time left to claim? */
 static inline bool quota_throttled(const struct quota *q)
 {

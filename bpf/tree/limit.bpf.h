@@ -91,6 +91,12 @@ static __always_inline void throttle(u32 slot, u64 now)
 	}
 }
 
+/* Does the limit of domain @b hold back its tasks, now that so many CPUs are on line? */
+static __always_inline bool is_bound(const struct branch *b)
+{
+	return quota_binds(&b->quota, nr_online ? nr_online : 1);
+}
+
 /*
  * Claims up to @want ns for a task of domain @slot. Returns 0 if the domain *@blocked has none
  * left, which is throttled now. Called with tree_lock held.
@@ -103,15 +109,17 @@ static __noinline u64 claim_time(u32 slot, u64 now, u64 want, u32 *blocked)
 		struct branch *b = branch(at);
 
 		quota_roll(&b->quota, now);
-		if (quota_throttled(&b->quota)) {
-			*blocked = at;
-			throttle(at, now);
-			return 0;
+		if (is_bound(b)) {
+			if (quota_throttled(&b->quota)) {
+				*blocked = at;
+				throttle(at, now);
+				return 0;
+			}
+			if (nr_cpus > 1 && quota_part(&b->quota) < want)
+				want = quota_part(&b->quota);
+			if (b->quota.left < (s64)want)
+				want = b->quota.left;
 		}
-		if (b->quota.quota_ns && nr_cpus > 1 && quota_part(&b->quota) < want)
-			want = quota_part(&b->quota);
-		if (b->quota.quota_ns && b->quota.left < (s64)want)
-			want = b->quota.left;
 		if (!at)
 			break;
 		at = b->parent;
@@ -163,7 +171,7 @@ static __noinline u32 return_time(u32 slot, u64 now, u64 granted, u64 used)
 			if (b->throttled && b->quota.left >= (s64)LEAST_GRANT_NS) {
 				unthrottle(at, now);
 			} else if (blocked == SLOT_NONE && !b->throttled && used > granted &&
-				   quota_throttled(&b->quota)) {
+				   is_bound(b) && quota_throttled(&b->quota)) {
 				throttle(at, now);
 				blocked = at;
 			}

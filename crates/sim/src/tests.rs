@@ -167,6 +167,7 @@ mod domains;
 mod faults;
 mod kernel;
 mod leaves;
+mod limits;
 mod moves;
 mod numbers;
 mod owners;

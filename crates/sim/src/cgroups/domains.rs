@@ -53,9 +53,23 @@ struct Args {
 
 extern "C" {
     fn domain_set(args: *mut Args) -> i32;
+    fn host_domain_throttled(cgid: u64, ns: *mut u64) -> u64;
 }
 
 impl Simulation {
+    /// How often the domain of a cgroup was throttled, and for how long in all, ns. The root's, if
+    /// the cgroup has none of its own.
+    ///
+    /// # Errors
+    /// No such cgroup.
+    pub fn throttled(&self, id: CgroupId) -> Result<(u64, u64), CgroupError> {
+        let cgid = self.state.cgroups.online(id)?.number();
+        let mut ns = 0;
+        // SAFETY: host_domain_throttled() reads the scheduler's state and writes `ns`
+        let times = unsafe { host_domain_throttled(cgid, &raw mut ns) };
+        Ok((times, ns))
+    }
+
     /// Change the domain of a cgroup, as the daemon does.
     ///
     /// # Errors
