@@ -48,7 +48,10 @@ start_aplomb() { # PROFILE: the daemon with the specifications in /job/profiles/
 	local log=$results/aplomb-$1.log
 	mkdir -p /etc/aplomb
 	cp "/job/profiles/$1/spec.tab" "/job/profiles/$1/aplomb.toml" /etc/aplomb/
-	daemon_launch "$log" --specs "/job/profiles/$1/vendor"
+	# A copy, since files of the job may belong to another user than root.
+	rm -rf /run/vendor-specs
+	cp -r --no-preserve=mode,ownership "/job/profiles/$1/vendor" /run/vendor-specs
+	daemon_launch "$log" --specs /run/vendor-specs
 	scheduler_pid=$daemon
 	daemon_await "$log" 60 || fail "aplomb did not become ready: $(tail -n 3 "$log")"
 	# The daemon only warns about a wrong specification; here it must not go unnoticed.

@@ -37,7 +37,7 @@ pub struct Cli {
 pub enum Command {
     /// Run the daemon: attach the scheduler and answer on the socket (root)
     #[command(
-        after_help = "Examples:\n  sudo aplomb daemon                       until Ctrl-C; then everything is as before\n  sudo aplomb daemon --specs ./specs       with the specs of a source tree"
+        after_help = "Examples:\n  sudo aplomb daemon                       until Ctrl-C; then everything is as before\n  sudo aplomb daemon --specs /opt/specs    with specs of your own, in a folder of root's"
     )]
     Daemon(DaemonArgs),
     /// Start a command with a reservation
@@ -124,8 +124,8 @@ pub struct DaemonArgs {
     /// Configuration file [default: /etc/aplomb/aplomb.toml, if there is one]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Read the vendor's specs from this folder instead of /usr/lib/aplomb/specs.d. Its owner is
-    /// not checked
+    /// Read the vendor's specs from this folder instead of /usr/lib/aplomb/specs.d. Like all
+    /// folders of specs it must be root's alone: so must be those on the way to it
     #[arg(long, value_name = "DIR")]
     pub specs: Option<PathBuf>,
 }

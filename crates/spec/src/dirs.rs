@@ -11,6 +11,7 @@ use crate::limits::{MAX_FILES, MAX_FILE_BYTES};
 use crate::merge::{merge, Candidate};
 use crate::model::Spec;
 use crate::raw::Raw;
+use crate::trust::{refusal, untrusted, Entry, Role};
 use crate::{tab, toml_format};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::collections::BTreeMap;
@@ -67,7 +68,8 @@ impl Dirs {
 /// The owners whose files are accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// Only files and directories that root owns and that neither group nor others can write.
+    /// Only files that root alone can change: root owns the file and all directories on its way,
+    /// and neither group nor others can write them. Others are refused with an error.
     #[default]
     RootOnly,
     /// Files of any user. For tests, and to check a user's own file.
@@ -181,12 +183,9 @@ impl Loader {
                 return Vec::new();
             }
         };
-        if let Some(why) = rustix::fs::stat(dir)
-            .ok()
-            .and_then(|st| self.refusal(st.st_uid, st.st_mode))
-        {
-            self.diags
-                .push(fail(format!("nothing is read from here: {why}")));
+        if let Some(why) = self.untrusted(dir) {
+            let what = format!("nothing is read from here: {why}");
+            self.diags.push(fail(what));
             return Vec::new();
         }
         let mut names: Vec<String> = entries
@@ -205,8 +204,15 @@ impl Loader {
         names
     }
 
-    /// Adds a file. A file of a later layer replaces the one with the same name.
+    /// Adds a file. A file of a later layer replaces the one with the same name, unless it is
+    /// refused.
     fn put(&mut self, winners: &mut Winners, name: String, layer: usize, path: PathBuf) {
+        if let Some(why) = self.untrusted(&path) {
+            let what = format!("the file is refused: {why}");
+            self.diags
+                .push(Diagnostic::error(&Place::file(&path), what));
+            return;
+        }
         if let Some((_, old)) = winners.get(&name) {
             let what = format!("masks {}", old.display());
             self.diags.push(Diagnostic::note(&Place::file(&path), what));
@@ -214,18 +220,24 @@ impl Loader {
         winners.insert(name, (layer, path));
     }
 
-    /// Why a file with this owner and mode is refused. None: it is accepted.
-    fn refusal(&self, uid: u32, mode: u32) -> Option<&'static str> {
+    /// Why a file or directory is refused. None: it is accepted.
+    fn untrusted(&self, path: &Path) -> Option<String> {
         match self.trust {
             Trust::AnyOwner => None,
-            Trust::RootOnly if uid != 0 => Some("it does not belong to root"),
-            Trust::RootOnly if mode & 0o022 != 0 => Some("its group or others can write it"),
-            Trust::RootOnly => None,
+            Trust::RootOnly => match std::path::absolute(path) {
+                Ok(path) => untrusted(&path, Entry::at),
+                Err(e) => Some(e.to_string()),
+            },
         }
     }
 
     fn read(&mut self, path: &Path) -> Option<Vec<u8>> {
-        match read_file(path, |uid, mode| self.refusal(uid, mode)) {
+        // Again for the file that was opened, because root may have replaced it meanwhile.
+        let opened = |uid, mode| match self.trust {
+            Trust::AnyOwner => None,
+            Trust::RootOnly => refusal(Role::Last, uid, mode),
+        };
+        match read_file(path, opened) {
             Ok(bytes) => bytes,
             Err(what) => {
                 self.diags.push(Diagnostic::error(&Place::file(path), what));
@@ -270,6 +282,11 @@ impl Loader {
 
     fn tab(&mut self, path: &Path) -> Vec<Candidate> {
         if matches!(rustix::fs::stat(path), Err(rustix::io::Errno::NOENT)) {
+            return Vec::new();
+        }
+        if let Some(why) = self.untrusted(path) {
+            let what = format!("the file is refused: {why}");
+            self.diags.push(Diagnostic::error(&Place::file(path), what));
             return Vec::new();
         }
         let Some(text) = self.read(path) else {

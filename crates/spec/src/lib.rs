@@ -44,6 +44,7 @@ pub mod tab;
 pub mod toml_format;
 mod toml_print;
 mod toml_values;
+mod trust;
 
 pub use check::{check_file, check_files, lint, Checked};
 pub use device::{Device, DeviceOf, FileId, MountTable, StatDevice};

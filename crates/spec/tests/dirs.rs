@@ -312,6 +312,45 @@ fn files_that_others_can_write_are_not_believed() {
     }
 }
 
+/// Only root can give files away, so other users see one half of this.
+#[test]
+fn a_refused_file_changes_nothing() {
+    let t = Tree::new(&[]);
+    t.put(&at(VENDOR, "a.toml"), &spec("x", 1));
+    t.put(&at(ETC, "a.toml"), &spec("x", 2));
+    t.put("etc/aplomb/spec.tab", "/usr/bin/y:iact:4:30:-\n");
+    let strict = || load(&Dirs::under(t.0.path()), &LoadOptions::default());
+    let says = |set: &SpecSet, file: &str, why: &str| {
+        let of_file = |d: &&aplomb_spec::Diagnostic| d.is_error() && d.place.file.ends_with(file);
+        let said: Vec<_> = set.diagnostics.iter().filter(of_file).collect();
+        assert!(
+            said.len() == 1 && said[0].message.contains(why),
+            "{file}: {:?}",
+            set.diagnostics
+        );
+    };
+    if !rustix::process::geteuid().is_root() {
+        assert!(strict().specs.is_empty());
+        return;
+    }
+    let give = |path: &str| std::os::unix::fs::chown(t.path(path), Some(1000), None).unwrap();
+    assert_eq!((strict().specs.len(), runtime_ms(&strict(), "x")), (2, 2));
+    give(&at(ETC, "a.toml"));
+    let set = strict();
+    says(&set, "etc/aplomb/specs.d/a.toml", "does not belong to root");
+    assert_eq!(runtime_ms(&set, "x"), 1, "the vendor's file is not masked");
+    give("etc/aplomb");
+    let set = strict();
+    says(&set, "etc/aplomb/spec.tab", "etc/aplomb: it does not");
+    says(&set, ETC, "nothing is read from here");
+    assert_eq!((set.specs.len(), runtime_ms(&set, "x")), (1, 1));
+    fs::create_dir_all(t.path("run/aplomb")).unwrap();
+    symlink(t.path(ETC), t.path(RUN)).unwrap();
+    let set = strict();
+    says(&set, RUN, "etc/aplomb: it does not");
+    assert_eq!(runtime_ms(&set, "x"), 1);
+}
+
 #[test]
 fn a_program_reads_the_specs_that_were_installed_with_it() {
     let t = Tree::new(&[]);

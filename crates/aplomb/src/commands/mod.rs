@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::Result;
 use aplomb_kernel::{Kernel, Part, Scheduler};
-use aplomb_spec::{Dirs, LoadOptions, Trust};
+use aplomb_spec::{Dirs, LoadOptions};
 use serde::Serialize;
 
 use crate::cli::{Cli, Command, DaemonArgs, DiskCommand, SpecCommand};
@@ -63,17 +63,15 @@ pub fn run(cli: Cli) -> Result<Exit> {
 
 fn start_daemon(socket: &std::path::Path, args: &DaemonArgs) -> Result<Exit> {
     let mut dirs = Dirs::system();
-    let mut options = LoadOptions::default();
     if let Some(specs) = &args.specs {
         dirs.vendor = std::path::absolute(specs)?;
-        options.trust = Trust::AnyOwner; // root chose the folder when it started the daemon
     }
     let options = Options {
         config: args.config.clone(),
         socket: socket.into(),
         sources: Sources {
             dirs,
-            options,
+            options: LoadOptions::default(),
             root: "/".into(),
         },
     };
