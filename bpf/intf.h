@@ -78,7 +78,11 @@ struct spec {
  */
 enum match_kind {
 	MATCH_ARG = 1, /* a: inode, b: device, c: hash of one argument (or of its last path part) */
-	MATCH_FILE = 2,    /* a: inode, b: device (major << 20 | minor) of the executable, c: 0 */
+	/*
+	 * a: inode, b: device (major << 20 | minor) of the executable, c: the inode's generation; 0
+	 * where user space cannot read it
+	 */
+	MATCH_FILE = 2,
 	MATCH_APP = 3,     /* a: hash of a part of the cgroup's name (see name_hash), b, c: 0 */
 	MATCH_COMM = 4,    /* a, b: the 16 bytes of the command name, little endian, c: 0 */
 	MATCH_KTHREAD = 5, /* the same for kernel threads, whole or without its number: see below */

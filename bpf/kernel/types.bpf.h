@@ -77,6 +77,7 @@ struct bdi_writeback;
 struct inode {
 	unsigned long i_ino;
 	unsigned int i_nlink;
+	u32 i_generation; /* another one for each file that gets this number */
 	struct super_block *i_sb;
 	/* of the cgroup that dirties it, on its device; NULL: none yet */
 	struct bdi_writeback *i_wb;

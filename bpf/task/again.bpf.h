@@ -9,6 +9,8 @@
  *  - Its name. Wine and others set it when they run already. A process keeps what it has by an
  *    earlier name, as it does after exec: so it has one change of its server by name for each exec.
  *
+ * A kernel thread executes nothing. It is matched when it is created, as it has its name by then.
+ *
  * What was found by the file or an argument outranks a cgroup and a name (task/match.bpf.h), so it
  * stays. The threads that the process has already join its server in a timer, because a tracing
  * program may not iterate over threads.
@@ -176,8 +178,22 @@ int BPF_PROG(on_name, struct task_struct *p, const char *name)
 		return 0;
 	ino = file->f_inode->i_ino;
 	dev = file->f_inode->i_sb->s_dev;
-	if (!lookup(MATCH_FILE, ino, dev, 0))
+	if (!match_file(file, ino, dev))
 		become(p, t, spec, MATCH_COMM);
+	return 0;
+}
+
+/* A new task, which has not run yet. */
+SEC("tp_btf/task_newtask")
+int BPF_PROG(on_kernel_thread, struct task_struct *p)
+{
+	const struct spec *spec;
+
+	if (!(p->flags & PF_KTHREAD))
+		return 0;
+	spec = match_kthread(p);
+	if (spec)
+		become(p, NULL, spec, MATCH_KTHREAD);
 	return 0;
 }
 

@@ -4,7 +4,9 @@
  * space.
  *
  * Source: Redline section 3 and Fig. 3. Executables are recognised by inode and device, so that a
- * process in a container, or a copy in a home directory, cannot pose as /usr/bin/Xorg. Scripts,
+ * process in a container, or a copy in a home directory, cannot pose as /usr/bin/Xorg. When a file
+ * is deleted, the next file that is created may get its inode number, before the daemon has removed
+ * the row. So the inode's generation counts too, where the file system has one. Scripts,
  * Wine, Flatpak and Snap run an interpreter's or a launcher's executable. They are recognised by an
  * argument, by the cgroup that their launcher put them in, or by the command's name. A file that
  * is many commands (busybox) is matched together with the name under which it was executed.
@@ -40,6 +42,17 @@ static __always_inline const struct spec *lookup(u64 kind, u64 a, u64 b, u64 c)
 static __always_inline u64 hash_byte(u64 hash, char byte)
 {
 	return (hash ^ (u8)byte) * NAME_HASH_PRIME;
+}
+
+/* Matches an executable by its inode @ino on device @dev. */
+static __always_inline const struct spec *match_file(struct file *file, u64 ino, u64 dev)
+{
+	u32 generation = file->f_inode->i_generation;
+	const struct spec *spec = lookup(MATCH_FILE, ino, dev, generation);
+
+	if (!spec && generation) /* the row of a file whose generation the daemon cannot read */
+		spec = lookup(MATCH_FILE, ino, dev, 0);
+	return spec;
 }
 
 /*
@@ -185,7 +198,7 @@ static __always_inline const struct spec *match_program(struct task_struct *p, s
 	}
 	if (!spec && nr_matchers[MATCH_FILE]) {
 		*kind = MATCH_FILE;
-		spec = lookup(MATCH_FILE, ino, dev, 0);
+		spec = match_file(file, ino, dev);
 	}
 	if (!spec && nr_matchers[MATCH_APP]) {
 		*kind = MATCH_APP;

@@ -420,7 +420,8 @@ VERIFIED_ONCE int task_apply(struct task_struct *p __arg_trusted, struct task_ct
 static __always_inline bool same_spec(const struct server *s, const struct spec *spec)
 {
 	return s->info.spec.id == spec->id && s->info.spec.runtime_ns == spec->runtime_ns &&
-	       s->info.spec.period_ns == spec->period_ns && s->info.spec.flags == spec->flags;
+	       s->info.spec.period_ns == spec->period_ns && s->info.spec.flags == spec->flags &&
+	       s->info.spec.policy == spec->policy;
 }
 
 /* A thread that is not its process's leader joins the leader's server. */

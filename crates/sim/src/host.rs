@@ -52,6 +52,7 @@ pub(crate) struct Program {
     device: u32,
     ino: u64,
     links: u32,
+    generation: u32,
     super_block: *const u32,
     inode: *const u64,
 }
@@ -62,6 +63,7 @@ impl Program {
             device: 1,
             ino,
             links: 1,
+            generation: 0,
             super_block: ptr::null(),
             inode: ptr::null(),
         }

@@ -33,7 +33,14 @@ pub struct Device {
     /// btrfs and bcachefs, in layers of an overlay without `xino=on`. A user with a subvolume of
     /// their own can then create a file that matches.
     pub shared_inodes: bool,
+    /// True if the file system keeps a generation with each inode, and lets root read it.
+    pub has_generations: bool,
 }
+
+/// File systems whose FS_IOC_GETVERSION is `i_generation` of the inode that is executed. (One that
+/// is stacked on another may answer for the file below.) tmpfs has no such request, but it does not
+/// use a number twice.
+const WITH_GENERATIONS: [&str; 5] = ["ext2", "ext3", "ext4", "f2fs", "xfs"];
 
 /// Finds the device of a file's superblock.
 pub trait DeviceOf {
@@ -51,6 +58,7 @@ impl DeviceOf for StatDevice {
         Device {
             number: encode(major(file.st_dev), minor(file.st_dev)),
             shared_inodes: false,
+            has_generations: false,
         }
     }
 }
@@ -68,6 +76,7 @@ struct Mount {
     device: u64,
     point: PathBuf,
     shared_inodes: bool,
+    has_generations: bool,
 }
 
 impl MountTable {
@@ -115,7 +124,8 @@ impl Mount {
         let device = encode(major.parse().ok()?, minor.parse().ok()?);
         let point = unescape(f.nth(1)?);
         let mut right = right.split(' ');
-        let shared_inodes = match right.next()? {
+        let kind = right.next()?;
+        let shared_inodes = match kind {
             "btrfs" | "bcachefs" => true,
             "overlay" => {
                 let options = right.nth(1).unwrap_or_default();
@@ -128,6 +138,7 @@ impl Mount {
             device,
             point,
             shared_inodes,
+            has_generations: WITH_GENERATIONS.contains(&kind),
         })
     }
 }
@@ -164,6 +175,7 @@ impl DeviceOf for MountTable {
             Some(m) => Device {
                 number: m.device,
                 shared_inodes: m.shared_inodes,
+                has_generations: m.has_generations,
             },
             None => StatDevice.device_of(file),
         }
@@ -242,6 +254,16 @@ this line is broken
         assert!(layers(&t));
         let unique = FIXTURE.replace("lowerdir=/l", "lowerdir=/l,xino=on");
         assert!(!layers(&MountTable::parse(&unique)));
+    }
+
+    #[test]
+    fn generations_are_read_where_they_are_the_inodes_own() {
+        let t = MountTable::parse(FIXTURE);
+        let has = |p| t.device_of(&at(p, None)).has_generations;
+        assert!(has("/etc/x"), "ext4");
+        assert!(!has("/home/u/x"), "btrfs");
+        assert!(!has("/var/lib/docker/overlay2/abc/merged/x"), "overlay");
+        assert!(!has("/mnt/with space/f"), "tmpfs");
     }
 
     #[test]

@@ -36,6 +36,14 @@ impl Key {
         }
     }
 
+    /// The same with the inode's generation: a later file of the same number has another one.
+    pub fn file_of_generation(inode: u64, device: u64, generation: u32) -> Key {
+        Key {
+            c: generation.into(),
+            ..Key::file(inode, device)
+        }
+    }
+
     /// The key of one argument of an interpreter: the interpreter's file, and the argument (the
     /// whole, or its part after the last `/`).
     pub fn argument(inode: u64, device: u64, argument: &str) -> Key {

@@ -13,8 +13,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// Links of a path that are watched. The kernel follows up to 40, but real paths have only a few.
-const MAX_LINKS: usize = 16;
+/// Links of a path that are watched and checked: as many as the kernel follows.
+const MAX_LINKS: usize = 40;
 
 /// Entries of a directory among which links to one file are looked for.
 const MAX_ENTRIES: usize = 16_384;
@@ -27,6 +27,10 @@ pub struct Way {
     pub names: BTreeSet<PathBuf>,
     /// The directories on the way: it counts if one of them is moved or deleted itself.
     pub moves: BTreeSet<PathBuf>,
+    /// The links on the way. The owner of a link can let it lead to another file.
+    pub links: BTreeSet<PathBuf>,
+    /// Those of them that lead to the file itself, not to a directory above it: its other names.
+    pub aliases: BTreeSet<PathBuf>,
 }
 
 /// A directory that stands for `/`.
@@ -49,6 +53,7 @@ pub struct Found {
     pub weak: Option<String>,
     mode: u32,
     st_dev: u64,
+    has_generations: bool,
     /// The file's real path, as seen from the root.
     pub real: PathBuf,
 }
@@ -69,6 +74,10 @@ impl Found {
         Ok(())
     }
 }
+
+/// The file system's answer to FS_IOC_GETVERSION.
+type GetVersion =
+    rustix::ioctl::Getter<{ rustix::ioctl::opcode::read::<std::ffi::c_long>(b'v', 1) }, u32>;
 
 impl<D: DeviceOf> Root<D> {
     pub fn open(root: &Path, devices: D) -> std::io::Result<Root<D>> {
@@ -121,7 +130,7 @@ impl<D: DeviceOf> Root<D> {
         } else if self.others_may_write(st.stx_uid, st.stx_gid, mode) {
             Some("a user other than root can write to it".to_string())
         } else {
-            self.writable_directory(path)
+            self.writable_on_the_way(path)
                 .map(|d| format!("a user other than root can write to {}", d.display()))
         };
         Ok(Found {
@@ -131,17 +140,33 @@ impl<D: DeviceOf> Root<D> {
             weak,
             mode,
             st_dev: id.st_dev,
+            has_generations: device.has_generations,
             real,
         })
     }
 
-    /// A directory on the way to a file in which a user other than root can put another file.
-    fn writable_directory(&self, path: &str) -> Option<PathBuf> {
+    /// A directory on the way to a file in which a user other than root can put another file, or a
+    /// link of such a user. (A group can add links to a directory with the sticky bit.)
+    fn writable_on_the_way(&self, path: &str) -> Option<PathBuf> {
         let way = self.way(Path::new(path));
-        way.names.into_iter().chain(way.moves).find(|dir| {
+        let mut links = way.links.into_iter().filter(|link| self.others_own(link));
+        let mut dirs = way.names.into_iter().chain(way.moves);
+        let writable = dirs.find(|dir| {
             let st = self.fd_of(dir).and_then(rustix::fs::fstat);
             st.is_ok_and(|st| self.others_may_write(st.st_uid, st.st_gid, st.st_mode))
-        })
+        });
+        writable.or_else(|| links.next())
+    }
+
+    /// True if a user that is not trusted owns the link itself.
+    fn others_own(&self, link: &Path) -> bool {
+        let (Some(dir), Some(name)) = (link.parent(), link.file_name()) else {
+            return false;
+        };
+        let st = self
+            .fd_of(dir)
+            .and_then(|dir| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW));
+        st.is_ok_and(|st| ![0, self.owner.0].contains(&st.st_uid))
     }
 
     /// True if the owner, the group or the mode lets a user write that is neither root nor the
@@ -169,6 +194,17 @@ impl<D: DeviceOf> Root<D> {
             Mode::empty(),
             how,
         )
+    }
+
+    /// The generation of a regular file's inode. None if its file system has none, or if this
+    /// process may not read it.
+    pub fn generation(&self, found: &Found) -> Option<u32> {
+        if !found.has_generations {
+            return None;
+        }
+        let file = std::fs::File::open(format!("/proc/self/fd/{}", found.fd.as_raw_fd())).ok()?;
+        // SAFETY: the kernel writes 32 bits, although the request's number says that of a long.
+        unsafe { rustix::ioctl::ioctl(&file, GetVersion::new()) }.ok()
     }
 
     /// The interpreter of a script. None if the file is no script, or if this process may not read
@@ -244,6 +280,10 @@ impl<D: DeviceOf> Root<D> {
             match self.link(&here, &name) {
                 Some(target) => {
                     way.names.insert(here.clone());
+                    if rest.is_empty() {
+                        way.aliases.insert(next.clone());
+                    }
+                    way.links.insert(next);
                     links += 1;
                     if links > MAX_LINKS {
                         break;

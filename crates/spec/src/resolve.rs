@@ -139,6 +139,8 @@ pub struct RowOfSet {
     pub grant: Grant,
     pub via: Via,
     pub file: Option<PathBuf>,
+    /// [`Row::weak`].
+    pub weak: Option<String>,
 }
 
 /// All rows of a set: one for each key, at most [`MAX_MATCHERS`].
@@ -218,6 +220,7 @@ impl<D: DeviceOf> Resolver<D> {
                         grant: row.grant,
                         via: row.via,
                         file: row.file.clone(),
+                        weak: row.weak.clone(),
                     };
                     match by_key.get(&row.key).copied() {
                         Some(at) if out.rows[at].spec == index => {
@@ -351,14 +354,24 @@ impl<D: DeviceOf> Resolver<D> {
                 let why = format!("it is one name of {}", found.real.display());
                 return Ok(vec![row_of(&found, key, Some(why))]);
             }
-            let key = Key::file(found.inode, found.device);
+
+            let key = match self.root.generation(&found) {
+                Some(g) => Key::file_of_generation(found.inode, found.device, g),
+                None => Key::file(found.inode, found.device),
+            };
             return Ok(vec![row_of(&found, key, found.weak.clone())]);
         };
         let typed = Some(path.to_string());
-        let real = found.real.to_str().map(str::to_string);
+        let aliases = self.root.way(Path::new(path)).aliases;
+        let others = aliases.iter().chain(Some(&found.real));
+        let others = others.filter_map(|p| p.to_str().map(str::to_string));
         let last = self.last_interpreter(first)?;
-        let mut names: Vec<_> = typed.into_iter().chain(real).collect();
-        names.dedup();
+        let mut names: Vec<String> = typed.into_iter().collect();
+        for name in others {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
         Ok(names.iter().map(|n| of_argument(&last, n)).collect())
     }
 

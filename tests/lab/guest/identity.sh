@@ -1,6 +1,7 @@
 # Tests that a program is recognised when what its identity depends on changes after the start of
 # the daemon: a move into a cgroup, a link, a mount, an update, a name, one file that is many
-# commands; and children that did not fit at first. One CPU.
+# commands; a file that gets the inode number of a deleted program; specs that others can write; a
+# kernel thread that appears later; and children that did not fit at first. One CPU.
 . /job/guest/lib.sh
 
 cg=/sys/fs/cgroup
@@ -14,6 +15,8 @@ ln -s r1 /opt/app/current
 mkdir -p /opt/late /opt/whole/a
 cp $programs/stay /opt/whole/a/mover
 program stay plain
+program stay deleted
+program stay foreign
 program stay box
 ln -s box $bin/vi
 ln -s box $bin/gzip
@@ -26,8 +29,12 @@ path_spec late-mount /opt/late/player
 path_spec mover /opt/whole/a/mover
 path_spec vi $bin/vi
 spec plain 1ms/100ms
+spec deleted 1ms/100ms
+spec foreign 1ms/100ms
 spec zygote 5ms/30ms 'inherit = true' 'revocable = true'
 printf '[[spec]]\nname = "named"\ncommand = "named-late"\ncpu = "1ms/100ms"\nrevocable = true\n' > $specs/named.toml
+modprobe zram
+printf '[[spec]]\nname = "journal"\nkernel-thread = "jbd2/zram0-8"\ncpu = "1ms/100ms"\n' > $specs/journal.toml
 start_daemon || { finish; exit; }
 
 say "a move into a cgroup"
@@ -107,6 +114,60 @@ done
 check started-right-after-an-update "$found of 6" [ $found = 6 ]
 end_all
 
+say "the inode number of a deleted program"
+bg $bin/deleted
+check program-is-recognised "" until_true 2 has_spec $! deleted
+end_all
+number=$(stat -c %i $bin/deleted)
+# For the worst case the daemon stands still: it does not see that the program is gone.
+kill -STOP $daemon
+rm $bin/deleted
+for ((i = 1; i < 5000; i++)); do
+	cp $programs/stay $bin/heir$i
+	[ "$(stat -c %i $bin/heir$i)" != "$number" ] || break
+done
+check another-file-gets-its-number "file $i of $(stat -f -c %T $bin)" [ "$(stat -c %i $bin/heir$i)" = "$number" ]
+bg $bin/heir$i
+heir=$!
+sleep 0.5
+kill -CONT $daemon
+sleep 1
+check it-is-not-recognised "$(task_of $heir spec)" none "$(task_of $heir spec)"
+check nor-was-it "" eval '! a log --json --pid $heir | grep -q matched'
+end_all
+rm -f $bin/heir*
+
+say "specs that others can write"
+# Starts the program until it has its spec, or, after "no", until it has none.
+foreign() {
+	bg $bin/foreign
+	sleep 0.5
+	if [ "${1:-}" = no ]; then none "$(task_of $! spec)"; else has_spec $! foreign; fi
+}
+check roots-spec-holds "" until_true 5 foreign
+chown 65534 $specs/foreign.toml
+check a-users-spec-does-not "" until_true 5 foreign no
+check the-file-is-named "" grep -q 'foreign.toml: .*does not belong to root' $daemon_log
+chown 0 $specs/foreign.toml
+chmod 666 $specs/foreign.toml
+check nor-one-that-others-can-write "" until_true 5 foreign no
+check that-file-is-named "" grep -q 'foreign.toml: .*group or others can write it' $daemon_log
+chmod 644 $specs/foreign.toml
+check it-holds-again "" until_true 5 foreign
+chmod 775 $specs
+check nor-one-of-such-a-folder "" until_true 5 foreign no
+check the-folder-is-named "$(grep 'nothing is read' $daemon_log)" grep -q "$specs: nothing is read from here" $daemon_log
+chmod 755 $specs
+check and-again "" until_true 5 foreign
+chown 65534 /opt
+a reload > /dev/null
+check nor-one-below-a-users-folder "" until_true 5 foreign no
+check that-folder-is-named "" grep -q "$specs: nothing is read from here: of /opt: it does not" $daemon_log
+chown 0 /opt
+a reload > /dev/null
+check holds-at-last "" until_true 5 foreign
+end_all
+
 say "one file, many commands"
 bg $bin/vi
 vi=$!
@@ -130,6 +191,16 @@ sleep 0.1
 check not-yet-named "" none "$(task_of $named spec)"
 check named-after-its-exec "" until_true 2 has_spec $named named
 end_all
+
+say "a kernel thread that appears later"
+echo 64M > /sys/block/zram0/disksize
+mkfs.ext4 -q -F /dev/zram0 && mkdir -p /opt/late-disk && mount /dev/zram0 /opt/late-disk
+journal=$(pgrep -x jbd2/zram0-8)
+check there-is-one "$journal" [ -n "$journal" ]
+check late-kernel-thread-is-matched "$(task_of "$journal" spec)" until_true 2 has_spec "$journal" journal
+umount /opt/late-disk
+check it-leaves-when-it-ends "" until_true 5 eval '! is_task $journal'
+
 say "children that did not fit"
 bg $bin/zygote brood 3 8
 zygote=$!

@@ -22,6 +22,8 @@ pub(super) fn attach(
     // matched when specs are read the next time.
     links.extend(quietly(|| programs.on_move.attach()).ok());
     links.extend(quietly(|| programs.on_name.attach()).ok());
+    // Without this one, a kernel thread that is created later is matched then, too.
+    links.extend(quietly(|| programs.on_kernel_thread.attach()).ok());
     // Without these two, a killed or frozen task that is parked reacts only when its park ends.
     links.extend(quietly(|| programs.on_freeze.attach()).ok());
     links.extend(quietly(|| programs.on_kill.attach()).ok());

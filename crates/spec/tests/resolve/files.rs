@@ -1,6 +1,8 @@
 //! From a path to a file: links, stars, scripts, absent programs.
 
-use aplomb_spec::{flags, limits, Absent, Key, Resolver, Via};
+use aplomb_spec::{
+    flags, limits, Absent, Device, DeviceOf, FileId, Key, Resolver, StatDevice, Via,
+};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -122,6 +124,36 @@ fn what_others_can_replace_is_weak() {
         mode(at, before);
     }
     assert_eq!(root.one(path).rows[0].weak, None);
+}
+
+#[test]
+fn a_long_chain_of_links_is_checked_to_its_end() {
+    let root = Root::new();
+    root.program("/opt/x", ELF);
+    root.link("/opt/x", "/open/0/x");
+    root.link("/open/0/x", "/links/1/x");
+    for i in 2..30 {
+        root.link(&format!("/links/{}/x", i - 1), &format!("/links/{i}/x"));
+    }
+    assert_eq!(root.one("/links/29/x").rows[0].weak, None);
+    fs::set_permissions(root.path("/open"), fs::Permissions::from_mode(0o777)).unwrap();
+    let weak = root.one("/links/29/x").rows.remove(0).weak.unwrap();
+    assert!(weak.ends_with("can write to /open"), "{weak}");
+}
+
+#[test]
+fn the_owner_of_a_link_can_turn_it() {
+    let root = Root::new();
+    root.program("/usr/bin/x", ELF);
+    root.link("/usr/bin/x", "/store/x");
+    // A group may add names here, and replace its own.
+    fs::set_permissions(root.path("/store"), fs::Permissions::from_mode(0o1775)).unwrap();
+    assert_eq!(root.one("/store/x").rows[0].weak, None);
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::lchown(root.path("/store/x"), Some(1000), None).unwrap();
+        let weak = root.one("/store/x").rows.remove(0).weak.unwrap();
+        assert!(weak.ends_with("can write to /store/x"), "{weak}");
+    }
 }
 
 #[test]
@@ -256,6 +288,26 @@ fn scripts_are_arguments_of_their_interpreter() {
 }
 
 #[test]
+fn a_script_is_found_by_every_link_of_a_chain() {
+    let root = Root::new();
+    let python = root.program("/usr/bin/python3", ELF);
+    root.program("/opt/game/run", "#!/usr/bin/env python3\n");
+    root.link("usr/bin", "/bin");
+    root.link("/opt/game/run", "/usr/bin/game-1.2");
+    root.link("game-1.2", "/usr/bin/game-1");
+    root.link("game-1", "/usr/bin/game");
+    let names = [
+        "/bin/game",
+        "/usr/bin/game",
+        "/usr/bin/game-1",
+        "/usr/bin/game-1.2",
+        "/opt/game/run",
+    ];
+    let key = |script| Key::argument(python, root.device(), script);
+    assert_eq!(keys(&root.one("/bin/game")), names.map(key));
+}
+
+#[test]
 fn broken_scripts_say_why() {
     let root = Root::new();
     root.program("/bin/a", "#!/usr/bin/nothing\n");
@@ -298,4 +350,40 @@ fn an_upgrade_gives_another_row() {
     let after = keys(&root.one("/usr/bin/x"));
     assert_eq!((before[0].a, after[0].a), (old, new));
     assert_ne!(old, new);
+}
+
+/// Stands for a machine on which every file is on an ext4.
+struct Ext4;
+
+impl DeviceOf for Ext4 {
+    fn device_of(&self, file: &FileId) -> Device {
+        Device {
+            has_generations: true,
+            ..StatDevice.device_of(file)
+        }
+    }
+}
+
+#[test]
+fn a_later_file_of_the_same_number_has_another_row() {
+    let root = Root::new();
+    let path = root.path("/usr/bin/x");
+    let row = || {
+        let resolver = Resolver::with(root.0.path(), Ext4).unwrap();
+        keys(&resolver.spec(&parse("/usr/bin/x:iact:1:10:-"))[0])[0]
+    };
+    let inode = root.program("/usr/bin/x", ELF);
+    let before = row();
+    assert_eq!((before.a, before.b), (inode, root.device()));
+    if before.c == 0 {
+        return; // this machine's folder for temporary files is on another file system
+    }
+    for _ in 0..100 {
+        fs::remove_file(&path).unwrap();
+        if root.program("/usr/bin/x", ELF) == inode {
+            assert_eq!(row().a, before.a);
+            assert_ne!(row().c, before.c);
+            return;
+        }
+    }
 }

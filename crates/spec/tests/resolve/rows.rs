@@ -108,6 +108,7 @@ impl DeviceOf for Btrfs {
         Device {
             number: 35,
             shared_inodes: true,
+            has_generations: false,
         }
     }
 }
