@@ -294,6 +294,9 @@ pub struct SpecLine {
     pub files: Vec<String>,
     /// Number of its rows in the kernel's table.
     pub rows: usize,
+    /// Why it grants less than it says for some of its programs: another program can pass for them.
+    #[serde(default)]
+    pub weak: Vec<String>,
 }
 
 /// One decision of the scheduler.

@@ -7,6 +7,10 @@ program periodic film
 program stay sleeper
 spec loop 5ms/100ms   # not revocable: as a shell's
 spec film 5ms/30ms
+program stay promised
+program stay soft
+spec promised 5ms/100ms 'guaranteed = true'
+spec soft 5ms/100ms 'server = "cbs-soft"'
 spec sleeper 100us/10s
 chmod 755 /opt $bin
 seats=/run/systemd/seats
@@ -60,6 +64,28 @@ sleep 3
 n=$(admitted)
 check another-user-has-one-of-its-own "$n" within 6 "$n" 8
 end_loops
+
+# What a user starts runs the user's code, whatever its file: LD_PRELOAD, a debugger, a script of
+# the program's own. So what a spec promises to a program is bounded by the account of its user.
+say "promises to programs of a user"
+for ((i = 0; i < 10; i++)); do ( as $attacker "" $bin/promised 3600000 ) & done
+sleep 3
+promised() { json '[.tasks[] | select(.spec == "promised" and .state == "admitted" and .guaranteed)] | length'; }
+n=$(promised)
+check promises-are-charged-to-the-account "$n of 10 loops of 5 %" within 3 "$n" 4
+film 1001
+check another-user-misses-none-beside-promises "$(cat $out/film)" [ "$missed" -le 2 ]
+pkill -KILL -x promised
+until_true 5 no_tasks
+sleep 1
+( as $attacker "" $bin/soft 3600000 ) &
+is_out() { json '.tasks[] | select(.spec == "soft") | .state' | grep -q revoked; }
+check cbs-soft-loop-is-revoked "$(json '.tasks[] | select(.spec == "soft") | .state')" until_true 12 is_out
+film 1001
+check another-user-misses-none-beside-it "$(cat $out/film)" [ "$missed" -le 2 ]
+pkill -KILL -x soft
+until_true 5 no_tasks
+sleep 1
 
 say "the user in front of the screen"
 seat $attacker

@@ -69,6 +69,11 @@ pub fn show(socket: &Path, name: &str, json: bool) -> Result<Exit> {
     for file in &found.files {
         line(format!("#   {file}"))?;
     }
+    for why in &found.weak {
+        line(format!(
+            "# weak: {why}; so revocable, neither guaranteed nor cbs-soft, and in no domain"
+        ))?;
+    }
     Ok(Exit::Ok)
 }
 

@@ -250,6 +250,7 @@ impl Library {
                 spec: spec.clone(),
                 files: Vec::new(),
                 rows: 0,
+                weak: Vec::new(),
             })
             .collect();
         for row in &self.resolution.rows {
@@ -257,11 +258,15 @@ impl Library {
                 line.rows += 1;
                 line.files
                     .extend(row.file.as_ref().map(|f| f.display().to_string()));
+                let privileged = line.spec.is_privileged();
+                line.weak.extend(row.weak.clone().filter(|_| privileged));
             }
         }
         for line in &mut lines {
             line.files.sort();
             line.files.dedup();
+            line.weak.sort();
+            line.weak.dedup();
         }
         lines
     }

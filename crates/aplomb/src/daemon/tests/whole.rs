@@ -123,6 +123,12 @@ fn promises_and_servers_reach_the_kernel_for_files_only() {
     };
     let weak = (flags::REVOCABLE, None);
     assert_eq!(of("movie", 1), weak, "an argument");
+    let lines = daemon.state.library.lines();
+    let shown = lines.iter().find(|l| l.spec.name == "movie").unwrap();
+    let why = "it is an argument of /usr/bin/mplayer";
+    assert!(shown.weak.iter().any(|w| w == why), "{:?}", shown.weak);
+    let plain = lines.iter().find(|l| l.spec.name == "plain").unwrap();
+    assert!(plain.weak.is_empty(), "it has nothing to lose");
     if of("plain", 2) == weak {
         return; // the tests' folder is on btrfs, where a path is no better than a name
     }
