@@ -68,11 +68,12 @@ end_loops
 # What a user starts runs the user's code, whatever its file: LD_PRELOAD, a debugger, a script of
 # the program's own. So what a spec promises to a program is bounded by the account of its user.
 say "promises to programs of a user"
+sleep 5 # what the loops used is out of the account's load
 for ((i = 0; i < 10; i++)); do ( as $attacker "" $bin/promised 3600000 ) & done
 sleep 3
 promised() { json '[.tasks[] | select(.spec == "promised" and .state == "admitted" and .guaranteed)] | length'; }
 n=$(promised)
-check promises-are-charged-to-the-account "$n of 10 loops of 5 %" within 3 "$n" 4
+check promises-are-within-the-account "$n of 10 loops of 5 %, a fifth may be" within 1 "$n" 4
 film 1001
 check another-user-misses-none-beside-promises "$(cat $out/film)" [ "$missed" -le 2 ]
 pkill -KILL -x promised
