@@ -98,11 +98,27 @@ in_domain top/inner $hog 3
 in_domain other $hog 1
 sleep 1
 # Where in a period the 10 s begin decides whether they hold one quota of 20 ms more or less: 2 %.
+times=$(shown top throttled)
+ms=$(($(shown top throttled_ns) / 1000000))
 ppm=$(had top 10)
 check quota "$ppm, 200000 due" within 196000 "$ppm" 204000
+times=$(($(shown top throttled) - times))
+ms=$(($(shown top throttled_ns) / 1000000 - ms))
+# Beside `other` the domain needs 20 to 40 ms for its 20 ms, so it is throttled for 60 to 80 ms of
+# each period. `shown` takes a tenth of a second and more, so the counts are of some periods more.
+check throttling-is-counted "$times times, $ms ms; 100 times, 6000 to 8000 ms due in 10 s" \
+	eval '[ "$times" -ge 99 ] && [ "$times" -le 110 ] && [ "$ms" -ge 5900 ] && [ "$ms" -le 8900 ]'
+check kernel-counts-none "$(tr '\n' ' ' < $cg/top/cpu.stat)" grep -qx 'nr_throttled 0' $cg/top/cpu.stat
+echo "100000 100000" > $cg/other/cpu.max
 echo "max 100000" > $cg/top/cpu.max
 ppm=$(share top other 3)
 check quota-is-lifted "$ppm, 500000 due" within 490000 "$ppm" 510000
+end_all
+in_domain other $hog 2
+ppm=$(had other 3)
+check limit-of-all-time "$ppm of the CPU" within 960000 "$ppm" 1000000
+check limit-of-all-time-throttles-nothing "$(shown other throttled) times" field_is other throttled 0
+echo "max 100000" > $cg/other/cpu.max
 end_all
 say "cpu.max.burst"
 echo "20000 100000" > $cg/top/cpu.max
