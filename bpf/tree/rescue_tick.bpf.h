@@ -38,7 +38,6 @@ static __always_inline void rescue_task(struct bpf_iter_scx_dsq *it, struct task
 	struct task_ctx *t = task_ctx(p);
 	s32 home = task_cpu(p);
 	u64 to = cpu_ctx(home)->online ? DSQ_RESCUE : SCX_DSQ_LOCAL_ON(home);
-
 	u32 was = 0;
 
 	/*

@@ -27,20 +27,15 @@ spec landed 5ms/100ms 'domain = "chosen"'
 sleep 1 # the daemon reads the spec
 bg $hog 50 # in the root domain, beside the daemon
 sleep 2
-# The move itself takes the kernel a grace period of RCU, some 70 ms beside 50 loops; and two if one
-# has just begun, as for the first or second start here.
 worst=0
-late=0
 all=""
-for i in 1 2 3 4 5 6 7 8 9 10; do
+for i in 1 2 3 4 5; do
 	us=$(value landed_us "$(fg $bin/landed /chosen)")
 	all="$all $us"
 	[ "$us" -le $worst ] || worst=$us
-	[ "$us" -le 100000 ] || late=$((late + 1))
 	sleep 0.3
 done
-check process-reaches-its-domain-under-load "after$all us, beside 50 loops in the daemon's domain" within 1 "$worst" 200000
-check and-soon-but-once "$late of 10 after more than 100 ms" within 0 $late 1
+check process-reaches-its-domain-under-load "after$all us, beside 50 loops in the daemon's domain" within 1 "$worst" 100000
 end_all
 rm $specs/landed.toml
 gone chosen
