@@ -176,7 +176,8 @@ struct tree_cpu {
 	u32 pinned;   /* it may not run everywhere: those have a virtual time of their own */
 	u32 straight; /* tasks that woke up, went straight to its local queue, and wait there */
 	u64 straight_vtime; /* the virtual time of the last of them */
-	struct pick next;   /* for the task that dispatch has sent; ops.running takes it */
+	u32 turn_pid; /* the thread that began to run last, if it woke up and went there; else 0 */
+	struct pick next; /* for the task that dispatch has sent; ops.running takes it */
 	struct lane lanes[MAX_LANES];
 	u32 nr_lanes; /* that have been in use; lane 0 always */
 	u32 vain;     /* choices in a row whose claims found no task (look_again()) */

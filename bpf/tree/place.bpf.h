@@ -125,6 +125,7 @@ static __noinline int kthread_charge(struct task_struct *p, u64 ran)
 static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *c)
 {
 	fair_begins(fair_queue_of(p, c), p->scx.dsq_vtime);
+	c->tree.turn_pid = c->tree.straight ? p->pid : 0;
 	if (c->tree.straight) /* what is in the local queue runs before anything else */
 		c->tree.straight--;
 	if (!tree_on)

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use super::cgroups::machine;
 use super::domains::{domain, had, hogs, near};
-use super::{MS, SEC};
+use super::{reserve, MS, SEC};
 use crate::workload::{on_off, Periodic};
 use crate::{CgroupId, CpuMask, Program, Simulation, Step, ROOT};
 
@@ -180,5 +180,32 @@ fn who_preempts_gets_no_more_than_its_share() {
         sim.run_until(20 * SEC);
         near(had(&sim, &hog, 20 * SEC), 250_000, 20_000);
         near(had(&sim, &often, 20 * SEC), 750_000, 20_000);
+    }
+}
+
+/// A task that wakes up and preempts a hog is interrupted by a reserved one. It goes on after that
+/// one, and does not wait for a round of all hogs.
+#[test]
+fn a_task_that_a_reserved_one_interrupts_keeps_its_turn() {
+    for grouped in [false, true] {
+        let mut sim = machine(1);
+        sim.spec(1, reserve(MS, 5 * MS));
+        let group = if grouped {
+            domain(&mut sim, ROOT, "a", 100)
+        } else {
+            ROOT
+        };
+        hogs(&mut sim, group, 50);
+        let (reserved, _) = Periodic::new(1, MS / 2, 5 * MS, SEC);
+        sim.start_in(group, 100, CpuMask::first(1), Box::new(reserved))
+            .unwrap();
+        // It wakes up 20 us before the reserved task. It uses its share, so it has no credit.
+        let (task, jobs) = Periodic::new(0, 85_000, 5 * MS, SEC - MS / 50);
+        sim.start_in(group, 100, CpuMask::first(1), Box::new(task))
+            .unwrap();
+        sim.run_until(3 * SEC);
+        let worst = *jobs.borrow().response.iter().skip(20).max().unwrap();
+        println!("grouped {grouped}: {worst} ns");
+        assert!(worst < MS, "{worst} ns");
     }
 }
