@@ -84,8 +84,7 @@ void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 		landing_forget(t);
 	if (t && t->slot)
 		task_leave(t);
-	if (t && t->stay)
-		tree_not_in(t);
+	fair_leave(t);
 }
 
 /* The task comes to our scheduling class. */
@@ -99,12 +98,11 @@ void OPS(aplomb_enable, struct task_struct *p)
 /* The task goes to another scheduling class. */
 void OPS(aplomb_disable, struct task_struct *p)
 {
-	struct task_ctx *t = tree_on || gates_used ? task_ctx(p) : NULL;
+	struct task_ctx *t = tree_on || gates_used || sessions_used ? task_ctx(p) : NULL;
 
 	park_forget(p);
 	gate_forget(t);
-	if (t && t->stay)
-		tree_not_in(t);
+	fair_leave(t);
 }
 
 /* The affinity of a task changes. A server follows that of its process's leader. */
@@ -148,7 +146,7 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 	struct task_ctx *t = task_ctx_if_any(p);
 
 	if (parks_on && park_enqueue(p, enq_flags)) {
-		tree_not_in(task_ctx(p));
+		fair_leave(task_ctx(p));
 		return;
 	}
 	if (t && domain_servers)

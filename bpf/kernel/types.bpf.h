@@ -128,6 +128,16 @@ struct task_struct___shared {
 	struct signal_struct *signal;
 };
 
+/* The tasks of one session, where no cgroup has them. */
+struct autogroup {
+	unsigned long id;
+};
+
+/* Another part of struct task_struct: for the simulator, see `session` there. */
+struct task_struct___group {
+	struct task_group *sched_task_group;
+};
+
 typedef struct {
 	u32 val;
 } kuid_t;
@@ -157,7 +167,9 @@ struct cgroup {
 
 /* The CPU controller's part of a cgroup; it begins with its cgroup_subsys_state. */
 struct task_group {
-	int idle; /* cpu.idle */
+	int idle;                    /* cpu.idle */
+	unsigned long shares;        /* its weight, if it is an autogroup's */
+	struct autogroup *autogroup; /* NULL: it is a cgroup's */
 };
 
 struct css_set {
@@ -213,6 +225,9 @@ struct task_struct {
 	int pid, tgid;
 	int nr_cpus_allowed;
 	unsigned short migration_disabled;
+#ifndef __bpf__
+	unsigned short session; /* the number of its autogroup; 0: none */
+#endif
 	const cpumask_t *cpus_ptr;
 	struct mm_struct *mm;
 	struct task_struct *real_parent, *group_leader;

@@ -45,7 +45,13 @@
 
 #include "types.h"
 
-#define FAIR_WEIGHT 100 /* of nice 0; sched_ext maps nice -20..19 to 8876..1.5 */
+#define FAIR_NICE_0 100 /* sched_ext's weight of nice 0; it maps nice -20..19 to 8876..1.5 */
+/*
+ * Weights here are in 1/FAIR_UNIT of sched_ext's, since a task in the crowd of a session may have
+ * less than 1 (policy/autogroup.h): 6,400 tasks of nice 0 are told apart.
+ */
+#define FAIR_UNIT 64
+#define FAIR_WEIGHT (FAIR_NICE_0 * FAIR_UNIT)
 #define FAIR_SLICE_NS (4 * NSEC_PER_MSEC)
 /* One slice: a task that wakes up is served soon, and cannot hurt the queue by waking up often. */
 #define FAIR_CREDIT_NS FAIR_SLICE_NS

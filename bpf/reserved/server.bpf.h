@@ -256,7 +256,7 @@ static __always_inline bool is_minor(struct task_struct *p, struct task_ctx *t, 
 {
 	u32 weight = p->scx.weight;
 
-	t->minor = weight < FAIR_WEIGHT && !is_domains(s) && p->pid != p->tgid &&
+	t->minor = weight < FAIR_NICE_0 && !is_domains(s) && p->pid != p->tgid &&
 		   weight < p->group_leader->scx.weight;
 	if (t->minor)
 		awake_leave(s, t);

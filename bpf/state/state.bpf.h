@@ -111,8 +111,10 @@ struct task_ctx {
 	u32 queued;  /* in which domain's queue it waits (tree/queue.bpf.h); 0: in none */
 	u16 stay;    /* of its stays in domains' queues: the number of the last one */
 	u32 refused; /* told that its domain has no time: turns since then, and 1 (claim_late()) */
-	u32 weight;  /* by its nice value, when it was enqueued last */
-	u32 lane;    /* in which it waited last, if it is pinned */
+	u32 weight;  /* of fair_weight(), when it was enqueued last */
+	u32 session; /* it competes in (tree/session.bpf.h) */
+	u32 crowd, crowd_weight; /* the place of that crowd, and what it counts there; 0: not */
+	u32 lane;                /* in which it waited last, if it is pinned */
 	u32 clock; /* its virtual time is of a lane of this CPU - 1; 0: of its domain (clock.bpf.h) */
 	struct lift lift; /* of a kernel thread (tree/place.bpf.h) */
 	u64 charged_to;   /* its total CPU time when it went to sleep: see tail() */

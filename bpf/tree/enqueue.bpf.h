@@ -21,6 +21,15 @@
 #include "tree/rescue.bpf.h"
 #include "tree/waiting.bpf.h"
 
+/* @t's thread is held, ends, or goes to another class: the fair layer has it no more. */
+static __always_inline void fair_leave(struct task_ctx *t)
+{
+	if (!t)
+		return;
+	session_leave(t);
+	tree_not_in(t);
+}
+
 /*
  * Is an idle CPU to be asked to help with a task of domain @leaf that waits for @c's CPU? Not if
  * ops.select_cpu has @looked for one. But for a task of a limited domain select_cpu leaves the idle
@@ -113,7 +122,7 @@ static __always_inline bool goes_at_once(struct task_struct *p, struct task_ctx 
 static __always_inline bool keeps_turn(struct task_struct *p, const struct cpu_ctx *c, u64 now,
 				       u64 enq_flags)
 {
-	return !(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_LAST)) && c->tree.turn_pid == p->pid &&
+	return !(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_LAST)) && (s32)c->tree.turn_pid == p->pid &&
 	       c->reserved.stopped_pid == p->pid && scx_bpf_now() - c->tree.began < FAIR_LEAD_NS &&
 	       fair_rested_preempts(p->scx.dsq_vtime, fair_weight(p), now);
 }
@@ -176,6 +185,7 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 			return true;
 		}
 	}
+	session_waits(p);
 	if (wake && !pinned(p) && goes_at_once(p, t, c, leaf, enq_flags))
 		return true;
 	if (!pinned(p) && leaf != SLOT_PASSING && !branch(leaf)->limited &&
@@ -255,6 +265,7 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 		}
 	}
 	c->tree.unwanted = 0;
+	session_waits(p);
 	if (pinned(p)) {
 		pinned_enqueue(p, cpu, enq_flags, looked);
 		return;

@@ -13,12 +13,21 @@
  *    that may run on several CPUs, wait in queues of one CPU, so that any CPU may take the first
  *    task of a domain's queue. A CPU has one such queue, a lane, for each domain that has pinned
  *    tasks there. Its choice is among its lanes and the tree (tree/tree.bpf.h 7).
+ *
+ * 3. A task of a session competes from the time that it is put into a queue where it has to wait
+ *    until it sleeps, ends or is held. Until then its session leaves it less weight. A task that
+ *    finds its CPU free, or wakes up and runs at once, is not counted, which costs nothing. Where
+ *    no task is in an autogroup (with systemd all are in cgroups), two loads at each enqueue say
+ *    so.
  */
 #ifndef APLOMB_TREE_PLACE_BPF_H
 #define APLOMB_TREE_PLACE_BPF_H
 
+#include "kernel/autogroup.bpf.h"
+#include "policy/autogroup.h"
 #include "state/state.bpf.h"
 #include "tree/node.bpf.h"
+#include "tree/session.bpf.h"
 
 /*
  * Does @p wait in a queue of one CPU? Without domains if it may run on one CPU only, with domains
@@ -94,7 +103,7 @@ static __always_inline struct fair_queue *fair_queue_of(struct task_struct *p, s
  */
 static __noinline u32 kthread_weight(struct task_struct *p)
 {
-	u32 weight = p->scx.weight;
+	u32 weight = p->scx.weight * FAIR_UNIT;
 	const struct task_ctx *t;
 
 	if (weight >= KTHREAD_WEIGHT)
@@ -103,9 +112,63 @@ static __noinline u32 kthread_weight(struct task_struct *p)
 	return !t || t->slot || lifted(&t->lift, scx_bpf_now()) ? KTHREAD_WEIGHT : weight;
 }
 
+/* @t's thread sleeps or ends, or is in another session. */
+static __always_inline void session_leave(struct task_ctx *t)
+{
+	if (!t->crowd_weight)
+		return;
+	crowd_leave(t->crowd, t->crowd_weight);
+	t->crowd_weight = 0;
+}
+
+/* @p goes to sleep, or ends. */
+static __always_inline void session_sleeps(struct task_struct *p)
+{
+	struct task_ctx *t = sessions_used ? task_ctx(p) : NULL;
+
+	if (t)
+		session_leave(t);
+}
+
+/* @p, of session @id, has to wait for a CPU. Without memory for its context it is not counted. */
+static __noinline int session_join(struct task_struct *p, u32 id)
+{
+	struct task_ctx *t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t || (t->crowd_weight && t->session == id))
+		return 0;
+	session_leave(t);
+	t->session = id;
+	t->crowd = session_place(id, p->scx.weight);
+	t->crowd_weight = p->scx.weight;
+	sessions_used = 1;
+	return 0;
+}
+
+/* @p has to wait for a CPU. */
+static __always_inline void session_waits(struct task_struct *p)
+{
+	u32 id = autogroup_of(p);
+
+	if (id)
+		session_join(p, id);
+}
+
+/* The weight of @p, which is in an autogroup, in 1/FAIR_UNIT of sched_ext's. */
+static __noinline u32 session_weight(struct task_struct *p)
+{
+	const struct task_ctx *t = task_ctx(p);
+	u32 crowd = t && t->crowd_weight ? crowd_of(t->crowd) : 0;
+
+	return autogroup_weight(p->scx.weight, autogroup_nice_weight(p), crowd, FAIR_UNIT);
+}
+
+/* The weight of @p, in 1/FAIR_UNIT of sched_ext's. */
 static __always_inline u32 fair_weight(struct task_struct *p)
 {
-	return p->flags & PF_KTHREAD ? kthread_weight(p) : p->scx.weight;
+	if (p->flags & PF_KTHREAD)
+		return kthread_weight(p);
+	return sessions_used && autogroup_of(p) ? session_weight(p) : p->scx.weight * FAIR_UNIT;
 }
 
 /* Kernel thread @p ran for @ran ns. */
@@ -113,7 +176,7 @@ static __noinline int kthread_charge(struct task_struct *p, u64 ran)
 {
 	struct task_ctx *t;
 
-	if (p->scx.weight >= KTHREAD_WEIGHT)
+	if (p->scx.weight * FAIR_UNIT >= KTHREAD_WEIGHT)
 		return 0;
 	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (t && !t->slot)
@@ -227,13 +290,16 @@ static __always_inline u64 ran_beyond_lead(const struct task_struct *p, const st
 /* Returns the virtual time with which @p joins @dsq, which is @q. */
 static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, const struct fair_queue *q)
 {
-	u32 weight = fair_weight(p);
-	u64 v = fair_place(p->scx.dsq_vtime, q, weight), latest;
+	u32 weight = fair_weight(p), own = p->scx.weight * FAIR_UNIT;
+	u64 v = fair_place(p->scx.dsq_vtime, q, weight), latest, waiting;
 
 	if (!time_before(q->now + FAIR_SLICE_NS, v))
 		return v;
 	/* in debt, which is bounded by the length of the queue */
-	latest = q->now + fair_debt(scx_bpf_dsq_nr_queued(dsq), weight);
+	waiting = scx_bpf_dsq_nr_queued(dsq);
+	if (weight < own) /* with a crowd: the others of its session have as little each */
+		waiting = waiting * weight / own;
+	latest = q->now + fair_debt(waiting, weight);
 	return time_before(latest, v) ? latest : v;
 }
 

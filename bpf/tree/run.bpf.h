@@ -230,6 +230,8 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 	}
 	if (p->flags & PF_KTHREAD)
 		kthread_charge(p, ran);
+	if (sleeps)
+		session_sleeps(p);
 	c->tree.vtime = p->scx.dsq_vtime;
 	if (!tree_on || pinned(p) || leaf_is_fair(b))
 		fair_ran(fair_queue_of(p, c), p->scx.dsq_vtime);

@@ -4,8 +4,10 @@
 //! The tests run the header on the virtual machine of `fair/machine.rs`, which has one queue and N
 //! CPUs and calls the header as `bpf/tree/place.bpf.h` does.
 
-/// Weight of nice 0 (`FAIR_WEIGHT`).
+/// Weight of nice 0 (`FAIR_NICE_0`). Weights are those of sched_ext throughout this module.
 pub const WEIGHT: u64 = 100;
+/// The header counts weights in this part of sched_ext's (`FAIR_UNIT`).
+pub const UNIT: u32 = 64;
 /// How far behind its queue's virtual time a task may be when it joins, ns (`FAIR_CREDIT_NS`).
 pub const CREDIT: u64 = 4_000_000;
 /// How far ahead of its queue's virtual time a task may be when it joins, ns (`FAIR_DEBT_NS`).
@@ -51,24 +53,24 @@ extern "C" {
 /// The virtual time, ns, that `ran_ns` of CPU time cost a task of `weight`.
 pub fn cost(ran_ns: u64, weight: u32) -> u64 {
     // SAFETY: pure arithmetic on its arguments, as are the next three
-    unsafe { policy_fair_cost(ran_ns, weight) }
+    unsafe { policy_fair_cost(ran_ns, weight * UNIT) }
 }
 
 /// Whether a task of `weight` that wakes up with virtual time `v`, ns, preempts one at `other`.
 pub fn preempts(v: u64, weight: u32, other: u64) -> bool {
-    unsafe { policy_fair_preempts(v, weight, other) }
+    unsafe { policy_fair_preempts(v, weight * UNIT, other) }
 }
 
 /// Whether one that last began to run `FAIR_REST_NS` ago or earlier preempts the running task, if
 /// its queue is at `now`, ns.
 pub fn rested_preempts(v: u64, weight: u32, now: u64) -> bool {
-    unsafe { policy_fair_rested_preempts(v, weight, now) }
+    unsafe { policy_fair_rested_preempts(v, weight * UNIT, now) }
 }
 
 /// How far ahead of its queue a task of `weight` may be when it joins while `waiting` tasks wait,
 /// ns of virtual time.
 pub fn debt(waiting: u64, weight: u32) -> u64 {
-    unsafe { policy_fair_debt(waiting, weight) }
+    unsafe { policy_fair_debt(waiting, weight * UNIT) }
 }
 
 // SAFETY, for all: the C functions access only `*self`, whose layout the tests compare.
@@ -90,7 +92,7 @@ impl Queue {
 
     /// The virtual time, ns, with which a task of `weight` and virtual time `v` joins.
     pub fn place(&self, v: u64, weight: u32) -> u64 {
-        unsafe { policy_fair_place(v, self, weight) }
+        unsafe { policy_fair_place(v, self, weight * UNIT) }
     }
 
     /// The virtual time, ns, of a new task.

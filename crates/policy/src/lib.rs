@@ -14,6 +14,7 @@
 //! | [`wmr`] | wmr.h | admitted task sets miss no deadline on several CPUs; the demand bound |
 //! | [`load`] | load.h | R_load and S_load, admission, the usage window |
 //! | [`fair`] | fair.h | proportional shares, bounded credit and debt, the pair of queues |
+//! | [`autogroup`] | autogroup.h | a session has one task's weight, and loses none with less |
 //! | [`lift`] | lift.h | a kernel thread that always has work is lifted for a twentieth of it |
 //! | [`heap`] | heap.h | the least key is on top, the shape is leftist, operations take O(log n) |
 //! | [`sfq`] | sfq.h | the fairness bound, the delay of a member that wakes up |
@@ -31,6 +32,7 @@
 //!
 //! The crate is for tests and the simulator; the daemon does not contain it.
 
+pub mod autogroup;
 pub mod background;
 pub mod bump;
 pub mod cello;

@@ -127,7 +127,8 @@ const size_t policy_layout_fair_queue[] = { sizeof(struct fair_queue), AT(fair_q
 const size_t policy_layout_fair_pair[] = { sizeof(struct fair_pair), AT(fair_pair, tag),
 					   AT(fair_pair, now) };
 
-const u64 policy_fair_weight = FAIR_WEIGHT;
+const u64 policy_fair_weight = FAIR_NICE_0;
+const u64 policy_fair_unit = FAIR_UNIT;
 const u64 policy_fair_slice_ns = FAIR_SLICE_NS;
 const u64 policy_fair_credit_ns = FAIR_CREDIT_NS;
 const u64 policy_fair_debt_ns = FAIR_DEBT_NS;

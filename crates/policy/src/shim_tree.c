@@ -11,6 +11,7 @@ static _Thread_local unsigned long long rounds;
 
 #define policy_for(i, from, to) for ((i) = (from); (i) < (to) && ++rounds; (i)++)
 
+#include "autogroup.h"
 #include "fifo.h"
 #include "heap.h"
 #include "lift.h"
@@ -34,6 +35,11 @@ u64 policy_rounds(void)
 
 /* lift.h */
 const size_t policy_layout_lift[] = { sizeof(struct lift), AT(lift, from), AT(lift, used) };
+
+u32 policy_autogroup_weight(u32 weight, u32 group, u32 crowd, u32 unit)
+{
+	return autogroup_weight(weight, group, crowd, unit);
+}
 
 bool policy_lifted(const struct lift *l, u64 now)
 {

@@ -24,6 +24,9 @@ pub enum Change {
     Affinity(TaskId, CpuMask),
     /// The nice value, as a weight of sched_ext (nice 0: 100).
     Weight(TaskId, u32),
+    /// `setsid`: the task is in the autogroup with this number, and so are its later children.
+    /// 0: in none, as while `kernel.sched_autogroup_enabled` is 0.
+    Session(TaskId, u16),
     /// A signal that ends the task.
     Kill(TaskId),
     /// A signal that ends all threads of the task's process.
@@ -50,6 +53,10 @@ impl State {
                     t.kernel.scx.weight.set(weight);
                     self.ops_set_weight(t);
                 });
+                true
+            }),
+            Change::Session(id, session) => alive(id).is_some_and(|t| {
+                self.sched_change(t, SAVE, || t.kernel.session.set(session));
                 true
             }),
             Change::Kill(id) => alive(id).is_some_and(|_| {

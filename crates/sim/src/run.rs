@@ -38,6 +38,10 @@ impl State {
         let leader = thread_of.map_or(t.pointer(), |of| of.kernel.group_leader.get());
         t.kernel.group_leader.set(leader);
         t.kernel.real_parent.set(parent);
+        // SAFETY: a task of this simulation, or null
+        if let Some(parent) = unsafe { parent.as_ref() } {
+            t.kernel.session.set(parent.session.get());
+        }
         if let Some(of) = thread_of {
             t.kernel.tgid.set(of.kernel.tgid.get());
             t.kernel.real_parent.set(of.kernel.real_parent.get());

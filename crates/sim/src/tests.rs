@@ -175,4 +175,5 @@ mod pinned;
 pub(crate) mod probe;
 mod rescue;
 mod reservations;
+mod sessions;
 mod waking;

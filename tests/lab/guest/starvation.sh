@@ -75,6 +75,31 @@ echo 0 > $ksm/run
 read -r -d '' pages sleep_ms run <<< "$ksm_before"
 echo "$pages" > $ksm/pages_to_scan && echo "$sleep_ms" > $ksm/sleep_millisecs && echo "$run" > $ksm/run
 end_all
+
+say "sessions"
+# The job itself is in no session of its own, so in no autogroup. DETAILS LOW HIGH: the share of a
+# loop in a session of its own, beside those of one other session.
+loop_of_its_own() {
+	local name=$1 details=$2 low=$3 high=$4
+	r=$(fg setsid --wait /job/guest-programs/spin 8000)
+	check "$name" "$details: $r" within "$low" "$(value ppm "$r")" "$high"
+}
+bg setsid $hog 16
+sleep 1
+loop_of_its_own a-session-weighs-one-task "beside 16 loops of one session" 470000 530000
+sysctl -q kernel.sched_autogroup_enabled=0
+end_all
+bg setsid $hog 16
+sleep 1
+loop_of_its_own unless-autogroups-are-off "beside 16 loops of one session" 54000 64000
+sysctl -q kernel.sched_autogroup_enabled=1
+end_all
+bg setsid $hog 1000
+sleep 8 # each has to wait once
+loop_of_its_own a-session-of-1000-too "beside 1,000 loops of one session" 400000 600000
+check no-task-of-the-1000-starves "" attached
+end_all
+
 check still-attached "" attached
 /job/aplomb log --json > $out/log
 end_job

@@ -22,6 +22,7 @@ fn layout_and_constants_are_the_headers() {
     assert_layout!(policy_layout_fair_pair, Pair, tag, now);
     extern "C" {
         static policy_fair_weight: u64;
+        static policy_fair_unit: u64;
         static policy_fair_slice_ns: u64;
         static policy_fair_credit_ns: u64;
         static policy_fair_debt_ns: u64;
@@ -36,6 +37,8 @@ fn layout_and_constants_are_the_headers() {
         )
     };
     assert_eq!((weight, slice, credit, debt), (WEIGHT, SLICE, CREDIT, DEBT));
+    // SAFETY: as above.
+    assert_eq!(unsafe { policy_fair_unit }, u64::from(UNIT));
 }
 
 /// The virtual time with which a task of `weight` and virtual time `v` joins a queue at `now` in
@@ -54,7 +57,7 @@ fn cost_is_time_over_weight() {
     assert_eq!(cost(4 * MS, 100), 4 * MS);
     assert_eq!(cost(4 * MS, 200), 2 * MS);
     assert_eq!(cost(4 * MS, 1), 400 * MS);
-    assert_eq!(cost(4 * MS, 0), 400 * MS, "no division by zero");
+    assert_eq!(cost(4 * MS, 0), 25_600 * MS, "no division by zero");
 }
 
 #[test]
