@@ -78,15 +78,16 @@ VERIFIED_ONCE int run_by_right(struct task_ctx *t __arg_nonnull, u32 cpu)
 }
 
 /*
- * @prev, with @deadline, goes on by right. False: an earlier deadline waits, or it has no right
- * now.
+ * @prev, with @deadline, goes on by right. False: another task waits with no later deadline, or it
+ * has no right now. Tasks with the same deadline are threads of one server. They take turns, so a
+ * thread that waits for another one by sched_yield() lets that one run.
  */
 VERIFIED_ONCE int keep_by_right(struct task_struct *prev __arg_trusted, u32 cpu, u64 deadline)
 {
 	struct task_ctx *t = task_ctx(prev);
 	struct server *s = right_on(t, cpu);
 
-	if (!t || !s || earlier_waits(cpu, deadline))
+	if (!t || !s || earlier_waits(cpu, deadline + 1))
 		return false;
 	task_set_slice(prev, s->info.edf.runtime + FAIR_SLICE_NS);
 	return run_by_right(t, cpu);

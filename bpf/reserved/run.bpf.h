@@ -17,6 +17,7 @@
 #ifndef APLOMB_RESERVED_RUN_BPF_H
 #define APLOMB_RESERVED_RUN_BPF_H
 
+#include "kernel/peek.bpf.h"
 #include "reserved/background.bpf.h"
 #include "reserved/reclaim.bpf.h"
 #include "state/idle.bpf.h"
@@ -27,17 +28,8 @@
 /* Does a task with a deadline before @deadline wait on @cpu? */
 static __always_inline bool earlier_waits(u32 cpu, u64 deadline)
 {
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *head = NULL;
-	bool earlier;
-
-	if (!scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)))
-		return false;
-	if (!bpf_iter_scx_dsq_new(&it, DSQ_EDF(cpu), 0))
-		head = bpf_iter_scx_dsq_next(&it);
-	earlier = head && time_before(head->scx.dsq_vtime, deadline);
-	bpf_iter_scx_dsq_destroy(&it);
-	return earlier;
+	return scx_bpf_dsq_nr_queued(DSQ_EDF(cpu)) &&
+	       time_before(first_vtime(DSQ_EDF(cpu), deadline), deadline);
 }
 
 /*

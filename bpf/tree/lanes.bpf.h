@@ -15,21 +15,8 @@
 #include "tree/place.bpf.h"
 #include "tree/tree.bpf.h"
 
-/* Returns the domain of the first task in @queue, or SLOT_NONE. */
-static __noinline u32 head_of(u64 queue)
-{
-	TAKES_STACK(64);
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *p = NULL;
-	u32 domain = SLOT_NONE;
-
-	if (!bpf_iter_scx_dsq_new(&it, queue, 0))
-		p = bpf_iter_scx_dsq_next(&it);
-	if (p)
-		domain = domain_of_task(p);
-	bpf_iter_scx_dsq_destroy(&it);
-	return domain;
-}
+/* The domain of the first task of a queue. */
+LOOK_AT_FIRST(first_domain, p, domain_of_task(p))
 
 /*
  * Notes the domain of the first task in each lane of @cpu in tree_cpu.heads. @running: the domain
@@ -45,7 +32,7 @@ VERIFIED_ONCE int look_at_lanes(u32 cpu, u32 running)
 		u32 head = SLOT_NONE;
 
 		if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
-			head = head_of(DSQ_PINNED(cpu, k));
+			head = first_domain(DSQ_PINNED(cpu, k), SLOT_NONE);
 		if (head == SLOT_NONE && k == mine)
 			head = running;
 		c->tree.heads[k & (MAX_LANES - 1)] = head;

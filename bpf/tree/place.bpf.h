@@ -24,6 +24,7 @@
 #define APLOMB_TREE_PLACE_BPF_H
 
 #include "kernel/autogroup.bpf.h"
+#include "kernel/peek.bpf.h"
 #include "policy/autogroup.h"
 #include "state/state.bpf.h"
 #include "tree/node.bpf.h"
@@ -301,22 +302,6 @@ static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, const stru
 		waiting = waiting * weight / own;
 	latest = q->now + fair_debt(waiting, weight);
 	return time_before(latest, v) ? latest : v;
-}
-
-/* Returns the virtual time of the first task of @dsq, or @none if no task waits there. */
-static __noinline u64 first_vtime(u64 dsq, u64 none)
-{
-	TAKES_STACK(64);
-	struct bpf_iter_scx_dsq it;
-	struct task_struct *first = NULL;
-	u64 v = none;
-
-	if (!bpf_iter_scx_dsq_new(&it, dsq, 0))
-		first = bpf_iter_scx_dsq_next(&it);
-	if (first)
-		v = first->scx.dsq_vtime;
-	bpf_iter_scx_dsq_destroy(&it);
-	return v;
 }
 
 /*

@@ -177,3 +177,4 @@ mod rescue;
 mod reservations;
 mod sessions;
 mod waking;
+mod yields;

@@ -5,7 +5,9 @@
 for name in irr free hard; do program spin $name; done
 for name in p20 p50 p100 late; do program periodic $name; done
 program minor minor
+program turns turns
 spec minor 5ms/16ms
+spec turns 60ms/100ms
 program chain chain
 program orphans orphan
 program stay idle
@@ -143,6 +145,12 @@ check they-run-though "$r" [ "$(value minor_ppm "$r")" -gt 0 ]
 r=$(fg $bin/minor 2 3000 16000 300 idle)
 check nor-do-those-of-SCHED_IDLE "$r" [ "$(value missed "$r")" -le 3 ]
 end_all
+
+say "threads that yield to each other"
+plain=$(value handed "$(fg /job/guest-programs/turns 2)")
+reserved=$(value handed "$(fg $bin/turns 2)")
+check a-reserved-thread-yields-to-its-peer "$reserved hand-offs a second, $plain without a reservation" \
+	within $((plain / 3)) "$reserved" $((2 * plain))
 
 say "children that outlive the last reservation"
 r=$(fg /job/guest-programs/orphans 40 $bin/orphan)

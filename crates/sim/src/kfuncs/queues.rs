@@ -150,6 +150,18 @@ extern "C" fn bpf_iter_scx_dsq_next(it: *mut Iter) -> *mut TaskStruct {
     })
 }
 
+/// The first task of a queue, or null.
+#[no_mangle]
+extern "C" fn scx_bpf_dsq_peek(queue: u64) -> *mut TaskStruct {
+    with(|s| {
+        let first = s.queues.borrow().next(queue, None);
+        first.map_or(ptr::null_mut(), |(_, id)| {
+            s.rival(&s.tasks[id]);
+            s.tasks[id].pointer()
+        })
+    })
+}
+
 #[no_mangle]
 extern "C" fn bpf_iter_scx_dsq_destroy(_it: *mut Iter) {}
 
