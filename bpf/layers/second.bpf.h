@@ -103,7 +103,7 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 		if (r->load.r_ppm + r->promised_ppm > r_max_ppm)
 			relieve_cpu(cpu);
 	}
-	look_at_owners(interval);
+	look_at_owners(interval, none);
 	sample_no++;
 	if (none && !waiting) {
 		/*

@@ -38,6 +38,9 @@ impl State {
         let leader = thread_of.map_or(t.pointer(), |of| of.kernel.group_leader.get());
         t.kernel.group_leader.set(leader);
         t.kernel.real_parent.set(parent);
+        if !parent.is_null() {
+            self.set_user(Self::id(t.pointer()), self.user(Self::id(parent)));
+        }
         if let Some(of) = thread_of {
             t.kernel.tgid.set(of.kernel.tgid.get());
             t.kernel.real_parent.set(of.kernel.real_parent.get());
