@@ -129,7 +129,8 @@ enum event_type {
 	/*
 	 * a: enum limits value reached: MAX_SERVERS, MAX_OWNED: the task stays best-effort. With
 	 * pid 0: the cgroup b has no domain of its own, but is part of the cgroup c; a:
-	 * MAX_DOMAINS, MAX_OWNED_DOMAINS, MAX_DEPTH; 0: the cgroup right above b has none either
+	 * MAX_DOMAINS, MAX_OWNED_DOMAINS, MAX_DEPTH; 0: the cgroup right above b has none either.
+	 * The upper half of a: the user id whose task or cgroup it is
 	 */
 	EV_LIMIT = 11,
 	EV_LOST = 12,       /* counter only: events dropped because the ring buffer was full */

@@ -257,17 +257,14 @@ static __always_inline bool reserved_run(struct task_struct *p, struct task_ctx 
 					 struct cpu_ctx *c)
 {
 	struct server *s = draws_on(t);
+	u32 right = right_end(p, t);
 
 	if (s) {
 		c->reserved.slot = t->slot;
 		c->reserved.generation = t->generation;
 		awake_join(s, t); /* it need not have been enqueued */
 	}
-	if (!t->by_right)
-		return false;
-	t->by_right = RIGHT_NONE;
-	task_set_vtime(p, t->fair_vtime);
-	return s && right_on(t, cpu) && run_by_right(t, cpu);
+	return s && right && right_on(t, cpu) && run_by_right(t, cpu);
 }
 
 /* @p begins to run: what dispatch handed over is taken, and the CPU's timer is set for its end. */

@@ -85,11 +85,8 @@ VERIFIED_ONCE u32 task_owner(struct task_struct *p __arg_trusted)
 	made_by = namespace_owner(BPF_CORE_READ(cred, user_ns));
 	return made_by ? made_by : uid;
 }
-#else /* the simulator has no users */
-static inline u32 task_owner(struct task_struct *p)
-{
-	return 0;
-}
+#else /* the simulator's tasks have a user each */
+u32 task_owner(struct task_struct *p);
 #endif
 
 #endif /* APLOMB_KERNEL_OWNER_BPF_H */

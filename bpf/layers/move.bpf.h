@@ -15,7 +15,8 @@
  *
  * 2. Why the order of steps. A task may run the moment it is in another queue. So the tree's count
  *    of waiting tasks (tree/tree.bpf.h 5) and the task's own fields are changed before the move,
- *    and put back if the move fails.
+ *    and put back if the kernel refuses it; but not if the task has been enqueued or has begun to
+ *    run since, with fields of its own: then task_ctx.stay is another number.
  */
 #ifndef APLOMB_MOVE_BPF_H
 #define APLOMB_MOVE_BPF_H
@@ -45,22 +46,20 @@ static __always_inline u64 queue_of(const struct task_struct *p, const struct ta
 static __noinline bool raise(struct task_struct *p, struct task_ctx *t, u64 from,
 			     const struct standing *at)
 {
-	u32 before = t->by_right;
-	u64 vtime = t->fair_vtime;
+	u32 before = t->by_right, by_deadline = t->by_deadline;
+	u16 stay = t->stay;
 	struct bpf_iter_scx_dsq it;
 	u32 was = t->queued ? tree_leave(t) : 0;
 	bool moved = false;
 
 	if (!bpf_iter_scx_dsq_new(&it, from, 0)) {
-		if (!before)
-			t->fair_vtime = p->scx.dsq_vtime;
-		t->by_right = at->right;
+		right_begin(p, t, at->right);
 		scx_bpf_dsq_move_set_slice(&it, at->slice);
 		scx_bpf_dsq_move_set_vtime(&it, at->deadline);
 		moved = scx_bpf_dsq_move_vtime(&it, p, DSQ_EDF(at->cpu), 0);
-		if (!moved) { /* it runs or sleeps: its next enqueue gives it its queue */
+		if (!moved && t->stay == stay) {
 			t->by_right = before;
-			t->fair_vtime = vtime;
+			t->by_deadline = by_deadline;
 		}
 	}
 	bpf_iter_scx_dsq_destroy(&it);
@@ -208,31 +207,49 @@ VERIFIED_ONCE int offer_slack(u32 cpu)
 
 /* --- to the fair layer ----------------------------------------------------------------------- */
 
-/* Moves @p, the first task in @it, to its domain's queue. */
-static __always_inline void lower_to_domain(struct bpf_iter_scx_dsq *it, struct task_struct *p,
-					    struct task_ctx *t)
+/*
+ * Moves @p, the first task in @it, to its domain's queue. False: it has left its place. *@stay: the
+ * number of its stay, from now on another one.
+ */
+static __always_inline bool lower_to_domain(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+					    struct task_ctx *t, u16 *stay)
 {
 	u32 leaf = t->domain & (DOMAIN_SLOTS - 1);
 	struct branch *b = branch(leaf);
 
 	tree_enter(t, leaf, false, SLOT_NONE, 0);
+	(*stay)++;
 	scx_bpf_dsq_move_set_vtime(
 		it, leaf_has_members(b) ? leaf_key(b, t)
 					: fair_place(t->fair_vtime, &b->fair, fair_weight(p)));
-	scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0);
+	/* refused: what has taken the task away drops the count, an enqueue or its run */
+	return scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0);
 }
 
-/* Moves @p, a pinned task on @cpu and the first in @it, to its lane there. */
-static __always_inline void lower_to_lane(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+/* The same for @p, a pinned task on @cpu, to its lane there. */
+static __always_inline bool lower_to_lane(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					  struct task_ctx *t, u32 cpu)
 {
 	t->lane = lane_of(cpu, t->domain);
 	scx_bpf_dsq_move_set_vtime(
 		it, fair_place(t->fair_vtime, &lane(cpu_ctx(cpu), t->lane)->fair, fair_weight(p)));
 	if (cpu_ctx(cpu)->online)
-		scx_bpf_dsq_move_vtime(it, p, DSQ_PINNED(cpu, t->lane), 0);
-	else /* from the local queue the kernel moves it to another CPU */
-		scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
+		return scx_bpf_dsq_move_vtime(it, p, DSQ_PINNED(cpu, t->lane), 0);
+	/* from the local queue the kernel moves it to another CPU */
+	return scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
+}
+
+/* The same for any task. */
+static __always_inline bool lower_to_fair(struct bpf_iter_scx_dsq *it, struct task_struct *p,
+					  struct task_ctx *t, u32 cpu, u16 *stay)
+{
+	scx_bpf_dsq_move_set_slice(it, FAIR_SLICE_NS);
+	if (pinned(p))
+		return lower_to_lane(it, p, t, cpu);
+	if (tree_on)
+		return lower_to_domain(it, p, t, stay);
+	scx_bpf_dsq_move_set_vtime(it, fair_place(t->fair_vtime, &fair_all, fair_weight(p)));
+	return scx_bpf_dsq_move_vtime(it, p, DSQ_FAIR, 0);
 }
 
 /*
@@ -242,22 +259,28 @@ static __always_inline void lower_to_lane(struct bpf_iter_scx_dsq *it, struct ta
 static __always_inline void lower(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 				  struct task_ctx *t, struct server *s, u32 cpu)
 {
-	if (s && throttled(p, s)) {
+	u16 stay = t->stay;
+	u32 before = t->by_right;
+	bool held = s && throttled(p, s), moved;
+
+	if (!before)
+		return; /* another CPU has taken it out of the queue since the look: look again */
+	if (held) {
 		t->by_right = RIGHT_OWN; /* that of its next period */
 		scx_bpf_dsq_move_set_vtime(it, s->info.edf.start);
-		scx_bpf_dsq_move_vtime(it, p, DSQ_THROTTLED(cpu), 0);
+		moved = scx_bpf_dsq_move_vtime(it, p, DSQ_THROTTLED(cpu), 0);
 	} else {
 		t->by_right = RIGHT_NONE;
-		scx_bpf_dsq_move_set_slice(it, FAIR_SLICE_NS);
-		if (pinned(p)) {
-			lower_to_lane(it, p, t, cpu);
-		} else if (tree_on) {
-			lower_to_domain(it, p, t);
-		} else {
-			scx_bpf_dsq_move_set_vtime(
-				it, fair_place(t->fair_vtime, &fair_all, fair_weight(p)));
-			scx_bpf_dsq_move_vtime(it, p, DSQ_FAIR, 0);
-		}
+		moved = lower_to_fair(it, p, t, cpu, &stay);
+	}
+	if (!moved) {
+		if (t->stay == stay)
+			t->by_right = before;
+		return;
+	}
+	if (!held) {
+		if (t->stay == stay)
+			t->by_deadline = 0;
 		ask_idle(p);
 	}
 	if (s)
@@ -273,7 +296,7 @@ enum head {
 
 static __noinline u32 look_at_head(s32 cpu, u64 now)
 {
-	TAKES_STACK(104);
+	TAKES_STACK(144);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
 	u32 head = HEAD_NONE;

@@ -36,6 +36,7 @@ VERIFIED_ONCE int evacuate(u32 cpu)
 			p = bpf_iter_scx_dsq_next(&it);
 		if (p) {
 			struct task_ctx *t = task_ctx(p);
+			u16 stay = t ? t->stay : 0;
 
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);
 			scx_bpf_dsq_move_set_vtime(&it, fair_place(t ? t->fair_vtime : fair_all.now,
@@ -43,7 +44,8 @@ VERIFIED_ONCE int evacuate(u32 cpu)
 			if (t)
 				t->by_right = RIGHT_NONE;
 			/* refused, if another CPU takes it out or puts it back: look again */
-			scx_bpf_dsq_move_vtime(&it, p, DSQ_FAIR, 0);
+			if (scx_bpf_dsq_move_vtime(&it, p, DSQ_FAIR, 0) && t && t->stay == stay)
+				t->by_deadline = 0;
 			tree_legacy = 1;
 			ask_idle(p);
 		}
@@ -103,7 +105,7 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 		if (r->load.r_ppm + r->promised_ppm > r_max_ppm)
 			relieve_cpu(cpu);
 	}
-	look_at_owners(interval);
+	look_at_owners(interval, none);
 	sample_no++;
 	if (none && !waiting) {
 		/*

@@ -22,6 +22,7 @@
 
 #include "kernel/migration.bpf.h"
 #include "park/park.bpf.h"
+#include "state/right.bpf.h"
 
 #define DSQ_HELD(cpu) (0x60000ULL + (cpu))
 
@@ -104,7 +105,7 @@ static __noinline bool park_enqueue(struct task_struct *p, u64 enq_flags)
 	until = park_due(p, t, now);
 	if (!until || (t->landing != LANDING_LANDED && land(p, t)))
 		return false;
-	t->by_right = 0;
+	right_end(p, t);
 	t->held_vtime = p->scx.dsq_vtime;
 	t->held_since = now;
 	t->held = cpu + 1;

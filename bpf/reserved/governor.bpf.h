@@ -184,14 +184,14 @@ VERIFIED_ONCE int owners_add_up(void)
 	return 0;
 }
 
-/* The governor's second for all accounts, after @interval ns. */
-VERIFIED_ONCE int look_at_owners(u64 interval)
+/* The governor's second for all accounts, after @interval ns. @none: owner_sample(). */
+VERIFIED_ONCE int look_at_owners(u64 interval, bool none)
 {
 	u32 row;
 
 	owners_add_up();
 	bpf_for(row, 0, MAX_OWNERS) {
-		if (row != NO_ACCOUNT && owner_sample(row, interval))
+		if (row != NO_ACCOUNT && owner_sample(row, interval, none))
 			relieve_owner(row);
 	}
 	return 0;

@@ -185,8 +185,11 @@ static __always_inline void owner_promise_ends(u32 row, u64 bw_ppm)
 
 /* --- the governor's second -------------------------------------------------------------------- */
 
-/* One sample of account @row over @interval ns. True: it uses too much. */
-static __always_inline bool owner_sample(u32 row, u64 interval)
+/*
+ * One sample of account @row over @interval ns. @none: the machine has no server, so the account's
+ * history ends, as each CPU's does: no second follows that would sample it. True: it uses too much.
+ */
+static __always_inline bool owner_sample(u32 row, u64 interval, bool none)
 {
 	struct owner *o = owner_at(row);
 	u64 limit;
@@ -197,6 +200,8 @@ static __always_inline bool owner_sample(u32 row, u64 interval)
 	bpf_spin_lock(&governor_lock);
 	load_sample(&o->load, o->used_ns, interval);
 	o->used_ns = 0;
+	if (none && !o->servers) /* else one was taken just now */
+		__builtin_memset(&o->load, 0, sizeof(o->load));
 	bpf_spin_unlock(&governor_lock);
 	return o->load.r_ppm > limit + limit / 8;
 }

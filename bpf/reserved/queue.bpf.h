@@ -34,6 +34,7 @@
 #include "reserved/background.bpf.h"
 #include "reserved/reclaim.bpf.h"
 #include "state/idle.bpf.h"
+#include "state/right.bpf.h"
 
 /* Throttled tasks that are released at a time. The rest follows a moment later. */
 #define MAX_RELEASED 32
@@ -168,10 +169,7 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 	struct server *s = server_of(t);
 	struct standing at = {};
 
-	if (t->by_right) { /* it was queued by right and taken out (nice, affinity) */
-		t->by_right = RIGHT_NONE;
-		task_set_vtime(p, t->fair_vtime);
-	}
+	right_end(p, t); /* it may have been queued by right and taken out (nice, affinity) */
 	if (!s || is_minor(p, t, s) || s->info.state != SERVER_ADMITTED)
 		return false;
 	stand(t, p->pid, enq_flags & SCX_ENQ_WAKEUP, &at);
@@ -189,13 +187,11 @@ VERIFIED_ONCE int reserved_enqueue(struct task_struct *p __arg_trusted,
 	if (!at.right) {
 		if (!throttled(p, s))
 			return false;
-		t->fair_vtime = p->scx.dsq_vtime;
-		t->by_right = RIGHT_OWN; /* that of its next period */
+		right_begin(p, t, RIGHT_OWN); /* that of its next period */
 		dsq_insert_vtime(p, DSQ_THROTTLED(at.cpu), at.slice, at.start, enq_flags);
 		return true;
 	}
-	t->fair_vtime = p->scx.dsq_vtime;
-	t->by_right = at.right;
+	right_begin(p, t, at.right);
 	if ((enq_flags & SCX_ENQ_LAST) && task_cpu(p) == at.cpu) {
 		/* ops.dispatch did not let it go on, but its period has begun since */
 		dsq_insert(p, SCX_DSQ_LOCAL, at.slice, enq_flags);

@@ -91,16 +91,17 @@ enum gate_state {
 
 struct task_ctx {
 	/* reserved/ and task/ */
-	u32 slot;       /* of its server, 0: none */
-	u32 generation; /* of that slot when the task joined */
-	u64 window_ns;  /* > 0: a forked child in its exec window, ns left; slot is its parent's */
-	u64 fair_vtime; /* while by_right: its virtual time, since dsq_vtime is its deadline then */
-	u32 by_right;   /* enum right: queued, or running, as a reserved task */
-	u32 launched;   /* an interactive task started it (flag P) */
-	u32 awake;      /* counted in its server's `awake` */
-	u32 minor;      /* it draws on no server: reserved/server.bpf.h 5 */
-	u32 exec_id;    /* of the exec that was matched last (self_exec_id) */
-	u32 starts;     /* a spec matched at this exec: memory/start.bpf.h */
+	u32 slot;        /* of its server, 0: none */
+	u32 generation;  /* of that slot when the task joined */
+	u64 window_ns;   /* > 0: a forked child in its exec window, ns left; slot is its parent's */
+	u64 fair_vtime;  /* while by_deadline: its virtual time */
+	u32 by_right;    /* enum right: queued as a reserved task */
+	u32 by_deadline; /* dsq_vtime is its deadline (state/right.bpf.h) */
+	u32 launched;    /* an interactive task started it (flag P) */
+	u32 awake;       /* counted in its server's `awake` */
+	u32 minor;       /* it draws on no server: reserved/server.bpf.h 5 */
+	u32 exec_id;     /* of the exec that was matched last (self_exec_id) */
+	u32 starts;      /* a spec matched at this exec: memory/start.bpf.h */
 	/* memory/ */
 	u32 bumped; /* pages taken since its last park by PARK_MEMORY (policy/bump.h) */
 	/* disk/gate.bpf.h: of the task's last request, and of the gate where it waits */
@@ -109,7 +110,7 @@ struct task_ctx {
 	/* tree/ */
 	u32 domain;  /* slot of the domain it belongs to; 0: the root */
 	u32 queued;  /* in which domain's queue it waits (tree/queue.bpf.h); 0: in none */
-	u16 stay;    /* of its stays in domains' queues: the number of the last one */
+	u16 stay;    /* number of its last stay in a queue: another one after each enqueue */
 	u32 refused; /* told that its domain has no time: turns since then, and 1 (claim_late()) */
 	u32 weight;  /* of fair_weight(), when it was enqueued last */
 	u32 session; /* it competes in (tree/session.bpf.h) */

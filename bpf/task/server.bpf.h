@@ -241,8 +241,10 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 		if (waits)
 			owner_waits_no_more(account);
 		program_leave(t);
-		emit_task(EV_LIMIT, p, spec->id, account_is_full(account) ? MAX_OWNED : MAX_SERVERS,
-			  spec->runtime_ns, spec->period_ns);
+		emit_task(EV_LIMIT, p, spec->id,
+			  (u64)owner_at(account)->uid << 32 |
+				  (account_is_full(account) ? MAX_OWNED : MAX_SERVERS),
+			  0, 0);
 		owner_leave(account, 0);
 		return 0;
 	}

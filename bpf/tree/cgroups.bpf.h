@@ -37,7 +37,7 @@ static __always_inline bool is_memory_only(struct cgroup *cgrp)
  */
 static __always_inline u32 cgroup_domain(struct cgroup *cgrp, u64 up_id, u32 parent, u32 weight)
 {
-	u32 slot = 0, limit = 0, owner;
+	u32 slot = 0, limit = 0, owner, uid = cgroup_owner(cgrp);
 	u64 id = cgrp->kn->id;
 
 	/*
@@ -47,7 +47,7 @@ static __always_inline u32 cgroup_domain(struct cgroup *cgrp, u64 up_id, u32 par
 	if (branch(parent)->depth >= MAX_DEPTH) {
 		limit = MAX_DEPTH;
 	} else if (branch(parent)->cgid == up_id) {
-		owner = domain_owner_join(cgroup_owner(cgrp));
+		owner = domain_owner_join(uid);
 		limit = owner == OWNER_FULL ? MAX_OWNED_DOMAINS : MAX_DOMAINS;
 		if (owner != OWNER_FULL)
 			slot = domain_create(id, parent, weight, cgroup_is_idle(cgrp), owner);
@@ -61,7 +61,7 @@ static __always_inline u32 cgroup_domain(struct cgroup *cgrp, u64 up_id, u32 par
 		slot = 0;
 	}
 	if (!slot)
-		emit_plain(EV_LIMIT, limit, id, branch(parent)->cgid);
+		emit_plain(EV_LIMIT, (u64)uid << 32 | limit, id, branch(parent)->cgid);
 	return slot;
 }
 

@@ -56,7 +56,7 @@ static __always_inline void follow_clock(struct task_struct *p, struct task_ctx 
 
 	if (t->clock == clock)
 		return;
-	if (t->by_right) /* dsq_vtime is its deadline */
+	if (t->by_deadline)
 		t->fair_vtime = by_clock(t, t->fair_vtime, clock);
 	else
 		task_set_vtime(p, by_clock(t, p->scx.dsq_vtime, clock));

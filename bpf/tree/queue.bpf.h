@@ -150,7 +150,7 @@ static __always_inline void domain_join(struct task_struct *p, struct task_ctx *
 	t->domain = slot;
 	t->clock = 0;
 	t->fair_vtime = branch_start(branch(slot));
-	if (!t->by_right)
+	if (!t->by_deadline)
 		task_set_vtime(p, t->fair_vtime);
 }
 

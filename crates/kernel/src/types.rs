@@ -388,6 +388,8 @@ pub struct Event {
     pub cpu: i32,
     pub pid: i32,
     pub spec_id: u32,
+    /// Of [`EventKind::Limit`]: whose task or cgroup it is. Else 0.
+    pub user: u32,
     pub a: u64,
     pub b: u64,
     pub c: u64,
@@ -426,13 +428,19 @@ impl Event {
         // SAFETY: `record` is long enough, and every bit pattern is a valid `event` (integers
         // only).
         let e = unsafe { std::ptr::read_unaligned(record.as_ptr().cast::<raw::event>()) };
+        let kind = event_kind(e.r#type)?;
+        let (user, a) = match kind {
+            EventKind::Limit => ((e.a >> 32) as u32, e.a & u64::from(u32::MAX)),
+            _ => (0, e.a),
+        };
         Some(Self {
             time_ns: e.time_ns,
-            kind: event_kind(e.r#type)?,
+            kind,
             cpu: e.cpu,
             pid: e.pid,
             spec_id: e.spec_id,
-            a: e.a,
+            user,
+            a,
             b: e.b,
             c: e.c,
             comm: e.comm.map(|c| c as u8),

@@ -378,6 +378,19 @@ bool host_throttled(struct task_struct *p)
 	return t && path_throttled(t->domain);
 }
 
+/* How @p waits by what the scheduler knows, for the invariants; the same in src/host.rs. */
+struct host_wait {
+	u32 right, by_deadline, counted;
+};
+
+void host_wait(struct task_struct *p, struct host_wait *wait)
+{
+	const struct task_ctx *t = task_ctx(p);
+
+	if (t)
+		*wait = (struct host_wait){ t->by_right, t->by_deadline, t->queued };
+}
+
 /* The scheduler's state of a CPU, for the invariants; the same in src/host.rs. */
 struct host_cpu_view {
 	u64 fair_now, pinned_now, exec_start;

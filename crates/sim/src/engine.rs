@@ -211,6 +211,11 @@ impl Simulation {
         host::reserve(self.state.tasks[id].kernel.pid.get(), Some(asked));
     }
 
+    /// A task belongs to this user, and what it forks from now on. Without this it is root's.
+    pub fn set_user(&mut self, id: TaskId, user: u32) {
+        self.state.set_user(id, user);
+    }
+
     /// Add a spec for the program with inode `ino`.
     pub fn spec(&mut self, ino: u64, asked: Reservation) {
         host::spec(ino, asked);

@@ -170,6 +170,7 @@ extern "C" {
     fn host_reserve(pid: i32, spec: *const Spec) -> i32;
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
     fn host_throttled(p: *mut TaskStruct) -> bool;
+    fn host_wait(p: *mut TaskStruct, wait: *mut Wait);
     static host_cgroup_ops: CgroupOps;
     static host_layout: [usize; 30];
 }
@@ -222,6 +223,25 @@ pub(crate) fn cgroup_ops() -> CgroupOps {
     #[cfg(test)]
     let ops = crate::tests::probe::around(ops);
     ops
+}
+
+/// `struct host_wait`: how a task waits by what the scheduler knows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wait {
+    /// `enum right`; 0: none.
+    pub right: u32,
+    /// Not 0: its place in the queue is its deadline.
+    pub by_deadline: u32,
+    /// Not 0: it is counted in its domain's queue.
+    pub counted: u32,
+}
+
+pub(crate) fn wait(p: &TaskStruct) -> Wait {
+    let mut wait = Wait::default();
+    // SAFETY: `p` is a task of the simulation, and host_wait() only reads its context
+    unsafe { host_wait(ptr::from_ref(p).cast_mut(), &mut wait) };
+    wait
 }
 
 /// Is a task's domain, or one above it, throttled (its `cpu.max` used up)?

@@ -6,6 +6,7 @@
 //! | `cgroups_count_their_tasks` | a task is in one cgroup, which exists and counts it |
 //! | `offline_cpus_have_no_tasks` | an offline CPU has no task, and no task waits for it |
 //! | `no_cpu_idles_while_a_task_waits` | work conservation |
+//! | `tasks_wait_as_the_scheduler_knows` | a task has the right and the count of its queue |
 //! | `no_task_starves` | no task waits longer than a bound |
 //! | `best_effort_progresses` | reserved work leaves time to best-effort work |
 //! | `no_budget_is_overrun` | a server runs on its budget no longer than the budget lasts |
@@ -14,6 +15,7 @@
 
 use crate::host::{self, CpuView};
 use crate::kfuncs::SchedulerEvent;
+use crate::queue::GLOBAL;
 use crate::state::{Cpu, Power, State};
 use crate::task::{Place, Task, TaskId};
 
@@ -21,6 +23,7 @@ use crate::task::{Place, Task, TaskId};
 /// DSQ_DOMAIN.
 const FAIR: u64 = 1;
 const EDF: u64 = 0x1_0000;
+const THROTTLED: u64 = 0x3_0000;
 const PINNED: u64 = 0x2_0000;
 /// Number of queues of each CPU, from PINNED on: one for each lane.
 const LANES: u64 = 32;
@@ -79,6 +82,7 @@ impl Invariants {
             self.best_effort_progresses(s, cpu, c, &view);
         }
         no_task_starves(s);
+        tasks_wait_as_the_scheduler_knows(s);
         cgroups_count_their_tasks(s);
     }
 
@@ -297,6 +301,37 @@ fn no_task_starves(s: &State) {
                 t.place.get()
             );
         }
+    }
+}
+
+/// Is this a queue of tasks that wait by right of a reservation?
+pub(crate) fn is_reserved(queue: u64) -> bool {
+    (EDF..EDF + crate::MAX_CPUS as u64).contains(&queue)
+}
+
+/// By a task's right the CPU that runs it knows whose time that is, and finds its virtual time
+/// again. Dispatch takes a task out of a domain's queue only if it is counted there.
+fn tasks_wait_as_the_scheduler_knows(s: &State) {
+    let cpus = crate::MAX_CPUS as u64;
+    for (id, t) in s.tasks.iter().enumerate() {
+        let wait = host::wait(&t.kernel);
+        let (has_right, by_deadline) = (wait.right != 0, wait.by_deadline != 0);
+        let holds = match t.place.get() {
+            // in the global queue too it is on its way to a CPU
+            Place::Local(_) | Place::Queue(GLOBAL) => has_right || !by_deadline,
+            Place::Queue(queue) => {
+                let reserved = is_reserved(queue) || (THROTTLED..THROTTLED + cpus).contains(&queue);
+                let of_domain = (DOMAIN..DOMAIN + DOMAINS).contains(&queue);
+                has_right == reserved && by_deadline == reserved && (wait.counted != 0) == of_domain
+            }
+            _ => true,
+        };
+        let now = s.now.get();
+        assert!(
+            holds,
+            "{now} ns: task {id} is in {:x?}: {wait:?}",
+            t.place.get()
+        );
     }
 }
 

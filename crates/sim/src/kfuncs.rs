@@ -134,6 +134,11 @@ extern "C" fn sim_storage(p: *mut TaskStruct, size: usize) -> *mut u64 {
 }
 
 #[no_mangle]
+extern "C" fn task_owner(p: *mut TaskStruct) -> u32 {
+    with(|s| s.user(State::id(p)))
+}
+
+#[no_mangle]
 extern "C" fn scx_bpf_task_set_slice(p: *mut TaskStruct, slice: u64) -> bool {
     with(|s| s.tasks[State::id(p)].kernel.scx.slice.set(slice));
     true

@@ -7,10 +7,12 @@
 //!
 //! A test can let this happen at random. The other CPU makes a change that alters nothing: the
 //! kernel takes a task off its run queue and puts it back for each new nice value, for instance.
+//! Or it takes the first task of a reserved queue to run it, as an idle CPU does.
 
 use std::cell::{Cell, RefCell};
 
 use crate::hotplug::SAVE;
+use crate::invariants::is_reserved;
 use crate::rng::Rng;
 use crate::state::State;
 use crate::task::{Place, Task};
@@ -53,6 +55,9 @@ impl State {
         if !elsewhere || !matches!(t.place.get(), Place::Queue(_)) || !self.rivals.act() {
             return;
         }
+        if self.rivals.rng.borrow_mut().below(2) == 0 && self.steal(t) {
+            return;
+        }
         let (cpu, current) = (self.cpu.get(), self.current.get());
         let (insertion, moved) = (self.insertion.take(), self.moved.get());
         self.rivals.at_work.set(true);
@@ -63,5 +68,22 @@ impl State {
         self.current.set(current);
         self.insertion.set(insertion);
         self.moved.set(moved);
+    }
+
+    /// `t` waits in a reserved queue and is the first there: its CPU takes it to run it.
+    fn steal(&self, t: &Task) -> bool {
+        let Place::Queue(queue) = t.place.get() else {
+            return false;
+        };
+        let first = self.queues.borrow().next(queue, None).map(|(_, id)| id);
+        let cpu = t.kernel.cpu.get() as usize;
+        let stolen = is_reserved(queue)
+            && first == Some(Self::id(&t.kernel))
+            && self.cpus[cpu].is_on()
+            && self.move_to_local(queue, cpu);
+        if stolen {
+            self.resched(cpu);
+        }
+        stolen
     }
 }

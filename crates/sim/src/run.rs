@@ -39,8 +39,9 @@ impl State {
         t.kernel.group_leader.set(leader);
         t.kernel.real_parent.set(parent);
         // SAFETY: a task of this simulation, or null
-        if let Some(parent) = unsafe { parent.as_ref() } {
-            t.kernel.session.set(parent.session.get());
+        if let Some(of) = unsafe { parent.as_ref() } {
+            t.kernel.session.set(of.session.get());
+            self.set_user(Self::id(t.pointer()), self.user(Self::id(parent)));
         }
         if let Some(of) = thread_of {
             t.kernel.tgid.set(of.kernel.tgid.get());

@@ -5,7 +5,7 @@
 //! process has one simulation at a time; [`crate::Simulation`] enforces that.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ptr;
 
 use crate::agenda::{Agenda, Event};
@@ -110,6 +110,8 @@ pub(crate) struct State {
     pub cpus: Vec<Cpu>,
     pub tasks: Tasks,
     pub masks: Masks,
+    /// The users of tasks that are not root's.
+    pub users: RefCell<HashMap<TaskId, u32>>,
     pub cgroups: Cgroups,
     pub queues: RefCell<Queues>,
     pub idle: RefCell<CpuMask>,
@@ -151,6 +153,7 @@ impl State {
             cpus: (0..cpus).map(|_| Cpu::idle()).collect(),
             tasks: Tasks::new(),
             masks: Masks::default(),
+            users: RefCell::default(),
             cgroups: Cgroups::new(),
             queues,
             idle: RefCell::new(CpuMask::first(cpus)),
@@ -179,6 +182,17 @@ impl State {
         // SAFETY: the scheduler has pointers to tasks of this simulation only, and they live as
         // long as it does
         (unsafe { (*p).pid.get() } - 1) as TaskId
+    }
+
+    /// A task's user; 0: root.
+    pub fn user(&self, id: TaskId) -> u32 {
+        self.users.borrow().get(&id).copied().unwrap_or(0)
+    }
+
+    pub fn set_user(&self, id: TaskId, user: u32) {
+        if user != 0 {
+            self.users.borrow_mut().insert(id, user);
+        }
     }
 
     /// Make `cpu` the current CPU, and the task that runs there the current task.

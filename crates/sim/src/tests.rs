@@ -158,6 +158,7 @@ fn the_same_workload_gives_the_same_trace() {
     assert!(play() == play());
 }
 
+mod accounts;
 mod bombs;
 mod cgroups;
 mod chaos;

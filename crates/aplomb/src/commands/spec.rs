@@ -3,6 +3,7 @@
 //! The command changes files with its caller's own rights. The daemon writes nothing but its lock
 //! and socket. It sees the change, or gets a request to reload.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -36,18 +37,40 @@ pub fn list(socket: &Path, json: bool) -> Result<Exit> {
         return Ok(Exit::Ok);
     }
     specs.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
-    let mut table = table(&["name", "C/T", "flags", ">matchers here", "from"]);
-    for s in &specs {
+    line(listed(&specs).trim_end())?;
+    Ok(Exit::Ok)
+}
+
+/// The table of specs. So that its lines fit in a terminal, the directory from which most specs
+/// come is named once, below it.
+fn listed(specs: &[SpecLine]) -> String {
+    let mut dirs: BTreeMap<&Path, usize> = BTreeMap::new();
+    for dir in specs.iter().filter_map(|s| s.spec.origin.file.parent()) {
+        *dirs.entry(dir).or_default() += 1;
+    }
+    let usual = dirs.iter().max_by_key(|(_, n)| **n).map(|(dir, _)| *dir);
+    let mut table = table(&["name", "C/T", "flags", ">here", "from"]);
+    for s in specs {
+        let file = &s.spec.origin.file;
+        let shown = match file.file_name() {
+            Some(name) if file.parent() == usual => Path::new(name),
+            _ => file,
+        };
         table.add_row(vec![
             s.spec.name.clone(),
             cpu(&s.spec),
             letters(&s.spec),
             s.rows.to_string(),
-            s.spec.origin.file.display().to_string(),
+            shown.display().to_string(),
         ]);
     }
-    line(table::text(&table).trim_end())?;
-    Ok(Exit::Ok)
+    let mut out = table::text(&table);
+    if let Some(dir) = usual {
+        let (n, dir) = (specs.len(), dir.display());
+        out += &format!("\n{n} specs; files without a directory are in {dir}\n");
+        out += "here: how many files and names of this machine it means (aplomb spec show NAME)\n";
+    }
+    out
 }
 
 pub fn show(socket: &Path, name: &str, json: bool) -> Result<Exit> {
@@ -305,6 +328,50 @@ mod tests {
         assert_eq!(
             (letters(&specs[1]), cpu(&specs[1])),
             ("-".into(), "5ms/30ms (16.7 %)".into())
+        );
+    }
+
+    #[test]
+    fn the_list_of_all_shipped_specs_fits_in_a_terminal() {
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../specs");
+        let mut specs = Vec::new();
+        for file in fs::read_dir(shipped).unwrap().map(|f| f.unwrap().path()) {
+            let installed =
+                Path::new("/usr/local/lib/aplomb/specs.d").join(file.file_name().unwrap());
+            if file.extension() == Some("toml".as_ref()) {
+                let (of_file, _) = toml_format::parse(&installed, &fs::read(&file).unwrap());
+                specs.extend(of_file);
+            }
+        }
+        let own = Path::new("/etc/aplomb/specs.d/own.toml");
+        let (of_file, _) = toml_format::parse(
+            own,
+            b"[[spec]]\nname = 'own'\npath = '/x'\ncpu = '5ms/30ms'",
+        );
+        specs.extend(of_file);
+        let lines: Vec<_> = specs
+            .into_iter()
+            .map(|spec| SpecLine {
+                spec,
+                files: vec![],
+                rows: 12,
+                weak: vec![],
+            })
+            .collect();
+        assert!(lines.len() > 200, "{}", lines.len());
+        let text = listed(&lines);
+        let width = |l: &&str| l.chars().count();
+        let shipped = text.lines().filter(|l| !l.starts_with("own "));
+        let widest = shipped.max_by_key(width).unwrap();
+        assert!(width(&widest) <= 80, "{widest}");
+        let of_own = text.lines().find(|l| l.starts_with("own ")).unwrap();
+        assert!(
+            of_own.ends_with(" /etc/aplomb/specs.d/own.toml"),
+            "{of_own}"
+        );
+        assert!(
+            text.contains("are in /usr/local/lib/aplomb/specs.d\n"),
+            "{text}"
         );
     }
 

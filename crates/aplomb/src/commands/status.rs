@@ -174,7 +174,7 @@ fn text(s: &Status, uses: &Uses) -> String {
         .map(|(k, n)| format!("{n} {k}"))
         .collect();
     if !counts.is_empty() {
-        out += &format!("\nso far: {}\n", counts.join(", "));
+        out += &format!("\n{}", table::list("so far", &counts));
     }
     out
 }

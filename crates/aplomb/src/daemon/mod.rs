@@ -51,6 +51,7 @@ pub use library::Sources;
 pub use memory::restore;
 
 use boost::Boost;
+use budget::warn_about;
 use clients::{Clients, Effect};
 use disk::Disk;
 use domains::Domains;
@@ -395,7 +396,7 @@ impl Daemon {
         let events = self.state.kernel.take_events(EVENTS_PER_WAKEUP);
         for event in &events {
             if event.kind == EventKind::Limit {
-                warn!("{}", limit_reached(event));
+                warn_about(event.user, &limit_reached(event));
             }
             if event.kind == EventKind::Matched {
                 if let Some(domain) = self.state.library.domain_of(event.spec_id) {

@@ -283,6 +283,7 @@ pub fn event(time_ns: u64, pid: i32) -> Event {
         cpu: 0,
         pid,
         spec_id: 2,
+        user: 0,
         a: 2,
         b: 5_000_000,
         c: 30_000_000,

@@ -144,3 +144,24 @@ fn a_message_about_hotplug_says_so() {
     };
     assert!(exit.to_string().contains("a CPU came or went"));
 }
+
+#[test]
+fn an_event_of_a_limit_says_whose_it_is() {
+    let decoded = |kind: EventKind, a: u64| {
+        let record = raw::event {
+            r#type: event_number(kind),
+            a,
+            ..raw::event::default()
+        };
+        let at = (&raw const record).cast::<u8>();
+        // SAFETY: an `event` has integers only, and no padding
+        let bytes = unsafe { std::slice::from_raw_parts(at, size_of::<raw::event>()) };
+        let event = Event::from_record(bytes).unwrap();
+        (event.user, event.a)
+    };
+    let limit = u64::from(crate::limits::MAX_OWNED_DOMAINS);
+    assert_eq!(decoded(EventKind::Limit, 1000 << 32 | limit), (1000, limit));
+    assert_eq!(decoded(EventKind::Limit, limit), (0, limit), "root's");
+    let ns = 5_000_000_000;
+    assert_eq!(decoded(EventKind::Exited, ns), (0, ns));
+}

@@ -3,9 +3,9 @@
 
 use super::cgroups::{machine, start_in};
 use super::domains::{domain, hogs};
-use super::{MS, SEC};
-use crate::workload::hog;
-use crate::{Bandwidth, Change, CpuMask, ROOT};
+use super::{reserve, MS, SEC};
+use crate::workload::{hog, on_off};
+use crate::{Bandwidth, Change, CpuMask, Program, Reservation, ServerPolicy, Step, ROOT};
 
 fn limit(quota: u64) -> Bandwidth {
     Bandwidth {
@@ -108,6 +108,62 @@ fn a_task_that_another_cpu_puts_back_is_not_lost() {
         for (&id, before) in tasks.iter().zip(before) {
             let ran = sim.ran(id) - before;
             assert!(ran > 100 * MS, "task {id} of {cpus} CPUs ran for {ran} ns");
+        }
+    }
+}
+
+/// A process with three threads, two of which sleep now and then.
+struct Crew(Vec<Step>);
+
+impl Program for Crew {
+    fn next(&mut self, _now: u64, _ran: u64) -> Step {
+        self.0.pop().unwrap_or(Step::Run(SEC))
+    }
+
+    fn child(&mut self, nr: u64) -> Box<dyn Program> {
+        Box::new(on_off(0, (3 + nr) * MS, 2 * MS))
+    }
+}
+
+/// A thread of a process with three, which uses up the budget, takes the right from the others
+/// while they wait. A CPU that moves them to the fair layer meets another CPU that takes them out
+/// and puts them back, so the kernel refuses the move. The thread then ran without its right, and
+/// with its deadline as its virtual time.
+#[test]
+fn a_reserved_task_that_another_cpu_puts_back_keeps_its_right() {
+    for (domains, policy) in [
+        (false, ServerPolicy::Redline),
+        (true, ServerPolicy::Redline),
+        (false, ServerPolicy::Fcbs),
+        (true, ServerPolicy::Fcbs),
+        (false, ServerPolicy::CbsHard),
+    ] {
+        let mut sim = machine(3);
+        let group = match domains {
+            true => domain(&mut sim, ROOT, "a", 100),
+            false => ROOT,
+        };
+        for ino in 1..=3 {
+            let policy = Some(policy);
+            sim.spec(
+                ino,
+                Reservation {
+                    policy,
+                    ..reserve(5 * MS, 30 * MS)
+                },
+            );
+            let steps = vec![Step::Thread(0), Step::Thread(1), Step::Exec(ino)];
+            start_in(&mut sim, group, Crew(steps));
+        }
+        hogs(&mut sim, group, 3);
+        sim.state.rivals.meet(2);
+        sim.run_until(5 * SEC);
+        sim.state.rivals.meet(0);
+        let before: Vec<_> = (0..sim.tasks()).map(|id| sim.ran(id)).collect();
+        sim.run_until(8 * SEC);
+        for (id, before) in before.into_iter().enumerate() {
+            let ran = sim.ran(id) - before;
+            assert!(ran > 100 * MS, "task {id} ran for {ran} ns");
         }
     }
 }

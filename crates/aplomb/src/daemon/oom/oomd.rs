@@ -54,6 +54,7 @@ impl Killed {
             cpu: -1,
             pid: 0,
             spec_id: 0,
+            user: 0,
             a: oomd_number(&self.reason),
             b: 0,
             c: 0,
