@@ -389,7 +389,7 @@ impl Machine {
         {
             Some("1") => ok(
                 "autogroup",
-                "on (without effect while aplomb is attached: nice values count everywhere)",
+                "on (a session weighs one task; under aplomb nice values count between sessions too)",
             ),
             Some(_) => ok("autogroup", "off"),
             None => ok("autogroup", "not in this kernel"),
