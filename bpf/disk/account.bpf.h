@@ -39,9 +39,15 @@
  *
  * 6. Cost. One lookup in a hash of the kernel's, and four additions to memory of this CPU.
  *
- * Not seen: requests without a bio (flushes; the write that a flush belongs to is seen), disks that
- * are not ordered, and an end that comes while its CPU is in the middle of on_request_done (the
- * kernel runs no tracing program inside itself).
+ * 7. Sends that were missed. The kernel runs no tracing program inside itself. A task may be
+ *    preempted in the middle of on_request_sent, and what others send from that CPU is not seen
+ *    until it goes on: 18 of 2,698 requests. With disk_counted_always such a request is counted at
+ *    its end, as one that was sent when it was created: it has no wait, and device time only from
+ *    the end of the one before. (A request that ends in parts, which few drivers do, then counts
+ *    for each part.)
+ *
+ * Not seen: requests without a bio (flushes; the write that a flush belongs to is seen), and disks
+ * that are not ordered.
  */
 #ifndef APLOMB_DISK_ACCOUNT_BPF_H
 #define APLOMB_DISK_ACCOUNT_BPF_H
@@ -93,32 +99,39 @@ static __always_inline void disk_account(struct request *rq, u64 domain, u32 cla
 	disk_count_add(&key, &n);
 }
 
+/* Whose request @rq is, in @sent. False: it has no bio, or its disk is not ordered. */
+static __always_inline bool request_is_of(struct request *rq, struct sent *sent)
+{
+	struct bio *bio = rq->bio;
+	u32 disk = disk_index(rq->q->disk), slot, class;
+
+	if (disk >= MAX_DISKS || !bio)
+		return false;
+	slot = bio_domain(bio);
+	class = io_class(bio->bi_ioprio);
+	sent->domain = disk_domain(slot);
+	sent->disk = disk;
+	sent->group = request_group(slot, class);
+	sent->class = class == CELLO_REST ? DISK_REST : class;
+	return true;
+}
+
 /* A request is sent to the disk: for the first time, or again after the disk refused it. */
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_request_sent, struct request *rq)
 {
-	struct bio *bio = rq->bio;
-	u32 disk = disk_index(rq->q->disk), slot, class;
 	struct sent sent = {}, *before;
 	u64 key = (u64)rq;
 
-	if (disk >= MAX_DISKS || !bio)
-		return 0;
 	before = bpf_map_lookup_elem(&requests, &key);
-	if (before && before->epoch == disks_epoch)
+	if ((before && before->epoch == disks_epoch) || !request_is_of(rq, &sent))
 		return 0;
-	slot = bio_domain(bio);
-	class = io_class(bio->bi_ioprio);
 	sent.at = bpf_ktime_get_ns();
-	sent.domain = disk_domain(slot);
-	sent.disk = disk;
-	sent.group = request_group(slot, class);
-	sent.class = class == CELLO_REST ? DISK_REST : class;
 	sent.epoch = disks_epoch;
 	if (bpf_map_update_elem(&requests, &key, &sent, 0))
 		return 0;
-	disk_group(disk, sent.group)->seen = sent.at;
-	__sync_fetch_and_add(&disk_group(disk, sent.group)->at_disk, 1);
+	disk_group(sent.disk, sent.group)->seen = sent.at;
+	__sync_fetch_and_add(&disk_group(sent.disk, sent.group)->at_disk, 1);
 	return 0;
 }
 
@@ -127,19 +140,24 @@ SEC("tp_btf/block_rq_complete")
 int BPF_PROG(on_request_done, struct request *rq)
 {
 	u64 key = (u64)rq;
-	struct sent *found = bpf_map_lookup_elem(&requests, &key), sent;
-	u64 cost;
+	struct sent *found = bpf_map_lookup_elem(&requests, &key), sent = {};
+	u64 now = bpf_ktime_get_ns(), cost;
 
-	if (!found)
-		return 0;
-	sent = *found;
-	/* of two CPUs that see the end of one request, one removes it */
-	if (bpf_map_delete_elem(&requests, &key))
-		return 0;
+	if (found) {
+		sent = *found;
+		/* of two CPUs that see the end of one request, one removes it */
+		if (bpf_map_delete_elem(&requests, &key))
+			return 0;
+	} else {
+		if (!disk_counted_always || !request_is_of(rq, &sent))
+			return 0;
+		sent.at = has_start_time(rq) ? rq->start_time_ns : now; /* 7 */
+		sent.epoch = disks_epoch - 1; /* it was not counted as one at the disk */
+	}
 	/* that of an earlier watch may be of another request, whose end was not seen */
 	if (sent.epoch != disks_epoch && !disk_counted_always)
 		return 0;
-	cost = cello_done(disk_at(sent.disk), sent.group, sent.at, bpf_ktime_get_ns());
+	cost = cello_done(disk_at(sent.disk), sent.group, sent.at, now);
 	disk_account(rq, sent.domain, sent.class, sent.at, cost);
 	if (sent.epoch == disks_epoch)
 		__sync_fetch_and_add(&disk_group(sent.disk, sent.group)->at_disk, -1);
