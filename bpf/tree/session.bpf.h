@@ -13,13 +13,18 @@
  * 2. What is approximate. Two CPUs may take two places for one session at the same time: it has
  *    twice its weight until one of the crowds is empty. A task's weight counts as it was when it
  *    joined.
+ *
+ * 3. Cost. All CPUs that run tasks of one session change one word, when a task begins to wait and
+ *    when it sleeps.
  */
 #ifndef APLOMB_TREE_SESSION_BPF_H
 #define APLOMB_TREE_SESSION_BPF_H
 
 #include "kernel/program.bpf.h"
 
-#define SESSIONS 4096 /* a power of two */
+/* A power of two. Numbers only grow, so sessions meet only if one is 4,096 older: 256 kB. */
+#define SESSIONS 4096
+/* Trade: with more, each join takes longer; with fewer, more sessions share a crowd. */
 #define SESSION_PROBES 4
 
 /* The number of a session, and below it its crowd */
