@@ -31,6 +31,8 @@ check run-has-the-shipped-specs "" grep -q '"name": "mplayer"' <(/job/aplomb spe
 kill -INT $daemon
 wait $daemon
 check run-ends-cleanly "status $?" [ $? = 0 ]
+copies() { find /run -maxdepth 1 -name 'aplomb-specs.*'; }
+check run-leaves-no-specs "$(copies)" until_true 10 eval 'none "$(copies)"'
 as_before run
 
 say "make install"
