@@ -7,7 +7,7 @@ class Reserved(harness.JobTest):
     """budgets and deadlines; no best-effort task starves, whatever its weight"""
 
     job = "reserved starvation"
-    seconds = 190
+    seconds = 215
 
 
 class LongStarvation(harness.JobTest):

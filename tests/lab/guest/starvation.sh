@@ -77,18 +77,37 @@ echo "$pages" > $ksm/pages_to_scan && echo "$sleep_ms" > $ksm/sleep_millisecs &&
 end_all
 
 say "sessions"
-# The job itself is in no session of its own, so in no autogroup. DETAILS LOW HIGH: the share of a
-# loop in a session of its own, beside those of one other session.
+# The job itself is in no session of its own, so in no autogroup. DETAILS LOW HIGH [MS [NICE]]: the
+# share of a loop in a session of its own, beside those of one other session.
 loop_of_its_own() {
-	local name=$1 details=$2 low=$3 high=$4
-	r=$(fg setsid --wait /job/guest-programs/spin 8000)
+	local name=$1 details=$2 low=$3 high=$4 ms=${5:-8000} nice=${6:-0}
+	r=$(fg setsid --wait /job/guest-programs/spin "$ms" "$nice")
 	check "$name" "$details: $r" within "$low" "$(value ppm "$r")" "$high"
 }
+# NICE: of the autogroup of the 16 loops. They wait for what they ran at the weight before.
+session_nice() {
+	check "autogroup-takes-nice-$1" "$(cat /proc/$session/autogroup)" eval "echo $1 > /proc/$session/autogroup"
+	sleep 2
+}
 bg setsid $hog 16
+session=$!
 sleep 1
 loop_of_its_own a-session-weighs-one-task "beside 16 loops of one session" 470000 530000
-sysctl -q kernel.sched_autogroup_enabled=0
+r=$(fg /job/guest-programs/spin 4000)
+check a-task-in-no-session-is-one-beside-it "beside 16 loops of one session: $r" within 470000 "$(value ppm "$r")" 530000
+loop_of_its_own negative-nice-counts-between-sessions "nice -5, 304 of 404, beside 16 loops" 730000 770000 4000 -5
+session_nice 5
+loop_of_its_own a-light-session "autogroup of nice 5: 100 of 132, beside its 16 loops" 730000 775000 4000
+session_nice -5
+loop_of_its_own a-heavy-session "autogroup of nice -5: 100 of 404, beside its 16 loops" 235000 260000 4000
+session_nice 0
+loop_of_its_own and-back "autogroup of nice 0 again" 470000 530000 4000
 end_all
+bg setsid nice -n 19 $hog 4
+sleep 1
+loop_of_its_own a-session-of-nice-19-stays-light "100 of 104, beside 4 loops" 940000 980000 4000
+end_all
+sysctl -q kernel.sched_autogroup_enabled=0
 bg setsid $hog 16
 sleep 1
 loop_of_its_own unless-autogroups-are-off "beside 16 loops of one session" 54000 64000
