@@ -124,15 +124,27 @@ rm -r $seats/seat0
 end_loops
 
 say "the table"
-for ((i = 0; i < 1100; i++)); do ( as $attacker "" $bin/sleeper ) & done
-check its-part-is-full "" until_true 60 eval '[ "$(nr_tasks)" -ge 1000 ]'
+many=1300
+began=$(now_ms)
+for ((i = 0; i < many; i++)); do ( as $attacker "" $bin/sleeper ) & done
+all_run() { [ "$(pgrep -xc sleeper)" = $many ]; }
+check all-of-them-run "$(pgrep -xc sleeper) of $many" until_true 60 all_run
 sleep 2
 n=$(nr_tasks)
-check no-more-than-its-part "$n" [ "$n" -le 1024 ]
+check its-part-is-full "$n" [ "$n" = 1024 ]
+# A line for each would be as many as have no place.
 n=$(grep -c 'places for' $daemon_log)
-check the-others-are-named-in-few-lines "$n, eleven and one in ten seconds are allowed" within 1 "$n" 18
+may=$((10 + 1 + ($(now_ms) - began) / 10000 + 1))
+check many-are-refused "$((many - 1024)) of $many, at least 100 more than the $may lines that may be written" [ $((many - 1024)) -ge $((may + 100)) ]
+check the-others-are-named-in-few-lines "$n lines for $((many - 1024)) refusals, at most $may may be" within 1 "$n" $may
+check it-is-said-that-lines-are-left-out "$(grep 'places for' $daemon_log | tail -n 1)" grep -q 'of further warnings one in 10 s is written' $daemon_log
 film 1001
 check another-user-has-a-place "$(cat $out/film)" [ "$missed" -le 2 ]
+sleep 5 # ten seconds after the first of the lines
+( as $attacker "" $bin/sleeper ) &
+left_out() { sed -n 's/.*places for.*: \([0-9]*\) more warnings before.*/\1/p' $daemon_log | tail -n 1; }
+is_counted() { [ "$(left_out)" -ge 200 ]; }
+check those-left-out-are-counted "$(left_out)" until_true 5 is_counted
 pkill -KILL -x sleeper
 check all-leave "$(nr_tasks)" until_true 20 no_tasks
 loops 1003 "" 2
