@@ -11,12 +11,18 @@
  *          | does not fit    |  +---------------------------------+
  *          +---> REJECTED ---+     R_load < R_lo, fits, its memory is there: one a window
  *
+ * A server that never sleeps is revoked and reactivated for ever. That is Redline's rule too: it
+ * fits again, as its right is what it takes too much of. While it has its right it takes C/T, or,
+ * with cbs-soft, what its owner's account leaves of each second (reserved/soft.bpf.h). Root's,
+ * which has no account, takes all but what best-effort work always has.
+ *
  * A program can lose its reservation to a shortage of memory too (task/demote.bpf.h), and to its
  * owner's other programs (reserved/owner.bpf.h).
  *
  * Where we differ: rejected servers may be reactivated like revoked ones. Otherwise a program that
  * was started at a bad moment would stay best-effort for life. Guaranteed ones that were refused
- * are tried one a second, in the seconds that end no observation window.
+ * are tried one a second, in the seconds that end no observation window. A revoked server is tried
+ * again after a whole window without it at the earliest: in the paper it may be a second later.
  */
 #ifndef APLOMB_GOVERNOR_BPF_H
 #define APLOMB_GOVERNOR_BPF_H
@@ -115,8 +121,10 @@ static __always_inline bool server_revoke(struct server *s, u32 state, u64 use)
 	bpf_spin_unlock(&governor_lock);
 	bpf_spin_lock(&s->lock);
 	revoked = s->info.state == SERVER_ADMITTED;
-	if (revoked)
+	if (revoked) {
 		s->info.state = state;
+		s->revoked_no = sample_no;
+	}
 	bpf_spin_unlock(&s->lock);
 	return revoked;
 }
@@ -148,14 +156,16 @@ VERIFIED_ONCE int relieve_cpu(u32 cpu)
 VERIFIED_ONCE int relieve_owner(u32 row)
 {
 	u64 limit = owner_limit(row);
+	bool waits = soft_waits(row); /* one goes, whatever is used */
 	u32 i;
 
+	soft_at(row)->waits = 0;
 	bpf_for(i, 0, MAX_VICTIMS) {
 		u64 r = owner_expected(owner_at(row));
 		struct victim victim = {};
 		struct server *s;
 
-		if (r < limit)
+		if (r < limit && !(waits && !i))
 			break;
 		pick_victim(0, row, &victim);
 		s = server_at(victim.slot);
@@ -197,6 +207,13 @@ VERIFIED_ONCE int look_at_owners(u64 interval, bool none)
 	return 0;
 }
 
+/* May @s be tried again now? One that was revoked may after a whole window without it. */
+static __always_inline bool may_reactivate(const struct server *s)
+{
+	return s->info.state == SERVER_REJECTED ||
+	       (s->info.state == SERVER_REVOKED && sample_no - s->revoked_no > LOAD_SAMPLES);
+}
+
 /*
  * Reactivates at most one server if a CPU's load is below R_lo. The table is searched round robin.
  * With @promises, tries a server that waits for a promise instead; only one, even if it does not
@@ -214,8 +231,7 @@ VERIFIED_ONCE int reactivate_one(bool promises)
 
 		cursor = cursor + 1 < nr_slots ? cursor + 1 : 1;
 		s = server_at(cursor);
-		if (!s || (s->info.state != SERVER_REVOKED && s->info.state != SERVER_REJECTED) ||
-		    promises != !!(s->info.spec.flags & SPEC_GUARANTEED))
+		if (!s || !may_reactivate(s) || promises != !!(s->info.spec.flags & SPEC_GUARANTEED))
 			continue;
 		if (is_domains(s)) {
 			admit_by_promise(cursor, NULL, true);

@@ -18,6 +18,7 @@
  *       the CPU has no room.
  *     - Each second: if the account's use is above its limit by an eighth (as R_max is above R_hi),
  *       servers are revoked as on an overloaded CPU (reserved/governor.bpf.h).
+ *     - Beyond their budgets, cbs-soft servers: reserved/soft.bpf.h.
  *     - Revocation, for whichever reason: a program of an account with a limit that never sleeps
  *       is no interactive one, whatever its spec says (server_loops()).
  *     - The table: at most MAX_OWNED servers; from half of that on none waits in it. Nor do more
@@ -34,15 +35,14 @@
 #define APLOMB_RESERVED_OWNER_BPF_H
 
 #include "kernel/owner.bpf.h"
+#include "reserved/soft.bpf.h"
 #include "state/state.bpf.h"
 
 /* Parts of all CPUs together, ppm. Trade: more for one user's own programs, or for the others'. */
 SETTING u64 owner_limit_ppm = 200000;
 SETTING u64 seat_limit_ppm = 600000;
 
-#define MAX_OWNERS 256 /* a power of two */
 #define MAX_WAITING 32 /* inherited servers of an account; one more child stays best-effort */
-#define NO_ACCOUNT 0   /* the row without a limit */
 #define LAST_ACCOUNT (MAX_OWNERS - 1)
 #define NO_OWNER (~0U) /* the uid of the last account: several users' */
 
@@ -124,6 +124,8 @@ static __noinline u32 owner_join(u32 uid)
 	owner_at(row)->uid = row == LAST_ACCOUNT ? NO_OWNER : uid;
 	owner_at(row)->servers++;
 	bpf_spin_unlock(&governor_lock);
+	if (!soft_at(row)->known) /* the first second */
+		soft_sample(row, 0, owner_limit(row));
 	return row;
 }
 
@@ -194,16 +196,19 @@ static __always_inline bool owner_sample(u32 row, u64 interval, bool none)
 	struct owner *o = owner_at(row);
 	u64 limit;
 
-	if (owner_is_free(o) && !o->used_ns)
+	if (owner_is_free(o) && !o->used_ns) {
+		soft_forget(row);
 		return false;
+	}
 	limit = owner_limit(row);
 	bpf_spin_lock(&governor_lock);
+	soft_sample(row, o->used_ns, limit > o->promised_ppm ? limit - o->promised_ppm : 0);
 	load_sample(&o->load, o->used_ns, interval);
 	o->used_ns = 0;
 	if (none && !o->servers) /* else one was taken just now */
 		__builtin_memset(&o->load, 0, sizeof(o->load));
 	bpf_spin_unlock(&governor_lock);
-	return o->load.r_ppm > limit + limit / 8;
+	return o->load.r_ppm > limit + limit / 8 || soft_waits(row);
 }
 
 #endif /* APLOMB_RESERVED_OWNER_BPF_H */

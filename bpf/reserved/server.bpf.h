@@ -31,6 +31,7 @@
 #define APLOMB_SERVER_BPF_H
 
 #include "kernel/migration.bpf.h"
+#include "reserved/soft.bpf.h"
 #include "state/events.bpf.h"
 #include "state/state.bpf.h"
 #include "policy/fcbs.h"
@@ -51,6 +52,7 @@ struct server {
 	u64 exhausted_second;      /* in which its budget was last used up: one event a second */
 	u64 missed_second;         /* likewise for a missed deadline */
 	u64 elsewhere_second;      /* the same, of a thread that may not run on its CPU */
+	u64 revoked_no;            /* sample_no when it was revoked last */
 	u32 exhausted_now;         /* times in that second */
 	u32 awake;                 /* threads that run or wait: 0 completes a job */
 	struct edf_server
@@ -288,6 +290,22 @@ static __always_inline void server_added(void)
 /* --- its period ------------------------------------------------------------------------------ */
 
 /*
+ * @s, whose policy is cbs-soft, has used up its budget and has the next one, for a later deadline.
+ * If the account of its owner has no time left in this second, @s waits for its next period, as
+ * under redline: one period at most, however far its deadline was postponed before. With s->lock
+ * held.
+ */
+static __always_inline void soft_exhausted(struct server *s, u64 now)
+{
+	struct edf_server *e = &s->info.edf;
+	u64 begins = e->deadline - e->period;
+
+	if (!time_before(now, begins) || soft_goes_on(s->account, e->runtime))
+		return;
+	e->start = time_before(begins, now + e->period) ? begins : now + e->period;
+}
+
+/*
  * Handles a wake-up if @wake, then renews the period (Redline, Listing 1), or the window of a
  * guaranteed server, whose CPU follows its window. Returns enum edf_change. With s->lock held.
  */
@@ -299,7 +317,10 @@ static __always_inline u32 server_assign(struct server *s, u64 now, bool wake)
 	if (!is_guaranteed(s)) {
 		if (wake)
 			edf_wake(&s->info.edf, now);
-		return edf_assign(&s->info.edf, now);
+		change = edf_assign(&s->info.edf, now);
+		if (change == EDF_EXHAUSTED && s->info.edf.policy == POLICY_CBS_SOFT)
+			soft_exhausted(s, now);
+		return change;
 	}
 	if (wake)
 		wmr_wake(w, &s->info.edf, now);

@@ -87,9 +87,9 @@ check promises-are-used-and-no-more "$share of 1000, three loops of 5 % by right
 pkill -KILL -x promised
 until_true 5 no_tasks
 sleep 1
-# It goes before best-effort work until the governor has seen more than its account's limit as the
-# mean of four seconds: in the third second at the latest. No look at it before the film's end: this
-# shell and what it starts run at real-time priority.
+# It goes before best-effort work for what its account's limit leaves of each second, and is revoked
+# if that is not enough in two seconds in a row: in the third second at the latest. No look at it
+# before the film's end: this shell and what it starts run at real-time priority.
 ( film 1001; cp $out/film $out/film_beside ) &
 film=$!
 sleep 1
