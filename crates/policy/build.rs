@@ -10,11 +10,13 @@ fn main() {
     println!("cargo::rerun-if-changed=src/shim_tree.c");
     println!("cargo::rerun-if-changed=src/shim_memory.c");
     println!("cargo::rerun-if-changed=src/shim_disk.c");
+    println!("cargo::rerun-if-changed=src/shim_net.c");
     cc::Build::new()
         .file("src/shim.c")
         .file("src/shim_tree.c")
         .file("src/shim_memory.c")
         .file("src/shim_disk.c")
+        .file("src/shim_net.c")
         .include(headers)
         .std("gnu11")
         .warnings(true)

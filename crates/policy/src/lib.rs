@@ -27,6 +27,9 @@
 //! | [`park`] | park.h | several reasons; the bound that holds for all together |
 //! | [`bump`] | bump.h | less free memory, fewer pages; free memory settles above `min` |
 //! | [`cello`] | cello.h | shares of a disk, the disk is not idle, no task starves |
+//! | [`hsfq`] | hsfq.h | shares of a link in bytes, room for newcomers, no packet is lost |
+//! | [`codel`] | codel.h | bursts pass, a standing queue loses packets by the law |
+//! | [`shaper`] | shaper.h | the rate is kept in any interval, and none of it is lost |
 //! | [`dirty`] | dirty.h | the dirty pages of best-effort work are bounded, the device has work |
 //! | [`reserve`] | reserve.h | the rate of an interactive program, Redline's inequality |
 //!
@@ -36,12 +39,14 @@ pub mod autogroup;
 pub mod background;
 pub mod bump;
 pub mod cello;
+pub mod codel;
 pub mod dirty;
 pub mod edf;
 pub mod fair;
 pub mod fcbs;
 pub mod fifo;
 pub mod heap;
+pub mod hsfq;
 pub mod lift;
 pub mod load;
 pub mod mtr;
@@ -49,6 +54,7 @@ pub mod park;
 pub mod quota;
 pub mod reserve;
 pub mod sfq;
+pub mod shaper;
 pub mod share;
 pub mod wmr;
 pub mod wrr;

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * hsfq.h - hierarchical start-time fair queueing of packets: the domains share a link by weight.
+ *
+ * Source: QLinux (Sundaram et al. 2000), section 2.3; Goyal, Vin and Cheng, "Start-time fair
+ * queuing" (1996); for section 4 Choudhury and Hahne, "Dynamic queue length thresholds for
+ * shared-memory packet switches" (1998).
+ *
+ * 1. Why. A link has one sender at a time. Without an order that knows the domains, a program that
+ *    sends as much as it can decides how long all others wait. With SFQ at each node of the tree a
+ *    domain has w / (w_1 + .. + w_n) of what its parent has, in bytes, whatever the size of its
+ *    packets. What a domain leaves goes to its neighbours by their weights.
+ *
+ * 2. Model. The nodes are linked by index in one array. Node HSFQ_ROOT is the root. An inner node
+ *    has members, in a heap by start tag (heap.h, sfq.h). A leaf has packets, in the order in which
+ *    they came. A node is in its parent's heap exactly while there is a packet in it or below it.
+ *
+ *        root --- user.slice --- app-mail.scope --- own --- flow 17    a leaf
+ *             \-- system.slice ...                      \-- flow 802   a leaf
+ *
+ *        a packet comes     hsfq_admit(), hsfq_add(): the leaf and each ancestor that was idle wake
+ *        the link is free   hsfq_first(), hsfq_pop(), hsfq_charge(): from the root down to a leaf,
+ *                           at each node the member with the least start tag; its bytes are charged
+ *                           on the way back up
+ *
+ *    A flow is a node like any other, so the flows of a domain share what it has by the same rule.
+ *
+ * 3. What it promises. While two members f and g of a node both have packets (l_f, l_g: the longest
+ *    packet of each):
+ *
+ *        | W_f / w_f - W_g / w_g | <= l_f / w_f + l_g / w_g        (bytes W over weight w)
+ *
+ *    A packet of a domain that was idle waits for one packet of each other member at most, at each
+ *    level, if the domain keeps to its share.
+ *
+ * 4. Room. The packets of all nodes share HSFQ_ROOM bytes. A sender that fills them must not leave
+ *    a newcomer without room, but one that is alone should have nearly all. So a member may hold
+ *    four fifths (HSFQ_PART) of what its neighbours leave of the room of its parent:
+ *
+ *        room(root) = HSFQ_ROOM
+ *        room(m)    = 4/5 * (room(parent) - what the parent's other members hold)
+ *
+ *    A sender that is alone has 80 % at each level. With n that fill theirs, one more still has
+ *    0.8 / (4 n + 1): 104 kB beside 64. A packet that does not fit is dropped, and counted at its
+ *    leaf. A packet counts as HSFQ_LEAST bytes at least, which also bounds their number.
+ *
+ * 5. Nodes that are forgotten. An idle leaf without members whose start tag is not ahead of its
+ *    parent's virtual time has nothing to remember: it would wake up with that virtual time in any
+ *    case. So such a node may be given to another domain or flow (hsfq_forgettable()), and no share
+ *    changes by it.
+ */
+#ifndef APLOMB_POLICY_HSFQ_H
+#define APLOMB_POLICY_HSFQ_H
+
+#include "types.h"
+#include "codel.h"
+#include "heap.h"
+#include "sfq.h"
+
+enum {
+	HSFQ_NODES = HEAP_SIZE, /* of one interface; 0 means none */
+	HSFQ_PACKETS = 16384,   /* of one interface, a power of two; 0 means none */
+	HSFQ_LEVELS =
+		20, /* the root, 16 levels of domains, a domain's own packets, a flow; one spare */
+	HSFQ_ROOT = 1,
+	HSFQ_LEAST =
+		2048, /* bytes that a packet counts as at least: what the kernel holds for it */
+	HSFQ_WEIGHT = 100, /* of a node for which none is set */
+	HSFQ_MAX_WEIGHT = 10000,
+};
+
+/* Bytes that all packets of one interface may count: so that there is a slot for each. */
+#define HSFQ_ROOM ((HSFQ_PACKETS - 1) * HSFQ_LEAST)
+
+struct hsfq_packet {
+	u64 since; /* when it came, ns */
+	u32 bytes; /* on the link */
+	u32 next;  /* behind it in its leaf, or the next free slot; 0: none */
+};
+
+struct hsfq_node {
+	struct sfq_node order;    /* of its members; a leaf's is unused */
+	struct sfq_member member; /* of its parent */
+	u32 members;              /* the root of the heap of those with packets; 0: none */
+	u32 children;             /* all nodes whose parent it is */
+	u32 up;                   /* its parent; of the root 0 */
+	u32 weight;               /* 1 to HSFQ_MAX_WEIGHT */
+	u32 first, last;          /* a leaf's packets: slots; 0: none */
+	u32 packets;              /* in it and below */
+	u32 held;                 /* of the room, bytes */
+	/* which domain (cgroup id), and which of its flows (net/leaf.bpf.h); both 0: it is free */
+	u64 domain;
+	u32 flow;
+	u32 is_leaf;
+	/* so far, with what is below it */
+	u64 sent_bytes, sent_packets;
+	u64 dropped;  /* packets that did not fit, or waited for too long (codel.h) */
+	u64 delay_ns; /* of all packets that were sent, summed */
+	u64 most_ns;  /* the longest of these */
+	struct codel codel;
+};
+
+struct hsfq {
+	u32 free;  /* the first free slot that was in use before; 0: none */
+	u32 fresh; /* slots above this one were never in use */
+	struct heap_node heap[HSFQ_NODES];
+	struct hsfq_node node[HSFQ_NODES];
+	struct hsfq_packet packet[HSFQ_PACKETS];
+};
+
+static inline struct hsfq_node *hsfq_node(struct hsfq *q, u32 i)
+{
+	return &q->node[i & (HSFQ_NODES - 1)];
+}
+
+static inline struct hsfq_packet *hsfq_packet(struct hsfq *q, u32 slot)
+{
+	return &q->packet[slot & (HSFQ_PACKETS - 1)];
+}
+
+/* What a packet of @bytes takes of the room. */
+static inline u32 hsfq_counts(u32 bytes)
+{
+	return bytes < HSFQ_LEAST ? HSFQ_LEAST : bytes;
+}
+
+/*
+ * Is there room for a packet of @bytes at @leaf (4)? room(leaf) is linear in room(root), so it is
+ * found on the way up: room(leaf) = part * room(at) - less, part in 1/2^16.
+ */
+static inline policy_own_frame bool hsfq_admit(struct hsfq *q, u32 leaf, u32 bytes)
+{
+	policy_takes_stack(48);
+	u64 part = 1 << 16, less = 0;
+	u32 i = leaf, k, held = hsfq_node(q, leaf)->held;
+
+	policy_for(k, 0, HSFQ_LEVELS)
+	{
+		struct hsfq_node *n = hsfq_node(q, i);
+		u32 up = n->up;
+
+		if (!up)
+			break;
+		part = part * 4 / 5;
+		less += part * (hsfq_node(q, up)->held - n->held);
+		i = up;
+	}
+	return part * HSFQ_ROOM >= less + ((u64)held + hsfq_counts(bytes)) * (1 << 16);
+}
+
+/* A free slot for a packet. Never 0 after hsfq_admit(): the room has a slot for each packet. */
+static inline u32 hsfq_slot(struct hsfq *q)
+{
+	u32 slot = q->free;
+
+	if (slot) {
+		q->free = hsfq_packet(q, slot)->next;
+		return slot;
+	}
+	if (q->fresh >= HSFQ_PACKETS - 1)
+		return 0;
+	return ++q->fresh;
+}
+
+/* Gives @slot back: its packet has left its leaf, or never came there. */
+static inline void hsfq_free(struct hsfq *q, u32 slot)
+{
+	hsfq_packet(q, slot)->next = q->free;
+	q->free = slot;
+}
+
+/* The packet in @slot, of @bytes, is now the last one of @leaf. */
+static inline policy_own_frame void hsfq_add(struct hsfq *q, u32 leaf, u32 slot, u32 bytes, u64 now)
+{
+	policy_takes_stack(48);
+	struct hsfq_packet *p = hsfq_packet(q, slot);
+	struct hsfq_node *n = hsfq_node(q, leaf);
+	u32 i = leaf, k;
+
+	p->since = now;
+	p->bytes = bytes;
+	p->next = 0;
+	if (n->last)
+		hsfq_packet(q, n->last)->next = slot;
+	else
+		n->first = slot;
+	n->last = slot;
+	policy_for(k, 0, HSFQ_LEVELS)
+	{
+		struct hsfq_node *up;
+
+		n = hsfq_node(q, i);
+		n->packets++;
+		n->held += hsfq_counts(bytes);
+		if (!n->up)
+			break;
+		up = hsfq_node(q, n->up);
+		if (!heap_at(q->heap, i)->in) {
+			sfq_wake(&n->member, &up->order);
+			heap_insert(q->heap, &up->members, i, n->member.start);
+		}
+		i = n->up;
+	}
+}
+
+/* The leaf whose packet is next. 0: there is no packet. */
+static inline policy_own_frame u32 hsfq_first(struct hsfq *q)
+{
+	policy_takes_stack(32);
+	u32 i = HSFQ_ROOT, k;
+
+	policy_for(k, 0, HSFQ_LEVELS)
+	{
+		struct hsfq_node *n = hsfq_node(q, i);
+
+		if (n->is_leaf)
+			return n->first ? i : 0;
+		i = n->members;
+		if (!i)
+			break;
+	}
+	return 0;
+}
+
+/*
+ * Takes the first packet from @leaf, which has one. Returns its slot, which is still in use: the
+ * caller frees it. hsfq_charge() has to follow.
+ */
+static inline u32 hsfq_pop(struct hsfq *q, u32 leaf)
+{
+	struct hsfq_node *n = hsfq_node(q, leaf);
+	u32 slot = n->first;
+
+	n->first = hsfq_packet(q, slot)->next;
+	if (!n->first)
+		n->last = 0;
+	return slot;
+}
+
+/*
+ * The packet that was popped from @leaf, of @bytes, is sent after @delay ns (@is_sent), or dropped.
+ * A dropped packet costs its domain nothing.
+ */
+static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 bytes, bool is_sent,
+						u64 delay)
+{
+	policy_takes_stack(64);
+	u32 i = leaf, k;
+
+	policy_for(k, 0, HSFQ_LEVELS)
+	{
+		struct hsfq_node *n = hsfq_node(q, i), *up;
+
+		n->packets--;
+		n->held -= hsfq_counts(bytes);
+		if (is_sent) {
+			n->sent_bytes += bytes;
+			n->sent_packets++;
+			n->delay_ns += delay;
+			if (n->most_ns < delay)
+				n->most_ns = delay;
+		} else {
+			n->dropped++;
+		}
+		if (!n->up)
+			break;
+		up = hsfq_node(q, n->up);
+		heap_remove(q->heap, &up->members, i);
+		if (is_sent) {
+			sfq_run(&n->member, &up->order);
+			sfq_charge(&n->member, bytes, n->weight);
+		}
+		if (n->packets)
+			heap_insert(q->heap, &up->members, i, n->member.start);
+		else
+			sfq_sleep(&n->member, &up->order, !up->members);
+		i = n->up;
+	}
+}
+
+/* A packet was not admitted to @leaf. */
+static inline policy_own_frame void hsfq_refused(struct hsfq *q, u32 leaf)
+{
+	policy_takes_stack(32);
+	u32 i = leaf, k;
+
+	policy_for(k, 0, HSFQ_LEVELS)
+	{
+		struct hsfq_node *n = hsfq_node(q, i);
+
+		n->dropped++;
+		if (!n->up)
+			break;
+		i = n->up;
+	}
+}
+
+/* May node @i be given to another domain or flow (5)? The root may not. */
+static inline bool hsfq_forgettable(struct hsfq *q, u32 i)
+{
+	const struct hsfq_node *n = hsfq_node(q, i);
+
+	return n->up && !n->children && !n->packets &&
+	       !time_before(hsfq_node(q, n->up)->order.now, n->member.start);
+}
+
+/*
+ * Node @i, which is free, is now @domain's (and @flow's), a member of @up. Its start tag is that of
+ * a node that was idle for long.
+ */
+static inline void hsfq_become(struct hsfq *q, u32 i, u32 up, u64 domain, u32 flow, u32 weight,
+			       bool is_leaf)
+{
+	struct hsfq_node *n = hsfq_node(q, i);
+
+	__builtin_memset(n, 0, sizeof(*n));
+	n->up = up;
+	n->domain = domain;
+	n->flow = flow;
+	n->weight = weight;
+	n->is_leaf = is_leaf;
+	if (up) {
+		n->member.start = hsfq_node(q, up)->order.now;
+		hsfq_node(q, up)->children++;
+	}
+}
+
+/* Node @i is free. Returns what was its parent. */
+static inline u32 hsfq_forget(struct hsfq *q, u32 i)
+{
+	struct hsfq_node *n = hsfq_node(q, i);
+	u32 up = n->up;
+
+	if (up)
+		hsfq_node(q, up)->children--;
+	__builtin_memset(n, 0, sizeof(*n));
+	return up;
+}
+
+#endif /* APLOMB_POLICY_HSFQ_H */
