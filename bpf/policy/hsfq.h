@@ -244,7 +244,7 @@ static inline u32 hsfq_pop(struct hsfq *q, u32 leaf)
 static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 bytes, bool is_sent,
 						u64 delay)
 {
-	policy_takes_stack(64);
+	policy_takes_stack(80);
 	u32 i = leaf, k;
 
 	policy_for(k, 0, HSFQ_LEVELS)

@@ -231,7 +231,8 @@ VERIFIED_ONCE int reactivate_one(bool promises)
 
 		cursor = cursor + 1 < nr_slots ? cursor + 1 : 1;
 		s = server_at(cursor);
-		if (!s || !may_reactivate(s) || promises != !!(s->info.spec.flags & SPEC_GUARANTEED))
+		if (!s || !may_reactivate(s) ||
+		    promises != !!(s->info.spec.flags & SPEC_GUARANTEED))
 			continue;
 		if (is_domains(s)) {
 			admit_by_promise(cursor, NULL, true);

@@ -73,8 +73,7 @@ static __always_inline bool soft_goes_on(u32 row, u64 ns)
 static __always_inline void soft_sample(u32 row, u64 used_ns, u64 left_ppm)
 {
 	struct soft *f = soft_at(row);
-	u64 most = soft_second(left_ppm),
-	    budgets = used_ns > f->ran_ns ? used_ns - f->ran_ns : 0;
+	u64 most = soft_second(left_ppm), budgets = used_ns > f->ran_ns ? used_ns - f->ran_ns : 0;
 
 	f->most_ns = most > budgets ? most - budgets : 0;
 	f->ran_ns = 0;

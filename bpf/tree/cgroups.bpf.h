@@ -9,7 +9,7 @@
 #ifndef APLOMB_TREE_CGROUPS_BPF_H
 #define APLOMB_TREE_CGROUPS_BPF_H
 
-#include "kernel/cgroup.bpf.h"
+#include "kernel/cgroup_owner.bpf.h"
 #include "kernel/kfuncs.bpf.h"
 #include "kernel/ops.bpf.h"
 #include "state/events.bpf.h"

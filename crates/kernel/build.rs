@@ -1,5 +1,5 @@
-//! Compiles the kernel side (bpf/main.bpf.c) with clang. Generates its skeleton and the Rust
-//! equivalents of the structs in bpf/intf.h.
+//! Compiles the kernel side (bpf/main.bpf.c, bpf/net/qdisc.bpf.c) with clang. Generates its
+//! skeletons, and the Rust equivalents of the structs in bpf/intf.h.
 //!
 //! The compiler is `$BPF_CLANG` if that variable is set, otherwise the first of clang-19, clang-18,
 //! clang-17 and clang whose version is at least [`OLDEST_CLANG`]. Older versions lack BPF features
@@ -46,6 +46,7 @@ fn main() -> Result<()> {
             .with_context(|| format!("{} does not compile", source.display()))
     };
     skeleton(here.join("src/layout.bpf.c"), "layout.skel.rs")?;
+    skeleton(bpf.join("net/qdisc.bpf.c"), "qdisc.skel.rs")?;
     skeleton(bpf.join("main.bpf.c"), "main.skel.rs")
 }
 

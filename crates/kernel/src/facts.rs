@@ -193,6 +193,7 @@ impl Machine {
         facts.extend(self.memory_facts());
         facts.extend(self.oom_facts());
         facts.extend(self.disk_facts());
+        facts.push(self.qdiscs());
         facts
     }
 

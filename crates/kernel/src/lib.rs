@@ -23,6 +23,7 @@ pub mod facts;
 #[cfg(target_feature = "crt-static")]
 mod libelf;
 mod memory;
+mod qdisc;
 mod scheduler;
 mod types;
 
@@ -46,6 +47,7 @@ pub use aplomb_protocol::{
 pub use disk::DiskCounts;
 pub use domain::{Domain, DomainChange, DomainSetting};
 pub use memory::MemoryCounts;
+pub use qdisc::{LeafOrder, LinkRate, PacketNode, Qdisc};
 pub use scheduler::Scheduler;
 pub use types::{
     comm_text, flags, limits, DirtyLimits, DiskShares, Event, ExitInfo, Matcher, OrderedDisk,
@@ -59,6 +61,9 @@ pub enum LoadError {
     /// The kernel was built without sched_ext.
     #[error("this kernel ({release}) has no sched_ext: aplomb needs Linux 6.12 or later, built with CONFIG_SCHED_CLASS_EXT (Debian: 6.16 or later, from backports)")]
     NoSchedExt { release: String },
+    /// The kernel has no queueing disciplines in BPF.
+    #[error("this kernel ({release}) has no queueing disciplines in BPF: they need Linux 6.16 or later, built with CONFIG_NET_SCH_BPF (Debian: 6.17 or later, from backports)")]
+    NoBpfQdiscs { release: String },
     /// The kernel has no BTF.
     #[error("this kernel has no BTF (/sys/kernel/btf/vmlinux is missing or empty): it must be built with CONFIG_DEBUG_INFO_BTF")]
     NoBtf,

@@ -87,7 +87,7 @@ fn keep_log(_: PrintLevel, line: String) {
 /// # Errors
 ///
 /// [`LoadError::Refused`] with the collected messages if `f` fails.
-fn quietly<T>(f: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, LoadError> {
+pub(crate) fn quietly<T>(f: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, LoadError> {
     LIBBPF_LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
     libbpf_rs::set_print(Some((PrintLevel::Info, keep_log)));
     f().map_err(|source| {
@@ -103,7 +103,11 @@ fn quietly<T>(f: impl FnOnce() -> libbpf_rs::Result<T>) -> Result<T, LoadError> 
 
 /// Runs a BPF syscall program on `args`. The program writes its answer into `args`. `T` must be a
 /// struct of bpf/intf.h (integers only).
-fn call<T>(program: &ProgramMut, args: &mut T, doing: &'static str) -> Result<(), KernelError> {
+pub(crate) fn call<T>(
+    program: &ProgramMut,
+    args: &mut T,
+    doing: &'static str,
+) -> Result<(), KernelError> {
     // SAFETY: `args` outlives the call, the slice has its length, and any bytes are valid in it.
     let context = unsafe {
         std::slice::from_raw_parts_mut(std::ptr::from_mut(args).cast::<u8>(), size_of::<T>())

@@ -227,19 +227,28 @@ fn on_the_way<'a>(
 
 #[test]
 fn functions_that_loop_in_a_loop_take_their_stack_at_once() {
-    let all = functions(include_bytes!(concat!(env!("OUT_DIR"), "/main.bpf.o")));
+    // The tests of the test: it must find these functions of the tree of domains, and of packets.
+    check(
+        include_bytes!(concat!(env!("OUT_DIR"), "/main.bpf.o")),
+        &["heap_merge", "climb"],
+    );
+    check(
+        include_bytes!(concat!(env!("OUT_DIR"), "/qdisc.bpf.o")),
+        &["heap_merge", "hsfq_charge"],
+    );
+}
+
+fn check(object: &[u8], known: &[&str]) {
+    let all = functions(object);
     let mut frames = BTreeMap::new();
     for f in all.values() {
         for callee in statics(&all, f, true) {
             on_the_way(&all, callee, &mut frames);
         }
     }
-    // A test of the test: it must find these functions of the domain tree's heaps.
-    assert!(
-        frames.contains_key("heap_merge") && frames.contains_key("climb"),
-        "{:?}",
-        frames.keys()
-    );
+    for name in known {
+        assert!(frames.contains_key(*name), "{name}: {:?}", frames.keys());
+    }
     let late: Vec<_> = frames
         .values()
         .filter(|f| f.depth_at_once() < f.depth())

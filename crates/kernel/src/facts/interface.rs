@@ -33,6 +33,25 @@ impl Machine {
     }
 }
 
+impl Machine {
+    /// True if this kernel takes queueing disciplines in BPF.
+    pub(crate) fn has_bpf_qdiscs(&self) -> bool {
+        self.types()
+            .is_some_and(|types| types.has_function("bpf_qdisc_skb_drop"))
+    }
+
+    /// Whether packets can be ordered (`aplomb net`).
+    pub(super) fn qdiscs(&self) -> Fact {
+        if self.has_bpf_qdiscs() {
+            return ok("network", "packets can be ordered");
+        }
+        ok(
+            "network",
+            "without queueing disciplines in BPF (Linux 6.16, CONFIG_NET_SCH_BPF)",
+        )
+    }
+}
+
 /// The optional parts of the interface (newer than the oldest supported kernel) that this kernel
 /// lacks.
 fn lacks(types: &Types) -> Vec<&'static str> {

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * net/qdisc.bpf.c - the packets of one interface: the callbacks of its queueing discipline (qdisc).
+ *
+ * QLinux 2.3 (hsfq_qdisc). A packet goes to the leaf of its sender's domain (net/leaf.bpf.h). When
+ * the link is free (policy/shaper.h), the tree says which leaf is next (policy/hsfq.h), and the
+ * leaf whether the packet waited for too long (policy/codel.h).
+ *
+ *   sender --> enqueue --> [leaf] --> dequeue --> driver
+ *                 \-- no room          \-- too old
+ *                      dropped             dropped
+ *
+ * Each interface has a copy of this object, with maps and variables of its own. So interfaces share
+ * nothing: no lock, no memory, no limit. The kernel calls enqueue, dequeue and reset under the
+ * lock of the interface's root qdisc, which is what protects all variables here; user space only
+ * reads them, and writes single words (net_set(), link.rate).
+ */
+#include "net/leaf.bpf.h"
+#include "policy/shaper.h"
+
+char _license[] SEC("license") = "GPL";
+
+SETTING u32 interface;    /* the index of the one that it is for */
+SETTING u32 drop_old = 1; /* CoDel in each leaf */
+
+struct shaper link;
+u64 target_ns; /* for how long a packet may wait (policy/codel.h) */
+u64 owner;     /* the qdisc that uses this object; 0: none */
+
+/* The packets themselves, by their slot. */
+struct packet_slot {
+	struct sk_buff __kptr *skb;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, HSFQ_PACKETS);
+	__type(key, u32);
+	__type(value, struct packet_slot);
+} packets SEC(".maps");
+
+/* Packets that one dequeue drops at most. The next one is sent, however old it is. */
+#define DROPS_AT_ONCE 64
+
+SEC("struct_ops/aplomb_net_enqueue")
+int BPF_PROG(aplomb_net_enqueue, struct sk_buff *skb, struct Qdisc *sch,
+	     struct bpf_sk_buff_ptr *to_free)
+{
+	u32 bytes = packet_bytes(skb), leaf = leaf_of(skb), slot = 0;
+	struct packet_slot *at = NULL;
+
+	if (hsfq_admit(&queue, leaf, bytes)) {
+		slot = hsfq_slot(&queue);
+		at = slot ? bpf_map_lookup_elem(&packets, &slot) : NULL;
+	}
+	if (!at) {
+		hsfq_refused(&queue, leaf);
+		sch->qstats.drops++;
+		bpf_qdisc_skb_drop(skb, to_free);
+		return NET_XMIT_DROP;
+	}
+	skb = bpf_kptr_xchg(&at->skb, skb);
+	if (skb) /* never: the slot was free. But the verifier does not know. */
+		bpf_qdisc_skb_drop(skb, to_free);
+	hsfq_add(&queue, leaf, slot, bytes, bpf_ktime_get_ns());
+	sch->q.qlen++;
+	sch->qstats.backlog += bytes;
+	return NET_XMIT_SUCCESS;
+}
+
+SEC("struct_ops/aplomb_net_dequeue")
+struct sk_buff *BPF_PROG(aplomb_net_dequeue, struct Qdisc *sch)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 k;
+
+	if (!shaper_is_open(&link, now)) {
+		if (hsfq_first(&queue)) {
+			sch->qstats.overlimits++;
+			bpf_qdisc_watchdog_schedule(sch, link.next, 0);
+		}
+		return NULL;
+	}
+	bpf_for(k, 0, DROPS_AT_ONCE + 1) {
+		u32 leaf = hsfq_first(&queue), slot, bytes;
+		struct hsfq_node *n = hsfq_node(&queue, leaf);
+		struct sk_buff *skb = NULL;
+		struct packet_slot *at;
+		u64 waited;
+		bool is_sent;
+
+		if (!leaf)
+			break;
+		slot = hsfq_pop(&queue, leaf);
+		bytes = hsfq_packet(&queue, slot)->bytes;
+		waited = now - hsfq_packet(&queue, slot)->since;
+		is_sent = !drop_old || !codel_drops(&n->codel, waited, now, target_ns, !n->first) ||
+			  k == DROPS_AT_ONCE;
+		at = bpf_map_lookup_elem(&packets, &slot);
+		if (at)
+			skb = bpf_kptr_xchg(&at->skb, skb);
+		hsfq_free(&queue, slot);
+		hsfq_charge(&queue, leaf, bytes, is_sent && skb, waited);
+		sch->q.qlen--;
+		sch->qstats.backlog -= bytes;
+		if (!skb)
+			continue;
+		if (is_sent) {
+			shaper_sent(&link, bytes, now);
+			bpf_qdisc_bstats_update(sch, skb);
+			return skb;
+		}
+		sch->qstats.drops++;
+		bpf_kfree_skb(skb);
+	}
+	return NULL;
+}
+
+/* Only the root of the one interface that it was loaded for, and only once. */
+SEC("struct_ops/aplomb_net_init")
+int BPF_PROG(aplomb_net_init, struct Qdisc *sch, struct nlattr *arg, struct netlink_ext_ack *extack)
+{
+	if (sch->parent != TC_H_ROOT || sch->dev_queue->dev->ifindex != interface)
+		return -EINVAL;
+	if (__sync_val_compare_and_swap(&owner, 0, (u64)sch))
+		return -EBUSY;
+	forget_all();
+	return 0;
+}
+
+/* The interface goes down, or the qdisc is removed: no packet may stay. */
+SEC("struct_ops/aplomb_net_reset")
+void BPF_PROG(aplomb_net_reset, struct Qdisc *sch)
+{
+	u32 slot;
+
+	if (owner != (u64)sch)
+		return;
+	bpf_for(slot, 1, HSFQ_PACKETS) {
+		struct packet_slot *at;
+		struct sk_buff *skb = NULL;
+
+		if (slot > queue.fresh)
+			break;
+		at = bpf_map_lookup_elem(&packets, &slot);
+		if (at)
+			skb = bpf_kptr_xchg(&at->skb, skb);
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+	forget_all();
+	sch->q.qlen = 0;
+	sch->qstats.backlog = 0;
+}
+
+/* The kernel calls it also if init refused @sch. */
+SEC("struct_ops/aplomb_net_destroy")
+void BPF_PROG(aplomb_net_destroy, struct Qdisc *sch)
+{
+	__sync_val_compare_and_swap(&owner, (u64)sch, 0);
+}
+
+struct net_set_args {
+	u64 domain; /* a cgroup's id */
+	u32 weight; /* 1 to HSFQ_MAX_WEIGHT; 0: as if none were set */
+	s32 result; /* 0, or -errno */
+};
+
+/* Sets the weight of a domain. It counts from its next packet on. */
+SEC("syscall")
+int aplomb_net_set(struct net_set_args *args)
+{
+	u64 domain = args->domain;
+	u32 weight = args->weight, node;
+
+	args->result = -EINVAL;
+	if (weight > HSFQ_MAX_WEIGHT)
+		return 0;
+	args->result = 0;
+	if (weight)
+		args->result = bpf_map_update_elem(&net_weights, &domain, &weight, 0);
+	else
+		bpf_map_delete_elem(&net_weights, &domain);
+	node = find_node(domain, FLOW_INNER);
+	if (node && !args->result)
+		hsfq_node(&queue, node)->weight = weight ? weight : HSFQ_WEIGHT;
+	return 0;
+}
+
+SEC(".struct_ops.link")
+struct Qdisc_ops aplomb_net = {
+	.enqueue = (void *)aplomb_net_enqueue,
+	.dequeue = (void *)aplomb_net_dequeue,
+	.init = (void *)aplomb_net_init,
+	.reset = (void *)aplomb_net_reset,
+	.destroy = (void *)aplomb_net_destroy,
+	.id = "aplomb",
+};
