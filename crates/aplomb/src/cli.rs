@@ -7,6 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use self::disk::{DiskClass, DiskCommand};
 pub use self::domain::{DomainCommand, DomainRun};
+pub use self::net::{NetChange, NetCommand};
 pub use self::run::{Cpu, Flags, How, Io, Reserve, RunArgs, SetArgs};
 use crate::exit::{code_of, Exit, HELP};
 use crate::{commands, daemon};
@@ -14,6 +15,7 @@ use tracing::error;
 
 mod disk;
 mod domain;
+mod net;
 mod run;
 
 use run::parse_age;
@@ -62,6 +64,9 @@ pub enum Command {
     /// Disks: what they do, and for how long requests wait
     #[command(subcommand)]
     Disk(DiskCommand),
+    /// Network interfaces: their packets in the order of the domain tree
+    #[command(subcommand)]
+    Net(NetCommand),
     /// Show what the scheduler decided, and why
     #[command(
         after_help = "Examples:\n  aplomb log --since 10min\n  aplomb log --follow\n  aplomb log --why 812        the story of process 812, in words"
@@ -97,7 +102,7 @@ pub enum Command {
     Stop,
     /// Put back what a daemon that was killed has left (root)
     #[command(
-        after_help = "Example:\n  sudo aplomb restore\n\nSettings of the kernel that the daemon changed for memory and disks get their old values, unless another program\nchanged them since, and processes leave the daemon's memory domains. The next daemon does so, too, and\nsystemd whenever the daemon has ended (ExecStopPost). Fails while a daemon runs."
+        after_help = "Example:\n  sudo aplomb restore\n\nSettings of the kernel that the daemon changed for memory, disks and networks get their old values, unless another\nprogram changed them since, and processes leave the daemon's memory domains. The next daemon does so, too, and\nsystemd whenever the daemon has ended (ExecStopPost). Fails while a daemon runs."
     )]
     Restore,
     /// Print shell completions

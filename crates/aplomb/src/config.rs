@@ -12,9 +12,12 @@ use aplomb_spec::limits::MAX_GUARANTEED_PPM;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::protocol::NetWanted;
+
 mod disk;
 mod domains;
 mod memory;
+mod net;
 
 pub use disk::{check_round, weight as check_disk_weight, DiskConfig};
 pub use domains::WantedDomain;
@@ -45,6 +48,8 @@ pub struct Config {
     pub disk: DiskConfig,
     /// The domains to create at start, in the order of the file.
     pub domains: Vec<WantedDomain>,
+    /// The interfaces whose packets to order.
+    pub net: Vec<NetWanted>,
 }
 
 impl Default for Config {
@@ -59,6 +64,7 @@ impl Default for Config {
             memory: MemoryConfig::default(),
             disk: DiskConfig::default(),
             domains: Vec::new(),
+            net: Vec::new(),
         }
     }
 }
@@ -101,6 +107,8 @@ struct File {
     disk: disk::File,
     #[serde(default)]
     domain: Vec<Spanned<domains::File>>,
+    #[serde(default)]
+    net: Vec<Spanned<net::File>>,
 }
 
 impl Config {
@@ -218,6 +226,7 @@ impl Config {
         kernel.memory = config.memory.protect;
         kernel.programs_move = config.memory.protect && !aplomb_domain::is_booted();
         config.disk = disk::read(file.disk, at)?;
+        config.net = net::read(file.net, at)?;
         config.domains = domains::read(file.domain, |field, span, message| {
             let line = line_of(text, Some(span.clone()));
             (line, at(field, span, message))
@@ -313,12 +322,23 @@ mod tests {
                 _ => l.to_owned() + "\n",
             })
             .collect();
-        assert_eq!(parse(&all).unwrap(), Config::default());
+        // An interface has no default: the table is an example.
+        let example = NetWanted {
+            interface: "eth0".into(),
+            rate: Some(38_000_000),
+            overhead: 0,
+            leaf: Default::default(),
+        };
+        let with_example = Config {
+            net: vec![example],
+            ..Config::default()
+        };
+        assert_eq!(parse(&all).unwrap(), with_example);
         assert_eq!(
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            26,
+            30,
             "{all}"
         );
     }
@@ -357,6 +377,16 @@ mod tests {
             ("r-max = \"99%\"", 1, "95%"),
             ("r-lo = \"1%\"\nr-lo = \"2%\"", 2, "duplicate"),
             ("[users]", 1, "users"),
+            (
+                "[[net]]\ninterface = \"a\"\noverhead = 300",
+                3,
+                "\"net.overhead\": it is not",
+            ),
+            (
+                "[[net]]\ninterface = \"a\"\nleaf = \"lifo\"",
+                3,
+                "\"lifo\" is none of fair, codel",
+            ),
             ("[disk]\n\naccount = true", 3, "\"disk.account\": it takes"),
         ] {
             let error = parse(text).unwrap_err();

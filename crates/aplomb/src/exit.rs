@@ -91,6 +91,7 @@ pub fn code_of(error: &anyhow::Error) -> Exit {
         Some(
             LoadError::NoSchedExt { .. }
             | LoadError::NoBtf
+            | LoadError::NoBpfQdiscs { .. }
             | LoadError::OtherInterface { .. }
             | LoadError::TooManyCpus { .. },
         ) => Exit::Unsupported,

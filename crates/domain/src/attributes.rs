@@ -6,14 +6,15 @@
 //! | `trusted.aplomb.cpu` | `25%` or `10ms/100ms` | root |
 //! | `trusted.aplomb.memory` | `200M` | root |
 //! | `trusted.aplomb.io` | `20%` | root |
+//! | `trusted.aplomb.net` | `300` | root |
 //! | `trusted.aplomb.policy` | `sfq`, `mtr`, … | root |
 //! | `user.aplomb.policy` | as above | the directory's owner |
 //! | `trusted.aplomb.ephemeral` | `1` | root |
 //!
-//! Only root (CAP_SYS_ADMIN) may set the reservations, of CPU time, of memory and of disks: the
-//! owner of a delegated cgroup must not be able to raise its share. The owner may set the policy,
-//! because a policy only orders what is inside the domain. If both policies are set, the trusted
-//! one counts.
+//! Only root (CAP_SYS_ADMIN) may set the reservations, of CPU time, of memory and of disks, and the
+//! weight of packets: the owner of a delegated cgroup must not be able to raise its share. The
+//! owner may set the policy, because a policy only orders what is inside the domain. If both
+//! policies are set, the trusted one counts.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -21,7 +22,10 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{fgetxattr, fremovexattr, fsetxattr, XattrFlags};
 use rustix::io::Errno;
 
-use crate::{parse_disk, parse_memory, parse_reservation, parse_switch, DomainPolicy, Reservation};
+use crate::{
+    parse_disk, parse_memory, parse_reservation, parse_switch, parse_weight, DomainPolicy,
+    Reservation,
+};
 
 /// The reservation.
 pub const CPU: &str = "trusted.aplomb.cpu";
@@ -29,6 +33,8 @@ pub const CPU: &str = "trusted.aplomb.cpu";
 pub const MEMORY: &str = "trusted.aplomb.memory";
 /// The reservation of the disks' time.
 pub const IO: &str = "trusted.aplomb.io";
+/// The weight of the domain's packets.
+pub const NET: &str = "trusted.aplomb.net";
 /// The policy, as root set it.
 pub const POLICY: &str = "trusted.aplomb.policy";
 /// The policy, as the directory's owner set it.
@@ -97,6 +103,8 @@ pub struct Marks {
     pub memory: Option<u64>,
     /// The reservation of each disk's time, ppm.
     pub disk_ppm: Option<u32>,
+    /// The weight of its packets.
+    pub net_weight: Option<u32>,
     pub policy: DomainPolicy,
     pub ephemeral: bool,
 }
@@ -123,16 +131,16 @@ impl Marks {
                 }
             }
         };
-        let texts = [CPU, MEMORY, IO, POLICY, OWNERS_POLICY, EPHEMERAL].map(&mut value);
+        let texts = [CPU, MEMORY, IO, NET, POLICY, OWNERS_POLICY, EPHEMERAL].map(&mut value);
         let (marks, more) = Self::parse(texts.each_ref().map(Option::as_deref));
         wrong.extend(more);
         (marks, wrong)
     }
 
-    /// Parse the values of [`CPU`], [`MEMORY`], [`IO`], [`POLICY`], [`OWNERS_POLICY`] and
+    /// Parse the values of [`CPU`], [`MEMORY`], [`IO`], [`NET`], [`POLICY`], [`OWNERS_POLICY`] and
     /// [`EPHEMERAL`].
-    pub fn parse(values: [Option<&str>; 6]) -> (Self, Vec<WrongMark>) {
-        let [cpu, memory, io, policy, owners, ephemeral] = values;
+    pub fn parse(values: [Option<&str>; 7]) -> (Self, Vec<WrongMark>) {
+        let [cpu, memory, io, net, policy, owners, ephemeral] = values;
         let mut wrong = Vec::new();
         let mut marks = Self::default();
         let mut fail = |attribute, message| wrong.push(WrongMark { attribute, message });
@@ -147,6 +155,10 @@ impl Marks {
         match io.map_or(Ok(None), parse_disk) {
             Ok(ppm) => marks.disk_ppm = ppm,
             Err(message) => fail(IO, message),
+        }
+        match net.map(parse_weight).transpose() {
+            Ok(weight) => marks.net_weight = weight,
+            Err(message) => fail(NET, message),
         }
         // The owner's policy counts only if root's is not set or is invalid.
         for (attribute, value) in [(OWNERS_POLICY, owners), (POLICY, policy)] {
@@ -171,7 +183,11 @@ mod tests {
 
     #[test]
     fn root_goes_before_the_owner() {
-        let policy = |root, owner| Marks::parse([None, None, None, root, owner, None]).0.policy;
+        let policy = |root, owner| {
+            Marks::parse([None, None, None, None, root, owner, None])
+                .0
+                .policy
+        };
         assert_eq!(policy(None, Some("mtr")), DomainPolicy::Mtr);
         assert_eq!(policy(Some("sfq"), Some("mtr")), DomainPolicy::Sfq);
         assert_eq!(policy(Some("nonsense"), Some("mtr")), DomainPolicy::Mtr);
@@ -184,6 +200,7 @@ mod tests {
             Some("200%"),
             Some("1"),
             Some("81%"),
+            Some("0"),
             Some("mtr\n"),
             None,
             Some("yes"),
@@ -193,7 +210,7 @@ mod tests {
         assert_eq!((marks.reservation, marks.ephemeral), (None, false));
         assert_eq!((marks.memory, marks.disk_ppm), (None, None));
         let names: Vec<_> = wrong.iter().map(|w| w.attribute).collect();
-        assert_eq!(names, [CPU, MEMORY, IO, EPHEMERAL]);
+        assert_eq!(names, [CPU, MEMORY, IO, NET, EPHEMERAL]);
         assert!(wrong[0].message.contains("200%"), "{wrong:?}");
     }
 

@@ -20,6 +20,8 @@ pub enum Change {
     Memory(Option<u64>),
     /// `io=20%`, `io=none`: the reservation of each disk's time, ppm.
     Io(Option<u32>),
+    /// `net.weight=200`, `net.weight=none`: the weight of its packets.
+    NetWeight(Option<u32>),
     /// `weight=200`: cpu.weight.
     Weight(u32),
     /// `max=50%`, `max=20ms/100ms`, `max=none`: cpu.max.
@@ -31,7 +33,16 @@ pub enum Change {
 }
 
 /// The keys (the part before the "="), for messages and completions.
-pub const CHANGES: [&str; 7] = ["cpu", "memory", "io", "weight", "max", "policy", "idle"];
+pub const CHANGES: [&str; 8] = [
+    "cpu",
+    "memory",
+    "io",
+    "net.weight",
+    "weight",
+    "max",
+    "policy",
+    "idle",
+];
 
 impl FromStr for Change {
     type Err = String;
@@ -44,6 +55,8 @@ impl FromStr for Change {
             "cpu" => parse_reservation(value).map(Self::Cpu),
             "memory" => parse_memory(value).map(Self::Memory),
             "io" => parse_disk(value).map(Self::Io),
+            "net.weight" if value.trim() == "none" => Ok(Self::NetWeight(None)),
+            "net.weight" => parse_weight(value).map(Some).map(Self::NetWeight),
             "weight" => parse_weight(value).map(Self::Weight),
             "max" => parse_limit(value).map(Self::Max),
             "policy" => value.parse().map(Self::Policy),
@@ -64,6 +77,7 @@ impl fmt::Display for Change {
             Self::Cpu(r) => write!(f, "cpu={}", or_none(r.map(|r| r.to_string()))),
             Self::Memory(m) => write!(f, "memory={}", or_none(m.map(format_size))),
             Self::Io(ppm) => write!(f, "io={}", or_none(ppm.map(percent))),
+            Self::NetWeight(w) => write!(f, "net.weight={}", or_none(w.map(|w| w.to_string()))),
             Self::Weight(w) => write!(f, "weight={w}"),
             Self::Max(m) => write!(f, "max={}", or_none(m.map(|m| m.to_string()))),
             Self::Policy(p) => write!(f, "policy={p}"),
@@ -109,7 +123,7 @@ pub fn fuzz_domain(data: &[u8]) {
             assert_eq!(again, Ok(max));
         }
         let value = Some(line);
-        let _ = crate::Marks::parse([value; 6]);
+        let _ = crate::Marks::parse([value; 7]);
     }
     let _ = crate::find_mount(&text);
     let _ = crate::parse_proc_cgroup(&text);
@@ -134,6 +148,8 @@ mod tests {
             "memory=none",
             "io=12.5%",
             "io=none",
+            "net.weight=200",
+            "net.weight=none",
             "weight=200",
             "max=50%",
             "max=20ms/100ms",
@@ -146,7 +162,10 @@ mod tests {
         for (text, part) in [
             ("weight", "KEY=VALUE"),
             ("weight=0", "weight: \"0\""),
-            ("cpu.weight=100", "none of cpu, memory, io, weight"),
+            (
+                "cpu.weight=100",
+                "none of cpu, memory, io, net.weight, weight",
+            ),
             ("memory=lots", "memory: \"lots\""),
             ("io=81%", "io: 81% is more than the 80%"),
             ("policy=edf", "policy: \"edf\""),
@@ -164,7 +183,7 @@ mod tests {
         }
 
         #[test]
-        fn likely_lines_do_not_either(text in "((cpu|memory|io|max|weight|policy|idle)=[0-9a-zKMGT%./ ]{0,12}\n){0,4}|0::/[a./]{0,9}") {
+        fn likely_lines_do_not_either(text in "((cpu|memory|io|net.weight|max|weight|policy|idle)=[0-9a-zKMGT%./ ]{0,12}\n){0,4}|0::/[a./]{0,9}") {
             fuzz_domain(text.as_bytes());
         }
     }

@@ -113,9 +113,11 @@ impl Manager for Cgroupfs<'_> {
                     let max = limit.map(|l| l.on(self.cpus));
                     dir.write("cpu.max", &print_cpu_max(max))?;
                 }
-                Change::Cpu(_) | Change::Memory(_) | Change::Io(_) | Change::Policy(_) => {
-                    set_mark(self.tree, &dir, change)?
-                }
+                Change::Cpu(_)
+                | Change::Memory(_)
+                | Change::Io(_)
+                | Change::NetWeight(_)
+                | Change::Policy(_) => set_mark(self.tree, &dir, change)?,
             }
         }
         Ok(())
@@ -163,6 +165,10 @@ pub fn set_mark(tree: &Tree, dir: &Directory, change: &Change) -> Result<(), Dom
         Change::Io(ppm) => {
             let text = ppm.map(crate::percent);
             tree.set_mark(dir, crate::IO, text.as_deref())
+        }
+        Change::NetWeight(weight) => {
+            let text = weight.map(|w| w.to_string());
+            tree.set_mark(dir, crate::NET, text.as_deref())
         }
         Change::Policy(policy) => {
             let text = (*policy != DomainPolicy::Default).then(|| policy.name());

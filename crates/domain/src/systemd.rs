@@ -353,7 +353,11 @@ fn properties(changes: &[Change], cpus: u32) -> Properties<'static> {
                 all.insert("CPUQuotaPerSecUSec", a_second as u64);
                 all.insert("CPUQuotaPeriodUSec", max.period_ns / 1000);
             }
-            Change::Cpu(_) | Change::Memory(_) | Change::Io(_) | Change::Policy(_) => {}
+            Change::Cpu(_)
+            | Change::Memory(_)
+            | Change::Io(_)
+            | Change::NetWeight(_)
+            | Change::Policy(_) => {}
         }
     }
     let mut all: Vec<_> = all.into_iter().collect();

@@ -9,13 +9,17 @@ use serde::{Deserialize, Serialize};
 
 mod disk;
 mod domain;
+mod memory;
 mod names;
+mod net;
 
 pub use aplomb_domain::{DomainPath, DomainPolicy, Max, Reservation};
 pub use aplomb_spec::ServerPolicy;
 pub use disk::{ClassTimes, DiskAccount, DiskChange, DiskTime, DiskTimes};
 pub use domain::{DomainLine, DomainTable, MemoryAccount, ParkLine};
+pub use memory::{MemoryCounts, MemoryLine, MemoryStatus, MemoryTable};
 pub use names::{Cpu, EventKind, Part, ServerState};
+pub use net::{NetAsk, NetDomain, NetLeaf, NetLine, NetWanted, MAX_OVERHEAD};
 
 /// Version of the protocol. A request of another version is refused.
 pub const VERSION: u32 = 1;
@@ -77,6 +81,8 @@ pub enum Ask {
     Park { tid: i32, for_ns: u64 },
     /// How the time of disks is shared (all users), or a change of it (root).
     Disks(DiskChange),
+    /// The interfaces whose packets are ordered (all users), or a change of them (root).
+    Net(NetAsk),
     /// Read the specs again (root).
     Reload {},
     /// End the daemon (root).
@@ -116,6 +122,7 @@ pub enum Answer {
     Status(Box<Status>),
     Specs(Vec<SpecLine>),
     Domains(DomainTable),
+    Net(Vec<NetLine>),
     Event(LogEvent),
     /// A message about the log itself (dropped events) or about the specs (skipped ones).
     Notice(String),
@@ -154,62 +161,6 @@ impl Refusal {
             message: message.into(),
         }
     }
-}
-
-/// The memory of interactive programs, in `aplomb status`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryStatus {
-    /// None if no memory is protected (the configuration, or this machine).
-    pub protected: Option<MemoryTable>,
-    /// What happened to tasks while memory was short, since the load.
-    pub counts: Vec<MemoryCounts>,
-}
-
-/// The protected domains.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryTable {
-    /// True if the ages of pages are known. Otherwise whole programs are protected.
-    pub by_age: bool,
-    /// File pages of these programs that are charged to other cgroups, and are held, bytes.
-    pub held: u64,
-    pub domains: Vec<MemoryLine>,
-}
-
-/// One protected domain.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryLine {
-    pub path: String,
-    /// The protection period.
-    pub pi_ms: u64,
-    /// Bytes in use at the last look.
-    pub usage: u64,
-    /// The private reserve, bytes; 0 if there is none.
-    #[serde(default)]
-    pub private: u64,
-    /// Bytes that were used within the period, by the last look.
-    pub working_set: Option<u64>,
-    /// Bytes that are protected. None: all that is used.
-    pub protected: Option<u64>,
-    /// A domain above that is protected for less.
-    pub limited_by: Option<String>,
-}
-
-/// What happened to the tasks of one class while memory was short.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryCounts {
-    /// "interactive" or "best-effort".
-    pub class: String,
-    /// Allocations below the low watermark.
-    pub asked: u64,
-    /// Parks because of these.
-    pub parked: u64,
-    /// Times that a task had to reclaim memory itself.
-    pub reclaimed: u64,
-    /// The same, because of a limit of its cgroup.
-    pub reclaimed_limit: u64,
-    /// Page faults that waited for a page from swap.
-    #[serde(default)]
-    pub swapped_in: u64,
 }
 
 /// `aplomb status`.

@@ -75,6 +75,15 @@ ppm=$(had other.slice 3)
 check limit-holds "$ppm, 100000 due" within 85000 "$ppm" 115000
 ok lifts-limit domain set other max=none
 ok moves domain move other $playing
+modprobe dummy
+ip link add wire type dummy
+ip link set wire up
+kind() { tc -j qdisc show dev wire root | jq -r '.[0].kind'; }
+ok orders-packets net install wire --rate 1Mbit
+check packets-are-ordered "$(kind)" [ "$(kind)" != noqueue ]
+ok weighs-packets domain set media net.weight=300
+ok orders-them-no-longer net remove wire
+check packets-as-before "$(kind)" [ "$(kind)" = noqueue ]
 check moved-to-a-scope "$(pid_in $playing)" in_scope $playing other.slice
 not_ok busy-is-not-removed 1 domain remove other
 a domain ls --over 100ms > $out/ls.txt

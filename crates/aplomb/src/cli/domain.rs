@@ -145,7 +145,7 @@ mod tests {
             (&["set", "media", "weight=0"], "no weight"),
             (
                 &["set", "media", "mem=1"],
-                "none of cpu, memory, io, weight",
+                "none of cpu, memory, io, net.weight, weight",
             ),
             (&["move", "media", "0"], "0"),
             (&["run", "media"], "COMMAND"),

@@ -123,7 +123,11 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
     let marked = |c: &&Change| {
         matches!(
             c,
-            Change::Cpu(_) | Change::Memory(_) | Change::Io(_) | Change::Policy(_)
+            Change::Cpu(_)
+                | Change::Memory(_)
+                | Change::Io(_)
+                | Change::NetWeight(_)
+                | Change::Policy(_)
         )
     };
     if !changes.iter().any(|c| marked(&c)) {
@@ -138,6 +142,7 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
             Change::Cpu(_) => Change::Cpu(before.reservation),
             Change::Memory(_) => Change::Memory(before.memory),
             Change::Io(_) => Change::Io(before.disk_ppm),
+            Change::NetWeight(_) => Change::NetWeight(before.net_weight),
             _ => Change::Policy(before.policy),
         };
         set_mark(tree, &dir, &old).map_err(failure)?;

@@ -19,6 +19,7 @@ mod doctor;
 mod domain;
 mod log;
 mod memory;
+mod net;
 mod run;
 mod spec;
 mod status;
@@ -43,6 +44,7 @@ pub fn run(cli: Cli) -> Result<Exit> {
         Command::Domain(command) => domain::domain(socket, &command),
         Command::Disk(DiskCommand::Ls { over, json }) => disk::list_all(socket, over, json),
         Command::Disk(command) => send(socket, disk::ask(&command)),
+        Command::Net(command) => net::net(socket, command),
         Command::Log(args) => log::log(socket, &args),
         Command::Doctor(args) => doctor::doctor(args.json),
         Command::Sim { args } => Err(moved(&args).into()),
@@ -102,6 +104,9 @@ fn send(socket: &std::path::Path, ask: Ask) -> Result<Exit> {
 fn restore() -> Result<Exit> {
     let complaints = daemon::restore()?;
     for complaint in &complaints {
+        tracing::warn!("{complaint}");
+    }
+    for complaint in daemon::net::restore(None) {
         tracing::warn!("{complaint}");
     }
     Ok(Exit::Ok)

@@ -7,6 +7,7 @@
 //! cpu = "25%"
 //! memory = "200M"
 //! io = "20%"
+//! net-weight = 300
 //! policy = "mtr"
 //! max = "50%"
 //! ```
@@ -42,6 +43,7 @@ pub(super) struct File {
     cpu: Option<Spanned<String>>,
     memory: Option<Spanned<String>>,
     io: Option<Spanned<String>>,
+    net_weight: Option<Spanned<i64>>,
     policy: Option<Spanned<String>>,
     max: Option<Spanned<String>>,
     idle: Option<Spanned<bool>>,
@@ -117,6 +119,13 @@ pub(super) fn read(
         if let Some(io) = &f.io {
             let parsed = parse_disk(io.get_ref());
             changes.push(Change::Io(parsed.map_err(|m| wrong("io", io.span(), m))?));
+        }
+        if let Some(weight) = &f.net_weight {
+            let number = u32::try_from(*weight.get_ref()).ok();
+            let number = number.filter(|w| (1..=MAX_WEIGHT).contains(w));
+            let message = || format!("{} is not between 1 and {MAX_WEIGHT}", weight.get_ref());
+            let number = number.ok_or_else(|| wrong("net-weight", weight.span(), message()))?;
+            changes.push(Change::NetWeight(Some(number)));
         }
         tables.push(WantedDomain {
             line,

@@ -54,6 +54,8 @@ pub struct Domains {
     known: BTreeMap<DomainPath, Known>,
     /// A reservation of memory may have changed since it was last taken.
     memory_changed: bool,
+    /// As above, of a weight of packets.
+    net_changed: bool,
     /// When to look again at unknown domains, and how many looks were made before.
     next_look: Option<(Instant, u32)>,
     /// When to try the refused settings again, because there may be room for them.
@@ -136,6 +138,7 @@ impl Domains {
             tree,
             known: BTreeMap::new(),
             memory_changed: false,
+            net_changed: false,
             next_look: None,
             retry_refused_at: None,
             walk_at: None,
@@ -332,6 +335,20 @@ impl Domains {
         let all = self.known.iter();
         Some(
             all.filter_map(|(p, k)| Some((p.clone(), asked(k)?)))
+                .collect(),
+        )
+    }
+
+    /// The weights of packets in the attributes, by cgroup, if any may have changed since the last
+    /// call.
+    pub fn take_net_weights(&mut self) -> Option<BTreeMap<u64, u32>> {
+        if !std::mem::take(&mut self.net_changed) {
+            return None;
+        }
+        let weights = self.known.values();
+        Some(
+            weights
+                .filter_map(|k| Some((k.cgid, k.marks.net_weight?)))
                 .collect(),
         )
     }

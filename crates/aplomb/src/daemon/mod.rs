@@ -33,6 +33,7 @@ mod library;
 pub mod lock;
 mod manager;
 mod memory;
+pub mod net;
 mod oom;
 mod poll;
 mod reload;
@@ -60,6 +61,7 @@ use errands::Errands;
 use library::Library;
 use manager::{notify, Heartbeat};
 use memory::Memory;
+use net::Net;
 use oom::Oom;
 use poll::{Interest, Poll, Source};
 use restart::load_patiently;
@@ -142,6 +144,7 @@ impl Daemon {
         config.kernel.dirty = disk::limits(config.disk)?;
         config.kernel.order_disks = config.disk.order;
         config.kernel.count_disks = config.disk.account;
+        let net = Net::start(&config.net);
         let boost = Boost::new();
         let kernel = load_patiently(&mut load, &config.kernel)?;
         // This one finds what children inherited by the domains, which the next may empty.
@@ -149,6 +152,7 @@ impl Daemon {
         let memory = Memory::start(config.memory, tree.as_ref());
         let mut state = State {
             disk: Disk::start(config.disk),
+            net,
             seats: Seats::system(),
             memory,
             oom,
@@ -190,6 +194,9 @@ impl Daemon {
         }
         if let Some(fd) = state.seats.fd() {
             poll.add(fd, Source::Seats, Interest::Read)?;
+        }
+        if let Some(fd) = state.net.fd() {
+            poll.add(fd, Source::Interfaces, Interest::Read)?;
         }
         if let Some(trigger) = state.oom.trigger() {
             poll.add(trigger, Source::EarlyPressure, Interest::Priority)?;
@@ -243,6 +250,7 @@ impl Daemon {
         state.attached = Some(Instant::now());
         state.domains.kernel_reloaded(&mut *state.kernel);
         state.disk.attached(&mut *state.kernel);
+        state.net.attached();
         if let Some(fd) = state.kernel.event_fd() {
             self.poll.add(fd, Source::Events, Interest::Read)?;
         }
@@ -265,12 +273,14 @@ impl Daemon {
         self.state.oom.end(); // before its processes leave their domains
         self.state.memory.end(self.state.domains.tree());
         self.state.disk.end();
+        self.state.net.end();
         self.state.domains.end();
     }
 
     fn serve_until_stopped(&mut self) -> Result<()> {
         loop {
             self.state.reserve_memory();
+            self.state.weigh_packets();
             let settle = self.settle.map(|(at, _)| at);
             let (domains, memory) = (self.state.domains.deadline(), self.state.memory.deadline());
             let (oom, disk) = (self.state.oom.deadline(), self.state.disk.deadline());
@@ -346,6 +356,7 @@ impl Daemon {
                 let state = &mut self.state;
                 state.seats.changed(&mut *state.kernel);
             }
+            Source::Interfaces => self.state.net.changed(),
             Source::Events => return self.events().map(|()| Next::Continue),
             Source::EarlyPressure => self.state.oom.memory_is_short(),
             Source::Oomd => {

@@ -34,6 +34,8 @@ pub enum Source {
     Seats,
     /// The service manager has answered a call.
     Errands,
+    /// A network interface, or its queueing discipline, has changed.
+    Interfaces,
     /// The process of this id, which has a reservation, has exited.
     Process(i32),
 }
@@ -54,6 +56,7 @@ impl Source {
             Self::Seats => (12, 0),
             Self::Mounts => (13, 0),
             Self::Errands => (14, 0),
+            Self::Interfaces => (15, 0),
             Self::Client(n) => (4, n),
             Self::Process(pid) => (5, pid as u32),
         };
@@ -76,6 +79,7 @@ impl Source {
             12 => Self::Seats,
             13 => Self::Mounts,
             14 => Self::Errands,
+            15 => Self::Interfaces,
             4 => Self::Client(number),
             5 => Self::Process(number as i32),
             _ => return None,

@@ -12,12 +12,13 @@ use super::domains::Domains;
 use super::history::History;
 use super::library::{Library, RUN_ID};
 use super::memory::Memory;
+use super::net::Net;
 use super::oom::Oom;
 use super::reservations::{find_process, is_alive, Reservation, Reservations};
 use super::seats::Seats;
 use crate::config::{percent, Config};
 use crate::protocol::{
-    Answer, Ask, Code, LogEvent, MemoryCounts, MemoryStatus, Refusal, ReservedLine, Status,
+    Answer, Ask, Code, LogEvent, MemoryCounts, MemoryStatus, NetAsk, Refusal, ReservedLine, Status,
     TaskLine, Wanted,
 };
 use tracing::warn;
@@ -68,6 +69,7 @@ pub struct State {
     pub memory: Memory,
     pub oom: Oom,
     pub disk: Disk,
+    pub net: Net,
     pub seats: Seats,
     /// When the scheduler was attached. None while it is not attached.
     pub attached: Option<Instant>,
@@ -136,6 +138,19 @@ impl State {
                     Ok(Outcome::Answer(Answer::Done(said)))
                 })
             }
+            Ask::Net(ask) => {
+                let is_list = ask == NetAsk::List {};
+                let allowed = match is_list {
+                    true => Ok(()),
+                    false => root(peer, "order the packets of interfaces through"),
+                };
+                allowed.and_then(|()| self.net.ask(&ask)).map(|text| {
+                    Outcome::Answer(match is_list {
+                        true => Answer::Net(self.net.lines()),
+                        false => Answer::Done(text),
+                    })
+                })
+            }
             Ask::Reload {} => root(peer, "reload").map(|()| Outcome::Reload),
             Ask::Stop {} => {
                 root(peer, "stop").map(|()| Outcome::Stop(Answer::Done("aplomb stops".into())))
@@ -152,6 +167,13 @@ impl State {
         self.memory.tick(tree, now, &mut *self.kernel);
         self.oom.tick(now, &self.memory);
         self.disk.tick(now, &mut *self.kernel);
+    }
+
+    /// Put the weights of domains' packets into force, if they changed.
+    pub fn weigh_packets(&mut self) {
+        if let Some(weights) = self.domains.take_net_weights() {
+            self.net.weigh(weights);
+        }
     }
 
     fn status(&self) -> Result<Outcome, Refusal> {

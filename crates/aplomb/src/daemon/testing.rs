@@ -23,6 +23,7 @@ use super::domains::Domains;
 use super::history::History;
 use super::library::{Library, Sources};
 use super::memory::Memory;
+use super::net::Net;
 use super::oom::Oom;
 use super::reservations::Reservations;
 use super::state::State;
@@ -376,6 +377,7 @@ impl Root {
             memory: Memory::start(crate::config::MemoryConfig::default(), None),
             oom: Oom::start(crate::config::MemoryConfig::default(), None),
             disk: Disk::default(),
+            net: Net::start(&[]),
             seats: super::seats::Seats::system(),
             config: Config::default(),
             library: Library::open(self.sources()).unwrap(),

@@ -169,6 +169,7 @@ impl Domains {
             return false;
         };
         self.memory_changed |= before != marks.memory;
+        self.net_changed |= known.marks.net_weight != marks.net_weight;
         known.marks = marks;
         let (Some(tree), Some(watch)) = (&self.tree, &mut self.watch) else {
             return true;
@@ -282,6 +283,7 @@ impl Domains {
             self.owners.remove(known.owner);
             self.owners.later.remove(path);
             self.memory_changed |= known.marks.memory.is_some();
+            self.net_changed |= known.marks.net_weight.is_some();
             // These fail if the kernel side knows of the removal already.
             if let Some(reserved) = known.pushed.reservation {
                 let _ = kernel.set_domain(known.cgid, removal_of(reserved));

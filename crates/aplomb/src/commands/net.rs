@@ -1,0 +1,224 @@
+//! `aplomb net`: interfaces whose packets are ordered by domain.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::Result;
+use aplomb_domain::Tree;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::table::{self, table};
+use super::{line, print_json, send, unexpected};
+use crate::cli::{NetChange, NetCommand};
+use crate::client::Client;
+use crate::daemon::net::restore;
+use crate::exit::{Exit, Failure};
+use crate::explain::rough;
+use crate::protocol::{Answer, Ask, NetAsk, NetDomain, NetLine, NetWanted};
+
+pub fn net(socket: &Path, command: NetCommand) -> Result<Exit> {
+    let ask = match command {
+        NetCommand::Ls { json } => return list(socket, json),
+        NetCommand::Keeper { daemon } => return keeper(daemon),
+        NetCommand::Install {
+            interface,
+            rate,
+            overhead,
+            leaf,
+        } => NetAsk::Install(NetWanted {
+            interface,
+            rate,
+            overhead,
+            leaf: leaf.into(),
+        }),
+        NetCommand::Set { interface, changes } => return set(socket, interface, &changes),
+        NetCommand::Remove { interface } => NetAsk::Remove { interface },
+    };
+    send(socket, Ask::Net(ask))
+}
+
+fn lines(socket: &Path) -> Result<Vec<NetLine>> {
+    match Client::connect(socket)?.call(Ask::Net(NetAsk::List {}))? {
+        Answer::Net(lines) => Ok(lines),
+        _ => Err(unexpected()),
+    }
+}
+
+fn set(socket: &Path, interface: String, changes: &[NetChange]) -> Result<Exit> {
+    let (mut rate, mut overhead) = (None, None);
+    for change in changes {
+        match change {
+            NetChange::Rate(r) => rate = Some(*r),
+            NetChange::Overhead(o) => overhead = Some(*o),
+        }
+    }
+    let rate = match rate {
+        Some(rate) => rate,
+        None => {
+            let now = lines(socket)?
+                .into_iter()
+                .find(|l| l.interface == interface);
+            let missing = || format!("the packets of {interface} are not ordered");
+            now.ok_or_else(|| Failure::new(Exit::Failure, missing()))?
+                .rate
+        }
+    };
+    let ask = NetAsk::Set {
+        interface,
+        rate,
+        overhead,
+    };
+    send(socket, Ask::Net(ask))
+}
+
+fn list(socket: &Path, json: bool) -> Result<Exit> {
+    let lines = lines(socket)?;
+    if json {
+        print_json(&lines)?;
+        return Ok(Exit::Ok);
+    }
+    if lines.is_empty() {
+        line("no interface; order the packets of one with: sudo aplomb net install INTERFACE")?;
+    }
+    let paths = Tree::system()
+        .map(|tree| paths(tree.root()))
+        .unwrap_or_default();
+    for (i, interface) in lines.iter().enumerate() {
+        if i > 0 {
+            line("")?;
+        }
+        line(text(interface, &paths).trim_end())?;
+    }
+    Ok(Exit::Ok)
+}
+
+/// The paths of all cgroups, by id.
+fn paths(root: &Path) -> BTreeMap<u64, String> {
+    /// As many as a walk of the daemon's visits.
+    const MOST: usize = 16_384;
+    let mut found = BTreeMap::new();
+    let mut open = vec![root.to_path_buf()];
+    while let Some(dir) = open.pop() {
+        if found.len() >= MOST {
+            break;
+        }
+        let Ok(meta) = std::fs::metadata(&dir) else {
+            continue;
+        };
+        let below = dir.strip_prefix(root).unwrap_or(Path::new(""));
+        let id = std::os::unix::fs::MetadataExt::ino(&meta);
+        found.insert(id, format!("/{}", below.display()));
+        let children = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+        open.extend(
+            children
+                .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+                .map(|e| e.path()),
+        );
+    }
+    found
+}
+
+fn text(net: &NetLine, paths: &BTreeMap<u64, String>) -> String {
+    let rate = net.rate.map_or("no limit".into(), aplomb_net::rate::format);
+    let mut head = format!("{}: rate {rate}, {}", net.interface, net.leaf.name());
+    if net.overhead > 0 {
+        head += &format!(", overhead {}", net.overhead);
+    }
+    if net.without_node > 0 {
+        head += &format!(
+            ", {} packets of too many domains or flows",
+            net.without_node
+        );
+    }
+    let mut table = table(&[
+        "domain", ">weight", ">sent", ">packets", ">waiting", ">dropped", ">delay", ">at most",
+    ]);
+    let mut domains: Vec<(String, &NetDomain)> = net
+        .domains
+        .iter()
+        .map(|d| (name(d.cgid, paths), d))
+        .collect();
+    domains.sort_by(|a, b| a.0.cmp(&b.0));
+    for (name, d) in domains {
+        table.add_row(vec![
+            name,
+            d.weight.to_string(),
+            aplomb_memory::Bytes(d.sent_bytes).to_string(),
+            d.sent_packets.to_string(),
+            d.packets.to_string(),
+            d.dropped.to_string(),
+            rough(d.mean_delay_ns),
+            rough(d.most_delay_ns),
+        ]);
+    }
+    format!("{head}\n{}", table::text(&table))
+}
+
+fn name(cgid: u64, paths: &BTreeMap<u64, String>) -> String {
+    match cgid {
+        0 => "(no socket)".into(),
+        1 => "/".into(),
+        _ => {
+            let path = paths.get(&cgid).cloned();
+            path.unwrap_or_else(|| format!("(gone: {cgid})"))
+        }
+    }
+}
+
+/// Wait until the daemon, which holds the other end of standard input, is gone.
+fn keeper(daemon: u32) -> Result<Exit> {
+    // A service manager ends all processes of the service at once, and this one has to be the last.
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::flag::register(signal, Default::default())?;
+    }
+    let mut buffer = [0; 64];
+    loop {
+        match std::io::stdin().read(&mut buffer) {
+            Ok(0) => break,
+            Err(e) if e.kind() != std::io::ErrorKind::Interrupted => break,
+            _ => {}
+        }
+    }
+    for e in restore(Some(daemon)) {
+        tracing::warn!("{e}");
+    }
+    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_paths_and_units() {
+        let domain = |cgid, sent_bytes| NetDomain {
+            cgid,
+            above: None,
+            weight: 100,
+            packets: 2,
+            sent_bytes,
+            sent_packets: 10,
+            dropped: 3,
+            mean_delay_ns: 1_500_000,
+            most_delay_ns: 20_000_000,
+        };
+        let net = NetLine {
+            interface: "eth0".into(),
+            index: 2,
+            rate: Some(40_000_000),
+            overhead: 0,
+            leaf: Default::default(),
+            without_node: 0,
+            domains: vec![domain(1, 3 << 20), domain(7, 2 << 20), domain(9, 1 << 20)],
+        };
+        let paths = BTreeMap::from([(1, "/".into()), (7, "/media".into())]);
+        let text = text(&net, &paths);
+        assert!(text.starts_with("eth0: rate 40Mbit, fair\n"), "{text}");
+        let rows: Vec<&str> = text.lines().skip(2).collect();
+        assert!(rows[0].starts_with("(gone: 9)"), "{text}");
+        assert!(rows[1].starts_with("/ "), "{text}");
+        assert!(rows[2].starts_with("/media"), "{text}");
+        assert!(text.lines().all(|l| l.len() <= 80), "{text}");
+    }
+}

@@ -1,0 +1,12 @@
+"""Network: the order of packets by domain."""
+
+from __future__ import annotations
+
+from . import harness
+
+
+class Net(harness.JobTest):
+    """domains have their shares of a link; an interface gets back what it had"""
+
+    job = "net"
+    seconds = 240
