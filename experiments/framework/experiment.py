@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).resolve().parents[1]
-# Three are of no paper: tree, the domain tree as systemd makes it; memory; and disk.
+# Four are of no paper: tree, the domain tree as systemd makes it; memory; disk; and net.
 PAPERS = (
     "redline",
     "eclipse",
@@ -27,6 +27,7 @@ PAPERS = (
     "tree",
     "memory",
     "disk",
+    "net",
 )
 
 # samples[scheduler][step] is what the experiment's `read` made of that step: plain data, as it is

@@ -178,6 +178,7 @@ def run_boot(experiment: Experiment, boot: Boot, keep: Path, quiet: bool = False
             GUEST / "memory.sh",
             GUEST / "beside.sh",
             GUEST / "disk.sh",
+            GUEST / "link.sh",
             GUEST / "reserves.sh",
             GUEST / "enter",
             folder / "plan",

@@ -309,6 +309,7 @@ daemon_switches() { # context switches of all threads of the daemon so far; 0 if
 . /job/memory.sh
 . /job/beside.sh
 . /job/disk.sh
+. /job/link.sh
 . /job/reserves.sh
 ulimit -l unlimited
 ulimit -n 65536

@@ -145,6 +145,7 @@ class Words(unittest.TestCase):
             "domains.sh",
             "memory.sh",
             "disk.sh",
+            "link.sh",
             "reserves.sh",
             "job",
             "enter",

@@ -1,0 +1,123 @@
+# link.sh - steps on a link that is slower than its senders. harness.sh sources this.
+#
+# The interface near is here, in the way of two network namespaces: the modem, which forwards at the
+# link's rate from a large buffer, and far, where the packets arrive. The program that matters is in
+# the cgroup /program, its load in /load. Datagrams to port 1 are the program's, for the queueing
+# disciplines of the kernel that are told by the port.
+
+far() { ip netns exec far "$@"; }
+modem() { ip netns exec modem "$@"; }
+
+# A link of RATE kbit a second behind a buffer of BUFFER bytes; RATE "-": as fast as it goes.
+make_link() { # RATE BUFFER
+	modprobe -a veth sch_tbf sch_fq_codel sch_cake sch_htb sch_hfsc sch_drr cls_u32 || fail "$name: no modules"
+	ip netns add modem && ip netns add far &&
+		ip link add near type veth peer name inside netns modem &&
+		ip -n modem link add outside type veth peer name across netns far &&
+		ip addr add 10.1.0.1/24 dev near && ip -n modem addr add 10.1.0.2/24 dev inside &&
+		ip -n modem addr add 10.2.0.2/24 dev outside && ip -n far addr add 10.2.0.1/24 dev across &&
+		ip link set near up && ip -n modem link set inside up &&
+		ip -n modem link set outside up && ip -n far link set across up &&
+		ip route add 10.2.0.0/24 via 10.1.0.2 && ip -n far route add default via 10.2.0.2 &&
+		modem sysctl -qw net.ipv4.ip_forward=1 || fail "$name: no link"
+	[ "$1" = - ] || modem tc qdisc add dev outside root tbf rate "$1kbit" burst 5kb limit "$2" || fail "$name: no modem"
+}
+end_link() {
+	ip netns del far
+	ip netns del modem
+	until_true 5 no_link || fail "$name: the interface near stays"
+}
+no_link() { [ ! -e /sys/class/net/near ]; }
+
+# KIND RATE WEIGHTS: gives near that queueing discipline, at RATE kbit a second; "-": no rate.
+# WEIGHTS of the program and its load, where there can be some.
+discipline() {
+	local kind=$1 rate=$2 first=${3%:*} second=${3#*:} slow=() parent=root all
+	all=$((first + second))
+	if [ "$rate" != - ] && [[ $kind = fifo || $kind = fq_codel ]]; then
+		tc qdisc add dev near root handle 1: tbf rate "${rate}kbit" burst 5kb limit 150kb || fail "$name: no tbf"
+		parent="parent 1:1"
+	fi
+	case $kind in
+	fifo) [ "$parent" = root ] || return 0; tc qdisc add dev near root pfifo limit 1000 ;;
+	fq_codel) tc qdisc add dev near $parent fq_codel ;;
+	cake) tc qdisc add dev near root cake bandwidth "${rate}kbit" besteffort ;;
+	htb | hfsc)
+		slow=(sc rate) # hfsc
+		[ $kind = hfsc ] || slow=(htb rate)
+		tc qdisc add dev near root handle 2: $kind default 20 || fail "$name: no $kind"
+		if [ $kind = htb ]; then
+			tc class add dev near parent 2: classid 2:1 htb rate "${rate}kbit" burst 5kb &&
+				tc class add dev near parent 2:1 classid 2:10 htb rate $((rate * first / all))kbit ceil "${rate}kbit" burst 2kb quantum $((1514 * first / second + 1514)) &&
+				tc class add dev near parent 2:1 classid 2:20 htb rate $((rate * second / all))kbit ceil "${rate}kbit" burst 2kb quantum $((1514 * second / first + 1514))
+		else
+			tc class add dev near parent 2: classid 2:1 hfsc sc rate "${rate}kbit" ul rate "${rate}kbit" &&
+				tc class add dev near parent 2:1 classid 2:10 hfsc sc rate $((rate * first / all))kbit &&
+				tc class add dev near parent 2:1 classid 2:20 hfsc sc rate $((rate * second / all))kbit
+		fi || fail "$name: no classes of $kind"
+		by_port 2: 2:10 2:20
+		;;
+	drr)
+		tc qdisc add dev near root handle 1: htb default 1 &&
+			tc class add dev near parent 1: classid 1:1 htb rate "${rate}kbit" burst 5kb &&
+			tc qdisc add dev near parent 1:1 handle 2: drr &&
+			tc class add dev near parent 2: classid 2:10 drr quantum $((1600 * first / 100)) &&
+			tc class add dev near parent 2: classid 2:20 drr quantum $((1600 * second / 100)) || fail "$name: no drr"
+		by_port 2: 2:10 2:20
+		;;
+	aplomb)
+		[ "$rate" = - ] && slow=() || slow=(--rate "${rate}kbit")
+		chrt -o 0 /job/aplomb net install near "${slow[@]}" > "$out/install" 2>&1 || fail "$name: $(< "$out/install")"
+		domain_set /program "net.weight=$first"
+		domain_set /load "net.weight=$second"
+		;;
+	*) fail "$name: no queueing discipline $kind" ;;
+	esac || fail "$name: near does not take $kind"
+	tc qdisc show dev near > "$out/discipline"
+}
+by_port() { # PARENT PROGRAM'S LOAD'S
+	tc filter add dev near parent $1 protocol ip prio 1 u32 match ip dport 1 0xffff flowid $2 &&
+		tc filter add dev near parent $1 protocol ip prio 2 u32 match u32 0 0 flowid $3 || fail "$name: no filters"
+}
+
+# link RATE BUFFER KIND SHAPED WEIGHTS SECONDS PROGRAM COUNT LOAD: the program and COUNT times the
+# load send for SECONDS. RATE, BUFFER: of the modem; KIND, SHAPED (a rate, or -), WEIGHTS: of near.
+# PROGRAM and LOAD: SIZE or SIZE/INTERVAL_US of datagrams; LOAD may be "bulk", a TCP upload.
+# Leaves what arrived: program, load, and all in bytes, with the seconds: bulk.
+link() {
+	local kind=$3 shaped=$4 weights=$5 seconds=$6 program=$7 count=$8 load=$9 senders=() receivers=() i before
+	make_link "$1" "$2"
+	two_groups
+	discipline "$kind" "$shaped" "$weights"
+	if [ "$load" = bulk ]; then
+		far chrt -o 0 iperf3 -s -p 5201 > /dev/null &
+		receivers+=($!)
+		sleep 0.2
+		/job/enter load chrt -o 0 iperf3 -c 10.2.0.1 -p 5201 -P "$count" -t $((seconds + 10)) > "$out/bulk-said" 2>&1 &
+		senders+=($!)
+	else
+		for ((i = 0; i < count; i++)); do
+			/job/enter load chrt -o 0 /job/datagrams send 10.2.0.1 2 ${load//\// } &
+			senders+=($!)
+		done
+	fi
+	/job/enter program chrt -o 0 /job/datagrams send 10.2.0.1 1 ${program//\// } &
+	senders+=($!)
+	sleep 3
+	before=$(passed)
+	far chrt -o 0 /job/datagrams receive 1 $((seconds * 1000)) > "$out/program" &
+	receivers+=($!)
+	i=$!
+	if [ "$load" != bulk ]; then
+		far chrt -o 0 /job/datagrams receive 2 $((seconds * 1000)) > "$out/load" &
+		wait $!
+	fi
+	wait $i
+	echo "$(($(passed) - before)) $seconds" > "$out/bulk"
+	kill -KILL "${senders[@]}" "${receivers[@]}" 2> /dev/null
+	wait "${senders[@]}" "${receivers[@]}" 2> /dev/null
+	[ "$kind" != aplomb ] || timeout 10 /job/aplomb net ls > "$out/net-ls" 2>&1
+	end_link
+	no_groups
+}
+passed() { far cat /sys/class/net/across/statistics/rx_bytes; } # bytes that arrived
