@@ -123,7 +123,7 @@ static __noinline u32 node_below(u32 up, u64 domain, u32 flow)
 	return i;
 }
 
-/* The leaf of the flow with @hash of the domain whose own packets are those of node @own. */
+/* The leaf of @flow of @domain, whose node FLOW_OWN is @own; 0: it has none. */
 static __always_inline u32 leaf_below(u32 own, u64 domain, u32 flow)
 {
 	u32 leaf = by_flow ? node_below(own, domain, flow) : own;

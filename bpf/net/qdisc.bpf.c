@@ -13,7 +13,7 @@
  * Each interface has a copy of this object, with maps and variables of its own. So interfaces share
  * nothing: no lock, no memory, no limit. The kernel calls enqueue, dequeue and reset under the
  * lock of the interface's root qdisc, which is what protects all variables here; user space only
- * reads them, and writes single words (net_set(), link.rate).
+ * reads them, and writes single words (aplomb_net_set(), link, target_ns).
  */
 #include "net/leaf.bpf.h"
 #include "policy/shaper.h"

@@ -170,6 +170,9 @@ impl Qdisc {
             if i > bss.nodes as usize {
                 break;
             }
+            if i == LEAF_OF_REST {
+                continue; // of many domains: `without_node` has its packets
+            }
             let node = read(node);
             let above = all.get(node.up as usize).map(read);
             // Of a cgroup: the node of it and of those below. Of packets without a socket: theirs.
@@ -195,6 +198,8 @@ const KIND_BYTES: usize = 15;
 /// Numbers of a domain's nodes (bpf/net/leaf.bpf.h).
 const FLOW_INNER: u32 = 0;
 const FLOW_OWN: u32 = 1;
+/// The node of the packets without one of their own.
+const LEAF_OF_REST: usize = 2;
 
 fn line(node: &raw::hsfq_node, above: Option<raw::hsfq_node>) -> PacketNode {
     PacketNode {

@@ -65,6 +65,8 @@ check it-is-there "$(kind)" is_ours
 check twice-is-refused "" fails a net install near
 as_user /job/aplomb net ls > $out/ls
 check a-user-sees-it "$(head -n 1 $out/ls)" grep -q '^near: rate 10Mbit, fair' $out/ls
+silent=$(a net ls --json | jq '[.[].domains[] | select(.cgid == 0 and .sent_packets == 0)] | length')
+check only-domains-that-sent-are-shown "$silent" [ "$silent" = 0 ]
 check remove "" a net remove near
 check as-before "$(kind)" is_kind noqueue near
 tc qdisc add dev spare root fq_codel limit 500 target 7ms noecn

@@ -30,7 +30,7 @@ use crate::protocol::{
     Code, NetAsk, NetDomain, NetLeaf, NetLine, NetWanted, Refusal, MAX_OVERHEAD,
 };
 
-/// Interfaces that may have our qdisc at a time. Each takes 4 MB of the kernel's memory.
+/// Interfaces that may have our qdisc at a time. Each takes 4.5 MB of the kernel's memory.
 const MAX_INTERFACES: usize = 16;
 /// Domains of one interface in an answer: as many as the kernel side has weights for.
 const MAX_LISTED: usize = 4096;
