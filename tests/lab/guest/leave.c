@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * leave MB PAUSE_MS TIMES - writes to MB of memory, then TIMES times sleeps for PAUSE_MS and writes
- * to all of it again, as a program that its user left for a while. Prints returns, worst_us (the
- * longest write after a sleep) and faults (major ones, in all of these).
+ * to all of it again, as a program that its user left for a while. Prints, when it goes to sleep,
+ * returns, worst_us (the longest write after a sleep) and faults (major ones, in all of these).
  */
 #include "lib.h"
 #include <sys/mman.h>
@@ -18,6 +18,13 @@ static long faults(void)
 	return usage.ru_majflt;
 }
 
+static void print(int64_t returns, int64_t worst_ns, long major)
+{
+	printf("returns=%lld worst_us=%lld faults=%ld\n", (long long)returns,
+	       (long long)(worst_ns / 1000), major);
+	fflush(stdout);
+}
+
 int main(int count, char **words)
 {
 	int64_t bytes = argument(count, words, 1, 10) << 20, worst = 0;
@@ -31,6 +38,7 @@ int main(int count, char **words)
 	for (int64_t i = 0; i < bytes; i += PAGE)
 		memory[i] = 1;
 	before = faults();
+	print(0, 0, 0);
 	for (int64_t n = 1; n <= times; n++) {
 		int64_t start;
 
@@ -40,9 +48,7 @@ int main(int count, char **words)
 			memory[i]++;
 		if (now_ns() - start > worst)
 			worst = now_ns() - start;
-		printf("returns=%lld worst_us=%lld faults=%ld\n", (long long)n,
-		       (long long)(worst / 1000), faults() - before);
-		fflush(stdout);
+		print(n, worst, faults() - before);
 	}
 	return 0;
 }

@@ -71,8 +71,11 @@ bg_to $out/shortlived $bin/shortlived 20 6000 3
 short=$!
 own=$top/0/shortlived-$short
 until_true 5 is_protected $own max
-sleep 4.5
-check withdrawn-after-its-period "$(protection $own)" is_protected $own 0
+# Beside the bombs it takes a while to grow. Its period begins with the last page.
+until_true 30 has_returned $out/shortlived 0
+check protected-within-its-period "$(protection $own)" is_protected $own max
+check withdrawn-after-its-period "$(protection $own)" until_true 4 is_protected $own 0
+check withdrawn-while-it-sleeps "$(cat $out/shortlived)" has_returned $out/shortlived 0
 check protected-when-it-runs-again "" until_true 4 is_protected $own max
 check its-return-is-an-event "" eval 'a log --json --pid $short | grep -q "\"returned\""'
 

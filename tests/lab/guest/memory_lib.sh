@@ -20,6 +20,7 @@ start_bombs() { # [MB]: four that want so much each
 	done
 }
 reclaimed() { json '.memory.counts[] | select(.class == "interactive") | .reclaimed'; }
+has_returned() { [ "$(value returns "$(tail -n 1 "$1")")" = "$2" ]; } # OUTPUT OF leave, TIMES
 # beside_bombs KIND MB: a program of 80 MB returns from its sleep four times, beside four that want
 # so much each.
 beside_bombs() {

@@ -123,7 +123,7 @@ check scenarios-1-and-3-and-keeps-them "$last" within 0 "$(value faults "$last")
 check interactive-reclaims-little "$(counted interactive reclaimed) times" within 0 "$(counted interactive reclaimed)" 25
 check best-effort-is-parked "$(counted best-effort parked) times" [ "$(counted best-effort parked)" -gt 10 ]
 for name in keeper modest in-reserved; do
-	until_true 10 test -s $out/$name
+	until_true 10 eval 'test -s $out/$name && ! has_returned $out/$name 0'
 	last=$(tail -n 1 $out/$name)
 	check "$name-returns-without-major-faults" "$last" within 0 "$(value faults "$last")" 10
 done
