@@ -28,6 +28,10 @@ pub struct Entry {
     pub options: Vec<u8>,
     /// The process that replaced it.
     pub daemon: u32,
+    /// The most segments of a packet ([`crate::segments`]), which the daemon only lowers. None: it
+    /// is not changed.
+    #[serde(default)]
+    pub segments: Option<u32>,
 }
 
 fn file(dir: &Path, index: u32) -> PathBuf {
@@ -91,21 +95,34 @@ pub fn read(dir: &Path) -> (Vec<Entry>, Vec<NetError>) {
     (entries, wrong)
 }
 
-/// Give the interface of `entry` back what it had, if it still has our qdisc. Returns whether it
-/// had.
+/// Give the interface of `entry` back what it had: its qdisc, if it still has ours, and the size of
+/// its packets.
 ///
 /// # Errors
 /// The kernel refuses.
-pub fn put_back(qdiscs: &Qdiscs, entry: &Entry) -> Result<bool, NetError> {
-    let now = qdiscs.root(entry.index)?;
-    if now.is_none_or(|root| root.kind != kind_of(entry.index)) {
-        return Ok(false);
+pub fn put_back(qdiscs: &Qdiscs, entry: &Entry) -> Result<(), NetError> {
+    let Some(now) = qdiscs.root(entry.index)? else {
+        return Ok(()); // the interface is gone
+    };
+    if now.kind == kind_of(entry.index) {
+        match &entry.kind {
+            Some(kind) => qdiscs.set_root(entry.index, kind, &entry.options)?,
+            None => qdiscs.remove_root(entry.index)?,
+        }
     }
-    match &entry.kind {
-        Some(kind) => qdiscs.set_root(entry.index, kind, &entry.options)?,
-        None => qdiscs.remove_root(entry.index)?,
+    put_segments_back(qdiscs, entry)
+}
+
+/// Give the interface of `entry` back the size that its packets had.
+///
+/// # Errors
+/// The kernel refuses.
+pub fn put_segments_back(qdiscs: &Qdiscs, entry: &Entry) -> Result<(), NetError> {
+    let before = entry.segments.unwrap_or(0);
+    if before > 0 && qdiscs.segments(entry.index)? < before {
+        qdiscs.set_segments(entry.index, before)?;
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Put back all that an earlier daemon left. `of`: only what this process replaced, since the next
@@ -122,7 +139,7 @@ pub fn restore(dir: &Path, of: Option<u32>) -> Vec<NetError> {
     };
     for entry in entries {
         match put_back(&qdiscs, &entry) {
-            Ok(_) => remove(dir, entry.index),
+            Ok(()) => remove(dir, entry.index),
             Err(e) => wrong.push(e),
         }
     }
@@ -144,6 +161,7 @@ mod tests {
             kind: (index > 1).then(|| "fq".into()),
             options: vec![0, 255, 3],
             daemon: 812,
+            segments: (index > 1).then_some(65_535),
         };
         write(&dir, &entry(2)).unwrap();
         write(&dir, &entry(1)).unwrap();

@@ -42,7 +42,7 @@ impl Root {
 }
 
 /// The qdiscs of this network namespace.
-pub struct Qdiscs(Netlink);
+pub struct Qdiscs(pub(crate) Netlink);
 
 impl Qdiscs {
     /// # Errors
@@ -115,7 +115,7 @@ impl Qdiscs {
     }
 }
 
-fn kernel(doing: impl Fn() -> String, source: io::Error) -> NetError {
+pub(crate) fn kernel(doing: impl Fn() -> String, source: io::Error) -> NetError {
     NetError::Kernel {
         doing: doing(),
         source,

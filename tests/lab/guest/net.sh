@@ -67,7 +67,15 @@ as_user /job/aplomb net ls > $out/ls
 check a-user-sees-it "$(head -n 1 $out/ls)" grep -q '^near: rate 10Mbit, fair' $out/ls
 silent=$(a net ls --json | jq '[.[].domains[] | select(.cgid == 0 and .sent_packets == 0)] | length')
 check only-domains-that-sent-are-shown "$silent" [ "$silent" = 0 ]
+segments() { ip -d -j link show near | jq '.[0].gso_max_segs'; }
+check packets-are-small-on-a-slow-link "$(segments)" [ "$(segments)" = 1 ]
+a net set near rate=40Mbit
+check larger-on-a-faster-one "$(segments)" [ "$(segments)" = 3 ]
+a net set near rate=none
+check as-before-without-a-rate "$(segments)" [ "$(segments)" = 65535 ]
+a net set near rate=1Mbit
 check remove "" a net remove near
+check packets-are-as-before "$(segments)" [ "$(segments)" = 65535 ]
 check as-before "$(kind)" is_kind noqueue near
 tc qdisc add dev spare root fq_codel limit 500 target 7ms noecn
 before=$(options spare)
@@ -177,9 +185,11 @@ backlog=$(tc -j -s qdisc show dev near root | jq '.[0] | .qlen + .backlog')
 check counts-agree "$backlog" [ "$backlog" = 0 ]
 
 say "another program's qdisc is left alone"
+a net set near rate=10Mbit
 tc qdisc replace dev near root fq_codel
 check we-say-so "" until_true 5 grep -q 'another program gave near the queueing discipline fq_codel' $daemon_log
 check and-leave-it "$(kind)" is_kind fq_codel near
+check packets-are-large-again "$(segments)" [ "$(segments)" = 65535 ]
 check we-have-none "" [ "$(a net ls --json | jq length)" = 0 ]
 tc qdisc del dev near root
 
@@ -208,7 +218,7 @@ a net install spare
 flood a 1 1000
 sleep 0.5
 kill -KILL $daemon
-came_back() { is_kind noqueue near && [ "$(options spare)" = "$before" ]; }
+came_back() { is_kind noqueue near && [ "$(options spare)" = "$before" ] && [ "$(segments)" = 65535 ]; }
 check within-a-second-all-is-as-before "$(kind) $(kind spare)" until_true 1 came_back
 wait $daemon 2> /dev/null
 count 500 1

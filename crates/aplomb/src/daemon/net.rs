@@ -22,7 +22,7 @@ use std::process::{Child, Command, Stdio};
 
 use aplomb_kernel::{LeafOrder, LinkRate, Qdisc};
 use aplomb_net::journal::{self, Entry};
-use aplomb_net::{interfaces, kind_of, NetError, Qdiscs, Watch};
+use aplomb_net::{interfaces, kind_of, segments, NetError, Qdiscs, Watch};
 use rustix::pipe::{pipe_with, PipeFlags};
 use tracing::{info, warn};
 
@@ -54,6 +54,33 @@ struct Installed {
     qdisc: Qdisc,
     entry: Entry,
     wanted: NetWanted,
+}
+
+impl Installed {
+    /// Lets packets be as large as the rate allows ([`segments`]), or as they were without one. If
+    /// that fails, packets of other domains wait for longer.
+    fn fit_packets(&mut self, journal: &Path) {
+        if let Err(e) = self.try_to_fit_packets(journal) {
+            warn!("{}: {e}", self.entry.name);
+        }
+    }
+
+    fn try_to_fit_packets(&mut self, journal: &Path) -> Result<(), NetError> {
+        let (qdiscs, index) = (Qdiscs::new()?, self.entry.index);
+        let now = qdiscs.segments(index)?;
+        let before = self.entry.segments.unwrap_or(now);
+        let most = self
+            .wanted
+            .rate
+            .map_or(before, |bits| segments::at_rate(bits / 8));
+        let most = most.min(before);
+        if most == now {
+            return Ok(());
+        }
+        self.entry.segments = Some(before);
+        journal::write(journal, &self.entry)?; // first, so that it can be put back
+        qdiscs.set_segments(index, most)
+    }
 }
 
 impl Net {
@@ -121,10 +148,13 @@ impl Net {
         }
         for (index, was_replaced) in left {
             if let Some(gone) = self.installed.remove(&index) {
-                journal::remove(&self.journal, index);
                 if was_replaced {
+                    if let Err(e) = journal::put_segments_back(&qdiscs, &gone.entry) {
+                        warn!("{e}");
+                    }
                     self.wanted.retain(|w| w.interface != gone.entry.name);
                 }
+                journal::remove(&self.journal, index);
             }
         }
         self.install_wanted();
@@ -210,6 +240,7 @@ impl Net {
             options: before.as_ref().map_or(Vec::new(), |r| r.options.clone()),
             kind: before.map(|r| r.kind),
             daemon: std::process::id(),
+            segments: None,
         };
         journal::write(&self.journal, &entry).map_err(failed)?;
         self.expect_notices();
@@ -217,7 +248,7 @@ impl Net {
             journal::remove(&self.journal, index);
             return Err(failed(e));
         }
-        let installed = Installed {
+        let mut installed = Installed {
             qdisc,
             entry,
             wanted: NetWanted {
@@ -225,6 +256,7 @@ impl Net {
                 ..*wanted
             },
         };
+        installed.fit_packets(&self.journal);
         self.installed.insert(index, installed);
         Ok(format!("the packets of {name} are ordered"))
     }
@@ -266,6 +298,8 @@ impl Net {
         installed.qdisc.set_link(link_of(rate, overhead)?);
         installed.wanted.rate = rate;
         installed.wanted.overhead = overhead;
+        let journal = self.journal.clone();
+        self.installed(name)?.fit_packets(&journal);
         Ok(String::new())
     }
 
