@@ -50,14 +50,20 @@ struct {
 	__type(value, u32);
 } node_of SEC(".maps");
 
-/* The weights that are set: of the cgroup with that id. User space removes those of the dead. */
+struct net_setting {
+	u64 rate;   /* its ceiling, bytes a second; 0: none */
+	u32 weight; /* 1 to HSFQ_MAX_WEIGHT */
+	u32 unused;
+};
+
+/* What is set: of the cgroup with that id. User space removes those of the dead. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64);
-	__type(value, u32);
-} net_weights SEC(".maps");
+	__type(value, struct net_setting);
+} net_settings SEC(".maps");
 
 SETTING u32 by_flow = 1; /* the flows of a domain share what it has; 0: one queue */
 
@@ -107,7 +113,8 @@ static __noinline u32 node_below(u32 up, u64 domain, u32 flow)
 {
 	TAKES_STACK(80);
 	struct node_key key = { .domain = domain, .flow = flow };
-	u32 i = find_node(domain, flow), *weight = NULL;
+	u32 i = find_node(domain, flow);
+	struct net_setting *set = NULL;
 	bool is_leaf = flow != FLOW_INNER && (flow != FLOW_OWN || !by_flow);
 
 	if (i || !up)
@@ -118,8 +125,10 @@ static __noinline u32 node_below(u32 up, u64 domain, u32 flow)
 	if (!i || bpf_map_update_elem(&node_of, &key, &i, 0))
 		return 0;
 	if (flow == FLOW_INNER)
-		weight = bpf_map_lookup_elem(&net_weights, &domain);
-	hsfq_become(&queue, i, up, domain, flow, weight ? *weight : HSFQ_WEIGHT, is_leaf);
+		set = bpf_map_lookup_elem(&net_settings, &domain);
+	hsfq_become(&queue, i, up, domain, flow, set ? set->weight : HSFQ_WEIGHT, is_leaf);
+	if (set)
+		hsfq_node(&queue, i)->ceiling.rate = set->rate;
 	return i;
 }
 
@@ -195,6 +204,7 @@ static __noinline void forget_all(void)
 	}
 	queue.free = 0;
 	queue.fresh = 0;
+	queue.late = 0;
 	nodes = LEAF_OF_REST;
 	hand = LEAF_OF_REST;
 	hsfq_become(&queue, HSFQ_ROOT, 0, 1, FLOW_INNER, HSFQ_WEIGHT, false);

@@ -68,17 +68,24 @@ int BPF_PROG(aplomb_net_enqueue, struct sk_buff *skb, struct Qdisc *sch,
 	return NET_XMIT_SUCCESS;
 }
 
+/* No packet may leave before @when; 0: there is none. */
+static __always_inline void wait_until(struct Qdisc *sch, u64 when)
+{
+	if (!when)
+		return;
+	sch->qstats.overlimits++;
+	bpf_qdisc_watchdog_schedule(sch, when, 0);
+}
+
 SEC("struct_ops/aplomb_net_dequeue")
 struct sk_buff *BPF_PROG(aplomb_net_dequeue, struct Qdisc *sch)
 {
 	u64 now = bpf_ktime_get_ns();
 	u32 k;
 
+	hsfq_release(&queue, now);
 	if (!shaper_is_open(&link, now)) {
-		if (hsfq_first(&queue)) {
-			sch->qstats.overlimits++;
-			bpf_qdisc_watchdog_schedule(sch, link.next, 0);
-		}
+		wait_until(sch, hsfq_first(&queue) ? link.next : hsfq_late(&queue));
 		return NULL;
 	}
 	bpf_for(k, 0, DROPS_AT_ONCE + 1) {
@@ -99,8 +106,8 @@ struct sk_buff *BPF_PROG(aplomb_net_dequeue, struct Qdisc *sch)
 		at = bpf_map_lookup_elem(&packets, &slot);
 		if (at)
 			skb = bpf_kptr_xchg(&at->skb, skb);
+		hsfq_charge(&queue, leaf, slot, is_sent && skb, now);
 		hsfq_free(&queue, slot);
-		hsfq_charge(&queue, leaf, bytes, is_sent && skb, waited);
 		sch->q.qlen--;
 		sch->qstats.backlog -= bytes;
 		if (!skb)
@@ -113,6 +120,7 @@ struct sk_buff *BPF_PROG(aplomb_net_dequeue, struct Qdisc *sch)
 		sch->qstats.drops++;
 		bpf_kfree_skb(skb);
 	}
+	wait_until(sch, hsfq_late(&queue));
 	return NULL;
 }
 
@@ -162,28 +170,34 @@ void BPF_PROG(aplomb_net_destroy, struct Qdisc *sch)
 
 struct net_set_args {
 	u64 domain; /* a cgroup's id */
-	u32 weight; /* 1 to HSFQ_MAX_WEIGHT; 0: as if none were set */
+	u64 rate;   /* its ceiling, bytes a second; 0: none */
+	u32 weight; /* 1 to HSFQ_MAX_WEIGHT */
 	s32 result; /* 0, or -errno */
 };
 
-/* Sets the weight of a domain. It counts from its next packet on. */
+/* Sets weight and ceiling of a domain. They count from its next packet on. */
 SEC("syscall")
 int aplomb_net_set(struct net_set_args *args)
 {
+	struct net_setting setting = { .rate = args->rate, .weight = args->weight };
 	u64 domain = args->domain;
-	u32 weight = args->weight, node;
+	struct hsfq_node *n;
+	u32 node;
 
 	args->result = -EINVAL;
-	if (weight > HSFQ_MAX_WEIGHT)
+	if (!setting.weight || setting.weight > HSFQ_MAX_WEIGHT)
 		return 0;
 	args->result = 0;
-	if (weight)
-		args->result = bpf_map_update_elem(&net_weights, &domain, &weight, 0);
+	if (setting.rate || setting.weight != HSFQ_WEIGHT)
+		args->result = bpf_map_update_elem(&net_settings, &domain, &setting, 0);
 	else
-		bpf_map_delete_elem(&net_weights, &domain);
+		bpf_map_delete_elem(&net_settings, &domain);
 	node = find_node(domain, FLOW_INNER);
-	if (node && !args->result)
-		hsfq_node(&queue, node)->weight = weight ? weight : HSFQ_WEIGHT;
+	if (!node || args->result)
+		return 0;
+	n = hsfq_node(&queue, node);
+	n->weight = setting.weight;
+	n->ceiling.rate = setting.rate;
 	return 0;
 }
 

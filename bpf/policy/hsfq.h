@@ -13,7 +13,7 @@
  *
  * 2. Model. The nodes are linked by index in one array. Node HSFQ_ROOT is the root. An inner node
  *    has members, in a heap by start tag (heap.h, sfq.h). A leaf has packets, in the order in which
- *    they came. A node is in its parent's heap exactly while there is a packet in it or below it.
+ *    they came. A node is in its parent's heap exactly while a packet in it or below it may leave.
  *
  *        root --- user.slice --- app-mail.scope --- own --- flow 17    a leaf
  *             \-- system.slice ...                      \-- flow 802   a leaf
@@ -48,6 +48,14 @@
  *    parent's virtual time has nothing to remember: it would wake up with that virtual time in any
  *    case. So such a node may be given to another domain or flow (hsfq_forgettable()), and no share
  *    changes by it.
+ *
+ * 6. Ceilings. A node may have a rate that it does not exceed (shaper.h), however free the link is.
+ *
+ *        idle --- a packet comes ---> ready, in its parent's heap --- its clock is ahead ---> late
+ *        late, in the heap of late nodes by their clocks --- the time comes ---> ready
+ *
+ *    A late node is to its parent as one without packets: it gains nothing by waiting. If it was
+ *    the only ready member, its parent is not ready either. A node with a ceiling is not forgotten.
  */
 #ifndef APLOMB_POLICY_HSFQ_H
 #define APLOMB_POLICY_HSFQ_H
@@ -56,6 +64,7 @@
 #include "codel.h"
 #include "heap.h"
 #include "sfq.h"
+#include "shaper.h"
 
 enum {
 	HSFQ_NODES = HEAP_SIZE, /* of one interface; 0 means none */
@@ -67,6 +76,7 @@ enum {
 		2048, /* bytes that a packet counts as at least: what the kernel holds for it */
 	HSFQ_WEIGHT = 100, /* of a node for which none is set */
 	HSFQ_MAX_WEIGHT = 10000,
+	HSFQ_RELEASED = 64, /* late nodes of one dequeue: some tens of microseconds */
 };
 
 /* Bytes that all packets of one interface may count: so that there is a slot for each. */
@@ -92,6 +102,7 @@ struct hsfq_node {
 	u64 domain;
 	u32 flow;
 	u32 is_leaf;
+	struct shaper ceiling; /* its rate is 0: none */
 	/* so far, with what is below it */
 	u64 sent_bytes, sent_packets;
 	u64 dropped;  /* packets that did not fit, or waited for too long (codel.h) */
@@ -103,6 +114,7 @@ struct hsfq_node {
 struct hsfq {
 	u32 free;  /* the first free slot that was in use before; 0: none */
 	u32 fresh; /* slots above this one were never in use */
+	u32 late;  /* the root of the heap of late nodes, by when each may send; 0: none */
 	struct heap_node heap[HSFQ_NODES];
 	struct hsfq_node node[HSFQ_NODES];
 	struct hsfq_packet packet[HSFQ_PACKETS];
@@ -169,6 +181,49 @@ static inline void hsfq_free(struct hsfq *q, u32 slot)
 	q->free = slot;
 }
 
+/*
+ * heap_insert() and heap_remove() with frames of their own. Inlined twice into one function, clang
+ * joins their two accesses to the heap into one, behind the mask of the index, and the kernel no
+ * longer sees a bound.
+ */
+static inline policy_own_frame void hsfq_insert(struct hsfq *q, u32 *root, u32 i, u64 key)
+{
+	policy_takes_stack(48);
+	heap_insert(q->heap, root, i, key);
+}
+
+static inline policy_own_frame void hsfq_remove(struct hsfq *q, u32 *root, u32 i)
+{
+	policy_takes_stack(48);
+	heap_remove(q->heap, root, i);
+}
+
+/*
+ * Node @i, which has something to send, is ready or late. If it is ready, so is its parent, up to
+ * the first ancestor that is ready or late already.
+ */
+static inline policy_own_frame void hsfq_ready(struct hsfq *q, u32 i, u64 now)
+{
+	policy_takes_stack(48);
+	u32 k;
+
+	policy_for(k, 0, HSFQ_LEVELS)
+	{
+		struct hsfq_node *n = hsfq_node(q, i), *up;
+
+		if (!n->up || heap_at(q->heap, i)->in)
+			break;
+		if (!shaper_is_open(&n->ceiling, now)) {
+			hsfq_insert(q, &q->late, i, n->ceiling.next);
+			break;
+		}
+		up = hsfq_node(q, n->up);
+		sfq_wake(&n->member, &up->order);
+		hsfq_insert(q, &up->members, i, n->member.start);
+		i = n->up;
+	}
+}
+
 /* The packet in @slot, of @bytes, is now the last one of @leaf. */
 static inline policy_own_frame void hsfq_add(struct hsfq *q, u32 leaf, u32 slot, u32 bytes, u64 now)
 {
@@ -187,20 +242,40 @@ static inline policy_own_frame void hsfq_add(struct hsfq *q, u32 leaf, u32 slot,
 	n->last = slot;
 	policy_for(k, 0, HSFQ_LEVELS)
 	{
-		struct hsfq_node *up;
-
 		n = hsfq_node(q, i);
 		n->packets++;
 		n->held += hsfq_counts(bytes);
 		if (!n->up)
 			break;
-		up = hsfq_node(q, n->up);
-		if (!heap_at(q->heap, i)->in) {
-			sfq_wake(&n->member, &up->order);
-			heap_insert(q->heap, &up->members, i, n->member.start);
-		}
 		i = n->up;
 	}
+	hsfq_ready(q, leaf, now);
+}
+
+/*
+ * Late nodes whose time has come are ready again. At most HSFQ_RELEASED at once: the next call goes
+ * on.
+ */
+static inline policy_own_frame void hsfq_release(struct hsfq *q, u64 now)
+{
+	policy_takes_stack(48);
+	u32 k;
+
+	policy_for(k, 0, HSFQ_RELEASED)
+	{
+		u32 i = q->late;
+
+		if (!i || time_before(now, heap_at(q->heap, i)->key))
+			break;
+		hsfq_remove(q, &q->late, i);
+		hsfq_ready(q, i, now);
+	}
+}
+
+/* When the first late node may send; 0: there is none. */
+static inline u64 hsfq_late(struct hsfq *q)
+{
+	return q->late ? heap_at(q->heap, q->late)->key : 0;
 }
 
 /* The leaf whose packet is next. 0: there is no packet. */
@@ -237,15 +312,25 @@ static inline u32 hsfq_pop(struct hsfq *q, u32 leaf)
 	return slot;
 }
 
-/*
- * The packet that was popped from @leaf, of @bytes, is sent after @delay ns (@is_sent), or dropped.
- * A dropped packet costs its domain nothing.
- */
-static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 bytes, bool is_sent,
-						u64 delay)
+static inline void hsfq_count_sent(struct hsfq_node *n, u32 bytes, u64 delay)
 {
-	policy_takes_stack(80);
-	u32 i = leaf, k;
+	n->sent_bytes += bytes;
+	n->sent_packets++;
+	n->delay_ns += delay;
+	if (n->most_ns < delay)
+		n->most_ns = delay;
+}
+
+/*
+ * The packet in @slot, which was popped from @leaf, is sent at @now (@is_sent), or dropped. A
+ * dropped packet costs its domain nothing.
+ */
+static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 slot, bool is_sent,
+						u64 now)
+{
+	policy_takes_stack(96);
+	u32 bytes = hsfq_packet(q, slot)->bytes, i = leaf, k;
+	u64 delay = now - hsfq_packet(q, slot)->since;
 
 	policy_for(k, 0, HSFQ_LEVELS)
 	{
@@ -253,27 +338,28 @@ static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 by
 
 		n->packets--;
 		n->held -= hsfq_counts(bytes);
-		if (is_sent) {
-			n->sent_bytes += bytes;
-			n->sent_packets++;
-			n->delay_ns += delay;
-			if (n->most_ns < delay)
-				n->most_ns = delay;
-		} else {
+		if (is_sent)
+			hsfq_count_sent(n, bytes, delay);
+		else
 			n->dropped++;
-		}
 		if (!n->up)
 			break;
 		up = hsfq_node(q, n->up);
-		heap_remove(q->heap, &up->members, i);
+		hsfq_remove(q, &up->members, i);
 		if (is_sent) {
 			sfq_run(&n->member, &up->order);
 			sfq_charge(&n->member, bytes, n->weight);
+			if (n->ceiling.rate)
+				shaper_sent(&n->ceiling, bytes, now);
 		}
-		if (n->packets)
-			heap_insert(q->heap, &up->members, i, n->member.start);
-		else
+		if (!n->first && !n->members)
 			sfq_sleep(&n->member, &up->order, !up->members);
+		else if (shaper_is_open(&n->ceiling, now))
+			hsfq_insert(q, &up->members, i, n->member.start);
+		else {
+			hsfq_insert(q, &q->late, i, n->ceiling.next);
+			sfq_sleep(&n->member, &up->order, !up->members);
+		}
 		i = n->up;
 	}
 }
@@ -300,7 +386,7 @@ static inline bool hsfq_forgettable(struct hsfq *q, u32 i)
 {
 	const struct hsfq_node *n = hsfq_node(q, i);
 
-	return n->up && !n->children && !n->packets &&
+	return n->up && !n->children && !n->packets && !n->ceiling.rate &&
 	       !time_before(hsfq_node(q, n->up)->order.now, n->member.start);
 }
 

@@ -10,3 +10,12 @@ class Net(harness.JobTest):
 
     job = "net"
     seconds = 240
+
+
+class NetMiddle(harness.JobTest):
+    """the same on 6.18"""
+
+    full = True
+    job = "net"
+    seconds = 240
+    kernel = "6.18"

@@ -7,6 +7,7 @@
 //! | `trusted.aplomb.memory` | `200M` | root |
 //! | `trusted.aplomb.io` | `20%` | root |
 //! | `trusted.aplomb.net` | `300` | root |
+//! | `trusted.aplomb.net_max` | `5Mbit` | root |
 //! | `trusted.aplomb.policy` | `sfq`, `mtr`, … | root |
 //! | `user.aplomb.policy` | as above | the directory's owner |
 //! | `trusted.aplomb.ephemeral` | `1` | root |
@@ -22,6 +23,8 @@ use std::os::fd::BorrowedFd;
 use rustix::fs::{fgetxattr, fremovexattr, fsetxattr, XattrFlags};
 use rustix::io::Errno;
 
+use aplomb_spec::parse_rate;
+
 use crate::{
     parse_disk, parse_memory, parse_reservation, parse_switch, parse_weight, DomainPolicy,
     Reservation,
@@ -35,6 +38,8 @@ pub const MEMORY: &str = "trusted.aplomb.memory";
 pub const IO: &str = "trusted.aplomb.io";
 /// The weight of the domain's packets.
 pub const NET: &str = "trusted.aplomb.net";
+/// The ceiling of what the domain sends.
+pub const NET_MAX: &str = "trusted.aplomb.net_max";
 /// The policy, as root set it.
 pub const POLICY: &str = "trusted.aplomb.policy";
 /// The policy, as the directory's owner set it.
@@ -105,6 +110,8 @@ pub struct Marks {
     pub disk_ppm: Option<u32>,
     /// The weight of its packets.
     pub net_weight: Option<u32>,
+    /// The ceiling of what it sends, bits a second.
+    pub net_max: Option<u64>,
     pub policy: DomainPolicy,
     pub ephemeral: bool,
 }
@@ -131,16 +138,26 @@ impl Marks {
                 }
             }
         };
-        let texts = [CPU, MEMORY, IO, NET, POLICY, OWNERS_POLICY, EPHEMERAL].map(&mut value);
+        let names = [
+            CPU,
+            MEMORY,
+            IO,
+            NET,
+            NET_MAX,
+            POLICY,
+            OWNERS_POLICY,
+            EPHEMERAL,
+        ];
+        let texts = names.map(&mut value);
         let (marks, more) = Self::parse(texts.each_ref().map(Option::as_deref));
         wrong.extend(more);
         (marks, wrong)
     }
 
-    /// Parse the values of [`CPU`], [`MEMORY`], [`IO`], [`NET`], [`POLICY`], [`OWNERS_POLICY`] and
-    /// [`EPHEMERAL`].
-    pub fn parse(values: [Option<&str>; 7]) -> (Self, Vec<WrongMark>) {
-        let [cpu, memory, io, net, policy, owners, ephemeral] = values;
+    /// Parse the values of [`CPU`], [`MEMORY`], [`IO`], [`NET`], [`NET_MAX`], [`POLICY`],
+    /// [`OWNERS_POLICY`] and [`EPHEMERAL`].
+    pub fn parse(values: [Option<&str>; 8]) -> (Self, Vec<WrongMark>) {
+        let [cpu, memory, io, net, net_max, policy, owners, ephemeral] = values;
         let mut wrong = Vec::new();
         let mut marks = Self::default();
         let mut fail = |attribute, message| wrong.push(WrongMark { attribute, message });
@@ -159,6 +176,10 @@ impl Marks {
         match net.map(parse_weight).transpose() {
             Ok(weight) => marks.net_weight = weight,
             Err(message) => fail(NET, message),
+        }
+        match net_max.map(parse_rate).transpose() {
+            Ok(rate) => marks.net_max = rate,
+            Err(message) => fail(NET_MAX, message),
         }
         // The owner's policy counts only if root's is not set or is invalid.
         for (attribute, value) in [(OWNERS_POLICY, owners), (POLICY, policy)] {
@@ -184,7 +205,7 @@ mod tests {
     #[test]
     fn root_goes_before_the_owner() {
         let policy = |root, owner| {
-            Marks::parse([None, None, None, None, root, owner, None])
+            Marks::parse([None, None, None, None, None, root, owner, None])
                 .0
                 .policy
         };
@@ -201,6 +222,7 @@ mod tests {
             Some("1"),
             Some("81%"),
             Some("0"),
+            Some("fast"),
             Some("mtr\n"),
             None,
             Some("yes"),
@@ -210,7 +232,7 @@ mod tests {
         assert_eq!((marks.reservation, marks.ephemeral), (None, false));
         assert_eq!((marks.memory, marks.disk_ppm), (None, None));
         let names: Vec<_> = wrong.iter().map(|w| w.attribute).collect();
-        assert_eq!(names, [CPU, MEMORY, IO, NET, EPHEMERAL]);
+        assert_eq!(names, [CPU, MEMORY, IO, NET, NET_MAX, EPHEMERAL]);
         assert!(wrong[0].message.contains("200%"), "{wrong:?}");
     }
 

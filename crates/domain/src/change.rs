@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use aplomb_spec::format_size;
+use aplomb_spec::{format_rate, format_size, parse_rate};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -22,6 +22,8 @@ pub enum Change {
     Io(Option<u32>),
     /// `net.weight=200`, `net.weight=none`: the weight of its packets.
     NetWeight(Option<u32>),
+    /// `net.max=5Mbit`, `net.max=none`: the ceiling of what it sends, bits a second.
+    NetMax(Option<u64>),
     /// `weight=200`: cpu.weight.
     Weight(u32),
     /// `max=50%`, `max=20ms/100ms`, `max=none`: cpu.max.
@@ -33,11 +35,12 @@ pub enum Change {
 }
 
 /// The keys (the part before the "="), for messages and completions.
-pub const CHANGES: [&str; 8] = [
+pub const CHANGES: [&str; 9] = [
     "cpu",
     "memory",
     "io",
     "net.weight",
+    "net.max",
     "weight",
     "max",
     "policy",
@@ -57,6 +60,8 @@ impl FromStr for Change {
             "io" => parse_disk(value).map(Self::Io),
             "net.weight" if value.trim() == "none" => Ok(Self::NetWeight(None)),
             "net.weight" => parse_weight(value).map(Some).map(Self::NetWeight),
+            "net.max" if value.trim() == "none" => Ok(Self::NetMax(None)),
+            "net.max" => parse_rate(value).map(Some).map(Self::NetMax),
             "weight" => parse_weight(value).map(Self::Weight),
             "max" => parse_limit(value).map(Self::Max),
             "policy" => value.parse().map(Self::Policy),
@@ -78,6 +83,7 @@ impl fmt::Display for Change {
             Self::Memory(m) => write!(f, "memory={}", or_none(m.map(format_size))),
             Self::Io(ppm) => write!(f, "io={}", or_none(ppm.map(percent))),
             Self::NetWeight(w) => write!(f, "net.weight={}", or_none(w.map(|w| w.to_string()))),
+            Self::NetMax(bits) => write!(f, "net.max={}", or_none(bits.map(format_rate))),
             Self::Weight(w) => write!(f, "weight={w}"),
             Self::Max(m) => write!(f, "max={}", or_none(m.map(|m| m.to_string()))),
             Self::Policy(p) => write!(f, "policy={p}"),
@@ -123,7 +129,7 @@ pub fn fuzz_domain(data: &[u8]) {
             assert_eq!(again, Ok(max));
         }
         let value = Some(line);
-        let _ = crate::Marks::parse([value; 7]);
+        let _ = crate::Marks::parse([value; 8]);
     }
     let _ = crate::find_mount(&text);
     let _ = crate::parse_proc_cgroup(&text);
@@ -150,6 +156,8 @@ mod tests {
             "io=none",
             "net.weight=200",
             "net.weight=none",
+            "net.max=5Mbit",
+            "net.max=none",
             "weight=200",
             "max=50%",
             "max=20ms/100ms",
@@ -164,7 +172,7 @@ mod tests {
             ("weight=0", "weight: \"0\""),
             (
                 "cpu.weight=100",
-                "none of cpu, memory, io, net.weight, weight",
+                "none of cpu, memory, io, net.weight, net.max, weight",
             ),
             ("memory=lots", "memory: \"lots\""),
             ("io=81%", "io: 81% is more than the 80%"),
@@ -183,7 +191,7 @@ mod tests {
         }
 
         #[test]
-        fn likely_lines_do_not_either(text in "((cpu|memory|io|net.weight|max|weight|policy|idle)=[0-9a-zKMGT%./ ]{0,12}\n){0,4}|0::/[a./]{0,9}") {
+        fn likely_lines_do_not_either(text in "((cpu|memory|io|net.weight|net.max|max|weight|policy|idle)=[0-9a-zKMGT%./ ]{0,12}\n){0,4}|0::/[a./]{0,9}") {
             fuzz_domain(text.as_bytes());
         }
     }

@@ -117,6 +117,7 @@ impl Manager for Cgroupfs<'_> {
                 | Change::Memory(_)
                 | Change::Io(_)
                 | Change::NetWeight(_)
+                | Change::NetMax(_)
                 | Change::Policy(_) => set_mark(self.tree, &dir, change)?,
             }
         }
@@ -169,6 +170,10 @@ pub fn set_mark(tree: &Tree, dir: &Directory, change: &Change) -> Result<(), Dom
         Change::NetWeight(weight) => {
             let text = weight.map(|w| w.to_string());
             tree.set_mark(dir, crate::NET, text.as_deref())
+        }
+        Change::NetMax(bits) => {
+            let text = bits.map(aplomb_spec::format_rate);
+            tree.set_mark(dir, crate::NET_MAX, text.as_deref())
         }
         Change::Policy(policy) => {
             let text = (*policy != DomainPolicy::Default).then(|| policy.name());

@@ -357,6 +357,7 @@ fn properties(changes: &[Change], cpus: u32) -> Properties<'static> {
             | Change::Memory(_)
             | Change::Io(_)
             | Change::NetWeight(_)
+            | Change::NetMax(_)
             | Change::Policy(_) => {}
         }
     }

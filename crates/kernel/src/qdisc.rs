@@ -53,6 +53,8 @@ pub struct PacketNode {
     /// The domain above it; None: the root of the tree.
     pub above: Option<u64>,
     pub weight: u32,
+    /// Bytes a second; 0: none.
+    pub ceiling: u64,
     /// Packets that wait, and what they count of the interface's room, bytes.
     pub packets: u32,
     pub held: u32,
@@ -129,26 +131,25 @@ impl Qdisc {
         }
     }
 
-    /// Set the weight of a domain, by its cgroup's id; 0: the default again.
+    /// Set the weight of a domain, 1 to 10,000, and its ceiling, bytes a second (0: none), by its
+    /// cgroup's id.
     ///
     /// # Errors
-    /// More than 4,096 domains have a weight; it is more than 10,000.
-    pub fn set_weight(&mut self, domain: u64, weight: u32) -> Result<(), KernelError> {
+    /// More than 4,096 domains have another setting than the default; a value is out of range.
+    pub fn set_domain(&mut self, domain: u64, weight: u32, rate: u64) -> Result<(), KernelError> {
+        const DOING: &str = "setting the weight of a domain's packets";
         let mut args = raw::net_set_args {
             domain,
+            rate,
             weight,
             ..Default::default()
         };
-        call(
-            &self.skel.progs.aplomb_net_set,
-            &mut args,
-            "setting the weight of a domain's packets",
-        )?;
+        call(&self.skel.progs.aplomb_net_set, &mut args, DOING)?;
         match args.result {
             0 => Ok(()),
             code if code == -libc::EINVAL => Err(KernelError::Invalid),
             code => Err(KernelError::Call {
-                doing: "setting the weight of a domain's packets",
+                doing: DOING,
                 source: libbpf_rs::Error::from_raw_os_error(-code),
             }),
         }
@@ -206,6 +207,7 @@ fn line(node: &raw::hsfq_node, above: Option<raw::hsfq_node>) -> PacketNode {
         domain: node.domain,
         above: above.map(|n| n.domain),
         weight: node.weight,
+        ceiling: node.ceiling.rate,
         packets: node.packets,
         held: node.held,
         sent_bytes: node.sent_bytes,

@@ -4,7 +4,6 @@
 //! - [`interfaces`]: the interfaces of this network namespace, and their settings;
 //! - [`Qdiscs`]: the root qdisc of an interface, over a netlink socket;
 //! - [`journal`]: which qdisc an interface had, so that it comes back however we end;
-//! - [`rate`]: rates of links, as people write them;
 //! - [`segments`]: how large a packet of a slow link may be.
 //!
 //! This crate contains no BPF. The qdisc itself is bpf/net/qdisc.bpf.c, which `aplomb-kernel`
@@ -15,7 +14,6 @@ pub mod interfaces;
 pub mod journal;
 mod netlink;
 mod qdisc;
-pub mod rate;
 pub mod segments;
 
 pub use error::NetError;

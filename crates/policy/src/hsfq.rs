@@ -36,6 +36,8 @@ extern "C" {
     fn policy_hsfq_forget(q: *mut Raw, i: u32) -> bool;
     fn policy_hsfq_come(q: *mut Raw, leaf: u32, bytes: u32, now: u64) -> u32;
     fn policy_hsfq_go(q: *mut Raw, is_sent: bool, now: u64, slot: *mut u32) -> u32;
+    fn policy_hsfq_ceiling(q: *mut Raw, i: u32, rate: u64);
+    fn policy_hsfq_late(q: *mut Raw) -> u64;
     static policy_layout_hsfq_node: [usize; 6];
 }
 
@@ -87,6 +89,17 @@ impl Hsfq {
         let mut slot = 0;
         let leaf = unsafe { policy_hsfq_go(self.0.as_ptr(), is_sent, now, &mut slot) };
         (leaf > 0).then_some((leaf, slot))
+    }
+
+    /// From now on node `i` sends `rate` bytes a second at most; 0: as much as it can.
+    pub fn set_ceiling(&mut self, i: u32, rate: u64) {
+        unsafe { policy_hsfq_ceiling(self.0.as_ptr(), i, rate) }
+    }
+
+    /// When the first node that is at its ceiling may send again, ns. None: none is.
+    pub fn late(&self) -> Option<u64> {
+        let at = unsafe { policy_hsfq_late(self.0.as_ptr()) };
+        (at > 0).then_some(at)
     }
 
     /// What node `i` has counted.

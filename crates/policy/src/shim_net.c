@@ -87,16 +87,27 @@ u32 policy_hsfq_come(struct hsfq *q, u32 leaf, u32 bytes, u64 now)
 	return slot;
 }
 
+void policy_hsfq_ceiling(struct hsfq *q, u32 i, u64 rate)
+{
+	hsfq_node(q, i)->ceiling.rate = rate;
+}
+
+u64 policy_hsfq_late(struct hsfq *q)
+{
+	return hsfq_late(q);
+}
+
 /* As the link is free: returns the leaf, 0 if there is no packet; *slot: that of the packet. */
 u32 policy_hsfq_go(struct hsfq *q, bool is_sent, u64 now, u32 *slot)
 {
-	u32 leaf = hsfq_first(q);
+	u32 leaf;
 
+	hsfq_release(q, now);
+	leaf = hsfq_first(q);
 	if (!leaf)
 		return 0;
 	*slot = hsfq_pop(q, leaf);
-	hsfq_charge(q, leaf, hsfq_packet(q, *slot)->bytes, is_sent,
-		    now - hsfq_packet(q, *slot)->since);
+	hsfq_charge(q, leaf, *slot, is_sent, now);
 	hsfq_free(q, *slot);
 	return leaf;
 }

@@ -94,6 +94,8 @@ pub struct NetDomain {
     /// The domain above it; None: the root.
     pub above: Option<u64>,
     pub weight: u32,
+    /// Its ceiling, bits a second.
+    pub max: Option<u64>,
     /// Packets that wait.
     pub packets: u32,
     pub sent_bytes: u64,

@@ -36,6 +36,7 @@ mod key;
 mod lookup;
 mod merge;
 mod model;
+mod rate;
 mod raw;
 mod resolve;
 mod script;
@@ -54,6 +55,7 @@ pub use duration::{format_duration, parse_duration};
 pub use fields::{check_domain, Problem};
 pub use key::{escape_app, name_hash, Key, MatchKind};
 pub use model::{flags, Class, Launch, Matcher, ServerPolicy, Spec, IO_AUTO};
+pub use rate::{format_rate, parse_rate, RATES};
 pub use resolve::{
     resolve, Absent, Grant, Resolution, ResolveError, Resolved, Resolver, Row, RowOfSet, Via,
 };

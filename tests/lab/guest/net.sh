@@ -109,6 +109,19 @@ check the-rate-is-kept "$all of 11996 packets" within 11800 $all 12050
 a domain set b net.weight=none
 check a-weight-outlives-its-removal-by-nobody "" [ "$(sent_by b weight)" = 100 ]
 
+say "a ceiling"
+a domain set a net.max=2Mbit
+check the-ceiling-is-shown "$(sent_by a max)" until_true 3 eval '[ "$(sent_by a max)" = 2000000 ]'
+flood a 1 1000
+flood b 2 1000
+sleep 0.5
+count 5000 1 2
+end_all
+# 2 Mbit are 240 packets of 1,042 bytes a second
+check a-ceiling-holds "$(came 1 packets) of 1200 packets" within 1180 "$(came 1 packets)" 1215
+check the-others-have-the-rest "$(came 2 packets) of 4798 packets" within 4700 "$(came 2 packets)" 4815
+a domain set a net.max=none
+
 say "whatever the size (Fig. 7b), and however deep (Fig. 13b)"
 flood a 1 64
 flood b 2 1472

@@ -145,7 +145,7 @@ mod tests {
             (&["set", "media", "weight=0"], "no weight"),
             (
                 &["set", "media", "mem=1"],
-                "none of cpu, memory, io, net.weight, weight",
+                "none of cpu, memory, io, net.weight, net.max, weight",
             ),
             (&["move", "media", "0"], "0"),
             (&["run", "media"], "COMMAND"),

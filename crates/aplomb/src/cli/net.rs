@@ -34,7 +34,7 @@ in aplomb.toml. The interface gets its queueing discipline back when the daemon 
         /// As in `ip link`
         interface: String,
         /// Packets leave no faster, such as 40Mbit
-        #[arg(long, value_parser = aplomb_net::rate::parse)]
+        #[arg(long, value_parser = aplomb_spec::parse_rate)]
         rate: Option<u64>,
         /// Bytes that the link adds to each frame
         #[arg(long, value_name = "BYTES", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=MAX_OVERHEAD as i64))]
@@ -104,7 +104,7 @@ fn change(text: &str) -> Result<NetChange, String> {
         .ok_or("a change is written KEY=VALUE, such as rate=40Mbit")?;
     match key {
         "rate" if value == "none" => Ok(NetChange::Rate(None)),
-        "rate" => aplomb_net::rate::parse(value).map(|r| NetChange::Rate(Some(r))),
+        "rate" => aplomb_spec::parse_rate(value).map(|r| NetChange::Rate(Some(r))),
         "overhead" => {
             let bytes = value.parse().ok().filter(|b| *b <= MAX_OVERHEAD);
             let wrong = || format!("overhead: it is not between 0 and {MAX_OVERHEAD} bytes");

@@ -127,6 +127,7 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
                 | Change::Memory(_)
                 | Change::Io(_)
                 | Change::NetWeight(_)
+                | Change::NetMax(_)
                 | Change::Policy(_)
         )
     };
@@ -143,6 +144,7 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
             Change::Memory(_) => Change::Memory(before.memory),
             Change::Io(_) => Change::Io(before.disk_ppm),
             Change::NetWeight(_) => Change::NetWeight(before.net_weight),
+            Change::NetMax(_) => Change::NetMax(before.net_max),
             _ => Change::Policy(before.policy),
         };
         set_mark(tree, &dir, &old).map_err(failure)?;

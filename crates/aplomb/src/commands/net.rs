@@ -120,7 +120,7 @@ fn paths(root: &Path) -> BTreeMap<u64, String> {
 }
 
 fn text(net: &NetLine, paths: &BTreeMap<u64, String>) -> String {
-    let rate = net.rate.map_or("no limit".into(), aplomb_net::rate::format);
+    let rate = net.rate.map_or("no limit".into(), aplomb_spec::format_rate);
     let mut head = format!("{}: rate {rate}, {}", net.interface, net.leaf.name());
     if net.overhead > 0 {
         head += &format!(", overhead {}", net.overhead);
@@ -132,7 +132,8 @@ fn text(net: &NetLine, paths: &BTreeMap<u64, String>) -> String {
         );
     }
     let mut table = table(&[
-        "domain", ">weight", ">sent", ">packets", ">waiting", ">dropped", ">delay", ">at most",
+        "domain", ">weight", ">max", ">sent", ">packets", ">waiting", ">dropped", ">delay",
+        ">at most",
     ]);
     let mut domains: Vec<(String, &NetDomain)> = net
         .domains
@@ -144,6 +145,7 @@ fn text(net: &NetLine, paths: &BTreeMap<u64, String>) -> String {
         table.add_row(vec![
             name,
             d.weight.to_string(),
+            d.max.map_or("-".into(), aplomb_spec::format_rate),
             aplomb_memory::Bytes(d.sent_bytes).to_string(),
             d.sent_packets.to_string(),
             d.packets.to_string(),
@@ -196,6 +198,7 @@ mod tests {
             cgid,
             above: None,
             weight: 100,
+            max: (cgid == 7).then_some(5_000_000),
             packets: 2,
             sent_bytes,
             sent_packets: 10,

@@ -8,6 +8,7 @@
 //! memory = "200M"
 //! io = "20%"
 //! net-weight = 300
+//! net-max = "5Mbit"
 //! policy = "mtr"
 //! max = "50%"
 //! ```
@@ -17,6 +18,7 @@ use std::ops::Range;
 use aplomb_domain::{
     parse_disk, parse_limit, parse_memory, parse_reservation, Change, DomainPath, MAX_WEIGHT,
 };
+use aplomb_spec::parse_rate;
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -44,6 +46,7 @@ pub(super) struct File {
     memory: Option<Spanned<String>>,
     io: Option<Spanned<String>>,
     net_weight: Option<Spanned<i64>>,
+    net_max: Option<Spanned<String>>,
     policy: Option<Spanned<String>>,
     max: Option<Spanned<String>>,
     idle: Option<Spanned<bool>>,
@@ -126,6 +129,11 @@ pub(super) fn read(
             let message = || format!("{} is not between 1 and {MAX_WEIGHT}", weight.get_ref());
             let number = number.ok_or_else(|| wrong("net-weight", weight.span(), message()))?;
             changes.push(Change::NetWeight(Some(number)));
+        }
+        if let Some(max) = &f.net_max {
+            let parsed = parse_rate(max.get_ref());
+            let bits = parsed.map_err(|m| wrong("net-max", max.span(), m))?;
+            changes.push(Change::NetMax(Some(bits)));
         }
         tables.push(WantedDomain {
             line,

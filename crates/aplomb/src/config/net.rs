@@ -46,7 +46,7 @@ pub(super) fn read<E>(
             return Err(at("net.interface", f.interface.span(), message));
         }
         let rate = f.rate.map(|rate| {
-            aplomb_net::rate::parse(rate.get_ref()).map_err(|m| at("net.rate", rate.span(), m))
+            aplomb_spec::parse_rate(rate.get_ref()).map_err(|m| at("net.rate", rate.span(), m))
         });
         let overhead = f.overhead.map(|overhead| {
             let bytes = u32::try_from(*overhead.get_ref()).ok();

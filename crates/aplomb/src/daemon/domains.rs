@@ -17,6 +17,7 @@ use aplomb_kernel::{Event, Kernel, KernelError};
 use super::budget::warn_about;
 use super::errands::Errands;
 use super::memory::domains::Asked;
+use super::net::NetSetting;
 use super::state::{code_of, monotonic_ns};
 use crate::config::WantedDomain;
 use crate::domains::with_manager;
@@ -54,7 +55,7 @@ pub struct Domains {
     known: BTreeMap<DomainPath, Known>,
     /// A reservation of memory may have changed since it was last taken.
     memory_changed: bool,
-    /// As above, of a weight of packets.
+    /// As above, of a setting of packets.
     net_changed: bool,
     /// When to look again at unknown domains, and how many looks were made before.
     next_look: Option<(Instant, u32)>,
@@ -339,16 +340,16 @@ impl Domains {
         )
     }
 
-    /// The weights of packets in the attributes, by cgroup, if any may have changed since the last
+    /// What is set for packets in the attributes, by cgroup, if any may have changed since the last
     /// call.
-    pub fn take_net_weights(&mut self) -> Option<BTreeMap<u64, u32>> {
+    pub fn take_net_settings(&mut self) -> Option<BTreeMap<u64, NetSetting>> {
         if !std::mem::take(&mut self.net_changed) {
             return None;
         }
-        let weights = self.known.values();
+        let known = self.known.values();
         Some(
-            weights
-                .filter_map(|k| Some((k.cgid, k.marks.net_weight?)))
+            known
+                .filter_map(|k| Some((k.cgid, NetSetting::of(&k.marks)?)))
                 .collect(),
         )
     }

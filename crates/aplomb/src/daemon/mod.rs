@@ -280,7 +280,7 @@ impl Daemon {
     fn serve_until_stopped(&mut self) -> Result<()> {
         loop {
             self.state.reserve_memory();
-            self.state.weigh_packets();
+            self.state.set_packets();
             let settle = self.settle.map(|(at, _)| at);
             let (domains, memory) = (self.state.domains.deadline(), self.state.memory.deadline());
             let (oom, disk) = (self.state.oom.deadline(), self.state.disk.deadline());

@@ -20,6 +20,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use aplomb_domain::Marks;
 use aplomb_kernel::{LeafOrder, LinkRate, Qdisc};
 use aplomb_net::journal::{self, Entry};
 use aplomb_net::{interfaces, kind_of, segments, NetError, Qdiscs, Watch};
@@ -42,8 +43,8 @@ pub struct Net {
     /// From the settings: installed as soon as the interface is there.
     wanted: Vec<NetWanted>,
     installed: BTreeMap<u32, Installed>,
-    /// The weights of domains, by their cgroups' ids.
-    weights: BTreeMap<u64, u32>,
+    /// Of domains, by their cgroups' ids.
+    domains: BTreeMap<u64, NetSetting>,
     keeper: Option<Child>,
     /// Its standard input, and the other end. The kernel closes the files of a dead process in the
     /// order of their numbers, and takes a second for the scheduler: so these are opened before it.
@@ -54,6 +55,40 @@ struct Installed {
     qdisc: Qdisc,
     entry: Entry,
     wanted: NetWanted,
+}
+
+/// What is set for the packets of a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NetSetting {
+    weight: u32,
+    /// Bits a second. None: no ceiling.
+    max: Option<u64>,
+}
+
+impl Default for NetSetting {
+    fn default() -> Self {
+        let weight = 100;
+        Self { weight, max: None }
+    }
+}
+
+impl NetSetting {
+    /// None: the attributes set nothing.
+    pub fn of(marks: &Marks) -> Option<Self> {
+        let usual = Self::default();
+        let set = Self {
+            weight: marks.net_weight.unwrap_or(usual.weight),
+            max: marks.net_max,
+        };
+        (set != usual).then_some(set)
+    }
+
+    fn apply(&self, qdisc: &mut Qdisc, domain: u64) {
+        let rate = self.max.map_or(0, |bits| bits / 8);
+        if let Err(e) = qdisc.set_domain(domain, self.weight, rate) {
+            warn!("{e}");
+        }
+    }
 }
 
 impl Installed {
@@ -98,7 +133,7 @@ impl Net {
                 .ok(),
             wanted: wanted.to_vec(),
             installed: BTreeMap::new(),
-            weights: BTreeMap::new(),
+            domains: BTreeMap::new(),
             keeper: None,
             keepers: pipe_with(PipeFlags::CLOEXEC)
                 .inspect_err(|e| warn!("no keeper of interfaces: {e}"))
@@ -226,10 +261,8 @@ impl Net {
         let kind = kind_of(index);
         let mut qdisc = Qdisc::load(index, &kind, order_of(wanted.leaf), link)
             .map_err(|e| Refusal::new(Code::Failed, e.to_string()))?;
-        for (domain, weight) in &self.weights {
-            if let Err(e) = qdisc.set_weight(*domain, *weight) {
-                warn!("{e}");
-            }
+        for (domain, setting) in &self.domains {
+            setting.apply(&mut qdisc, *domain);
         }
         self.keep()
             .map_err(|e| Refusal::new(Code::Failed, format!("the keeper: {e}")))?;
@@ -334,22 +367,19 @@ impl Net {
         }
     }
 
-    /// From now on these are the weights of domains; all others have the default.
-    pub fn weigh(&mut self, weights: BTreeMap<u64, u32>) {
-        let old = std::mem::take(&mut self.weights);
-        let gone = old.keys().filter(|id| !weights.contains_key(id));
+    /// From now on these are the settings of domains; all others have the default.
+    pub fn set_domains(&mut self, domains: BTreeMap<u64, NetSetting>) {
+        let old = std::mem::replace(&mut self.domains, domains);
+        let gone = old.keys().filter(|id| !self.domains.contains_key(id));
         let changes = gone
-            .map(|id| (*id, 0))
-            .chain(weights.iter().map(|(id, w)| (*id, *w)))
-            .filter(|(id, weight)| old.get(id) != Some(weight));
-        for (id, weight) in changes {
+            .map(|id| (*id, NetSetting::default()))
+            .chain(self.domains.iter().map(|(id, setting)| (*id, *setting)))
+            .filter(|(id, setting)| old.get(id) != Some(setting));
+        for (id, setting) in changes {
             for installed in self.installed.values_mut() {
-                if let Err(e) = installed.qdisc.set_weight(id, weight) {
-                    warn!("{e}");
-                }
+                setting.apply(&mut installed.qdisc, id);
             }
         }
-        self.weights = weights;
     }
 
     /// The interfaces, for people.
@@ -372,6 +402,7 @@ fn line(installed: &Installed) -> NetLine {
                 cgid: n.domain,
                 above: n.above,
                 weight: n.weight,
+                max: (n.ceiling > 0).then_some(n.ceiling * 8),
                 packets: n.packets,
                 sent_bytes: n.sent_bytes,
                 sent_packets: n.sent_packets,
@@ -392,7 +423,7 @@ fn order_of(leaf: NetLeaf) -> LeafOrder {
 
 fn link_of(rate: Option<u64>, overhead: u32) -> Result<LinkRate, Refusal> {
     let invalid = |m| Err(Refusal::new(Code::Invalid, m));
-    if rate.is_some_and(|r| !aplomb_net::rate::RATES.contains(&r)) {
+    if rate.is_some_and(|r| !aplomb_spec::RATES.contains(&r)) {
         return invalid("the rate is not between 8kbit and 1000Gbit".into());
     }
     if overhead > MAX_OVERHEAD {

@@ -169,10 +169,10 @@ impl State {
         self.disk.tick(now, &mut *self.kernel);
     }
 
-    /// Put the weights of domains' packets into force, if they changed.
-    pub fn weigh_packets(&mut self) {
-        if let Some(weights) = self.domains.take_net_weights() {
-            self.net.weigh(weights);
+    /// Put the settings of domains' packets into force, if they changed.
+    pub fn set_packets(&mut self) {
+        if let Some(settings) = self.domains.take_net_settings() {
+            self.net.set_domains(settings);
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use proptest::prelude::*;
 
 use super::{Hsfq, LEAST, ROOM, ROOT};
+use crate::SEC;
 
 #[test]
 fn constants_are_the_headers() {
@@ -131,6 +132,85 @@ fn many_domains_of_one_owner_have_one_room() {
     assert!(other > ROOM / 10, "{other}");
 }
 
+/// A link of 1 ns a byte, whose leaves always have packets of 1,000 bytes: what each leaf sends
+/// from `from` to `until`, ns.
+fn run(q: &mut Hsfq, leaves: &[u32], from: u64, until: u64) -> BTreeMap<u32, u64> {
+    let mut sent: BTreeMap<u32, u64> = leaves.iter().map(|leaf| (*leaf, 0)).collect();
+    let mut now = from;
+    while now < until {
+        for leaf in leaves {
+            while q.counts(*leaf).packets < 2 {
+                q.come(*leaf, 1000, now).unwrap();
+            }
+        }
+        match q.go(true, now) {
+            Some((leaf, _)) => {
+                *sent.get_mut(&leaf).unwrap() += 1000;
+                now += 1000;
+            }
+            None => now = q.late().unwrap().max(now + 1),
+        }
+    }
+    sent
+}
+
+/// A ceiling holds for a leaf and for all below an inner node, and the others have the rest.
+#[test]
+fn ceilings_hold_and_leave_the_rest_to_others() {
+    let mut q = Hsfq::default();
+    q.become_node(2, ROOT, 100, false);
+    for (leaf, up) in [(10, 2), (11, 2), (12, ROOT), (13, ROOT)] {
+        q.become_node(leaf, up, 100, true);
+    }
+    let all = [10, 11, 12, 13];
+    q.set_ceiling(2, 100_000_000); // a tenth of the link
+    q.set_ceiling(12, 50_000_000);
+    let sent = run(&mut q, &all, SEC, 2 * SEC);
+    let near = |got: u64, right: u64| got.abs_diff(right) < right / 100;
+    assert!(
+        near(sent[&10], 50_000_000) && near(sent[&11], 50_000_000),
+        "{sent:?}"
+    );
+    assert!(near(sent[&12], 50_000_000), "{sent:?}");
+    assert!(near(sent[&13], 850_000_000), "{sent:?}");
+    // All have one: the link is idle in between.
+    q.set_ceiling(13, 10_000_000);
+    let sent = run(&mut q, &all, 2 * SEC, 3 * SEC);
+    assert!(near(sent[&13], 10_000_000), "{sent:?}");
+    assert!(near(sent.values().sum(), 160_000_000), "{sent:?}");
+    // None has one any more: shares by weight again.
+    for i in [2, 12, 13] {
+        q.set_ceiling(i, 0);
+    }
+    let sent = run(&mut q, &all, 4 * SEC, 5 * SEC);
+    assert!(
+        near(sent[&13], 333_333_000) && near(sent[&10], 166_666_000),
+        "{sent:?}"
+    );
+}
+
+/// A node whose only child is at its ceiling has nothing to send, whatever comes to that child.
+#[test]
+fn a_packet_for_a_late_node_wakes_no_ancestor() {
+    let mut q = Hsfq::default();
+    q.become_node(2, ROOT, 100, false);
+    q.become_node(10, 2, 100, true);
+    q.become_node(11, ROOT, 100, true);
+    q.set_ceiling(10, 1_000); // a packet a second
+    for _ in 0..3 {
+        q.come(10, 1000, SEC).unwrap();
+    }
+    assert_eq!(q.go(true, SEC).map(|g| g.0), Some(10));
+    q.come(10, 1000, SEC + 1).unwrap();
+    assert_eq!(q.go(true, SEC + 1), None);
+    q.come(11, 1000, SEC + 2).unwrap();
+    assert_eq!(q.go(true, SEC + 2).map(|g| g.0), Some(11));
+    let at = q.late().unwrap();
+    assert_eq!(q.go(true, at - 1), None);
+    assert_eq!(q.go(true, at).map(|g| g.0), Some(10));
+    assert!(!q.forget(10), "its ceiling would be forgotten");
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Come { leaf: u32, bytes: u32 },
@@ -165,14 +245,22 @@ proptest! {
     fn no_packet_is_lost(
         steps in prop::collection::vec(step(), 1..400),
         weights in prop::collection::vec(1..10_000u32, 6),
+        ceilings in prop::collection::vec((2..16u32, 0..10_000_000_000u64), 0..4),
     ) {
         let mut q = six_leaves(&weights);
+        for (i, rate) in ceilings {
+            if !(4..10).contains(&i) {
+                q.set_ceiling(i, rate.max(8));
+            }
+        }
         let mut model: BTreeMap<u32, VecDeque<(u32, u32)>> = BTreeMap::new(); // slot, bytes
         let (mut sent, mut dropped) = (0u64, 0u64);
         let ends = std::iter::repeat_n(Step::Go { is_sent: true }, steps.len());
-        for (now, step) in steps.into_iter().chain(ends).enumerate() {
+        let mut now = SEC;
+        for step in steps.into_iter().chain(ends) {
+            now += 1;
             match step {
-                Step::Come { leaf, bytes } => match q.come(10 + leaf, bytes, now as u64) {
+                Step::Come { leaf, bytes } => match q.come(10 + leaf, bytes, now) {
                     Some(slot) => {
                         let used = model.values().flatten().any(|(s, _)| *s == slot);
                         prop_assert!(!used, "a slot is used twice");
@@ -182,7 +270,15 @@ proptest! {
                 },
                 Step::Go { is_sent } => {
                     let waiting: usize = model.values().map(VecDeque::len).sum();
-                    let Some((leaf, slot)) = q.go(is_sent, now as u64) else {
+                    let mut found = q.go(is_sent, now);
+                    for _ in 0..8 {
+                        if let (None, Some(at)) = (found, q.late()) {
+                            prop_assert!(at > now, "its time has come");
+                            now = at;
+                            found = q.go(is_sent, now);
+                        }
+                    }
+                    let Some((leaf, slot)) = found else {
                         prop_assert_eq!(waiting, 0, "the link is idle though a packet waits");
                         continue;
                     };

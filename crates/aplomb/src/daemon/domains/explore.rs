@@ -14,6 +14,7 @@ use tracing::warn;
 use super::push::{removal_of, NO_DISK_SHARE};
 use super::{Domains, Known, WALK_INTERVAL};
 use crate::daemon::budget::{warn_about, Budget};
+use crate::daemon::net::NetSetting;
 
 /// The most walks of a part of the tree that changes meanwhile. The watches report later changes.
 const ROUNDS: usize = 3;
@@ -169,7 +170,7 @@ impl Domains {
             return false;
         };
         self.memory_changed |= before != marks.memory;
-        self.net_changed |= known.marks.net_weight != marks.net_weight;
+        self.net_changed |= NetSetting::of(&known.marks) != NetSetting::of(&marks);
         known.marks = marks;
         let (Some(tree), Some(watch)) = (&self.tree, &mut self.watch) else {
             return true;
@@ -283,7 +284,7 @@ impl Domains {
             self.owners.remove(known.owner);
             self.owners.later.remove(path);
             self.memory_changed |= known.marks.memory.is_some();
-            self.net_changed |= known.marks.net_weight.is_some();
+            self.net_changed |= NetSetting::of(&known.marks).is_some();
             // These fail if the kernel side knows of the removal already.
             if let Some(reserved) = known.pushed.reservation {
                 let _ = kernel.set_domain(known.cgid, removal_of(reserved));

@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 4] = [
 ///
 /// # Errors
 /// A text for the user.
-pub fn parse(text: &str) -> Result<u64, String> {
+pub fn parse_rate(text: &str) -> Result<u64, String> {
     let shown: String = text.chars().filter(|c| !c.is_control()).take(20).collect();
     let wrong = || format!("\"{shown}\" is no rate: write 40Mbit, or 300kbit");
     let lower = text.trim().to_ascii_lowercase();
@@ -40,7 +40,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
 }
 
 /// The rate in the largest unit that shows it exactly.
-pub fn format(bits: u64) -> String {
+pub fn format_rate(bits: u64) -> String {
     for (name, factor) in [
         ("Gbit", 1_000_000_000),
         ("Mbit", 1_000_000),
@@ -66,12 +66,12 @@ mod tests {
             ("300kbit", 300_000),
             ("8001bit", 8_001),
         ] {
-            assert_eq!(parse(text), Ok(bits));
-            assert_eq!(parse(&format(bits)), Ok(bits), "{text}");
+            assert_eq!(parse_rate(text), Ok(bits));
+            assert_eq!(parse_rate(&format_rate(bits)), Ok(bits), "{text}");
         }
-        assert_eq!(parse("40000000"), Ok(40_000_000));
-        assert_eq!(format(40_000_000), "40Mbit");
-        assert_eq!(format(1_500_000_000), "1.5Gbit");
+        assert_eq!(parse_rate("40000000"), Ok(40_000_000));
+        assert_eq!(format_rate(40_000_000), "40Mbit");
+        assert_eq!(format_rate(1_500_000_000), "1.5Gbit");
         for text in [
             "",
             "fast",
@@ -83,19 +83,19 @@ mod tests {
             "2000Gbit",
             "1.2.3Mbit",
         ] {
-            assert!(parse(text).is_err(), "{text}");
+            assert!(parse_rate(text).is_err(), "{text}");
         }
     }
 
     proptest::proptest! {
         #[test]
         fn each_rate_comes_back(bits in RATES) {
-            proptest::prop_assert_eq!(parse(&format(bits)), Ok(bits));
+            proptest::prop_assert_eq!(parse_rate(&format_rate(bits)), Ok(bits));
         }
 
         #[test]
         fn no_text_breaks_it(text: String) {
-            let _ = parse(&text);
+            let _ = parse_rate(&text);
         }
     }
 }
