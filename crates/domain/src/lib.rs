@@ -28,4 +28,4 @@ pub use mount::find_mount;
 pub use notation::*;
 pub use path::{parse_proc_cgroup, DomainPath};
 pub use systemd::{is_booted, place as unit_place, Systemd};
-pub use tree::{Directory, Files, Found, Tree, Walk, MAX_OWNED};
+pub use tree::{Directory, Enter, Files, Found, Tree, Walk, MAX_OWNED};

@@ -20,7 +20,7 @@ use crate::{
 mod memory;
 mod walk;
 
-pub use walk::{Found, Walk, MAX_OWNED, MAX_WALK};
+pub use walk::{Enter, Found, Walk, MAX_OWNED, MAX_WALK};
 
 /// Why a domain cannot have domains below.
 const FULL: &str = "it has processes of its own, so it cannot have domains below; move them first";

@@ -13,6 +13,7 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
+use aplomb_domain::DomainPath;
 use aplomb_kernel::Kernel;
 use tracing::warn;
 
@@ -50,6 +51,8 @@ pub enum Effect {
     Watch(i32),
     /// Read the specs again, then answer this connection.
     Reload(u32),
+    /// Answer this connection when this domain was looked at.
+    Look(u32, DomainPath),
     Stop,
 }
 

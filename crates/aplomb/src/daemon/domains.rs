@@ -20,8 +20,8 @@ use super::memory::domains::Asked;
 use super::net::NetSetting;
 use super::state::{code_of, monotonic_ns};
 use crate::config::WantedDomain;
-use crate::domains::with_manager;
-use crate::protocol::{Code, DomainLine, DomainTable, Refusal};
+use crate::domains::{is_managed, with_manager};
+use crate::protocol::{Code, DomainLine, DomainTable};
 use inotify::WatchDescriptor;
 use tracing::error;
 
@@ -31,6 +31,8 @@ mod explore;
 mod line;
 pub mod place;
 mod push;
+mod read;
+mod users;
 mod watch;
 
 use created::Created;
@@ -38,6 +40,7 @@ use explore::Owners;
 use line::line;
 use place::{place, Proven};
 use push::push_settings;
+use users::Users;
 use watch::{Seen, Watch, MAX_WATCHED};
 
 /// Second looks at a domain that the kernel side does not know yet, because its CPU controller may
@@ -67,7 +70,9 @@ pub struct Domains {
     warned: bool,
     created: Created,
     owners: Owners,
-    /// Calls of the service manager, where there is one.
+    /// Looks at what is delegated to users. (Unused without `errands`.)
+    users: Users,
+    /// What may have to wait.
     errands: Option<Errands>,
 }
 
@@ -77,6 +82,8 @@ struct Known {
     /// The owner of this part of the tree ([`aplomb_domain::Directory::owner`]); 0 is root.
     owner: u32,
     marks: Marks,
+    /// The first invalid attribute, and why it is.
+    wrong: Option<String>,
     /// The settings that were pushed to the kernel side.
     pushed: Marks,
     /// Why not all settings of `marks` are in force.
@@ -116,7 +123,8 @@ fn unknown(path: &DomainPath, tree: Option<&Tree>) -> String {
              (+cpu in cgroup.subtree_control)"
         ),
         _ => format!(
-            "{path} is no domain of the kernel side: it is beyond a limit, or was created just now"
+            "{path} is no domain of the kernel side: it has no CPU controller, is beyond a limit, or \
+             was created just now"
         ),
     }
 }
@@ -146,6 +154,7 @@ impl Domains {
             warned: false,
             created: Created::default(),
             owners: Owners::new(),
+            users: Users::new(),
             errands: None,
         })
     }
@@ -171,17 +180,23 @@ impl Domains {
         }
     }
 
-    /// Have the calls of the service manager made by `errands` from now on.
+    /// Have what may have to wait done by `errands` from now on: calls of the service manager, and
+    /// looks at users' directories.
     pub fn use_errands(&mut self, errands: Errands) {
         self.errands = Some(errands);
     }
 
-    /// The service manager has answered a call. `given`: a domain may have got its file memory.min.
-    pub fn errands_done(&mut self, given: bool) {
+    /// Errands were done. `given`: a domain may have got its file memory.min.
+    pub fn errands_done(&mut self, given: bool, kernel: &mut dyn Kernel) {
         if let Some(errands) = &self.errands {
             errands.clear();
         }
         self.memory_changed |= given;
+        let now = Instant::now();
+        for part in self.users.take(now) {
+            self.apply(part, kernel);
+        }
+        self.send_looks(now);
     }
 
     /// The kernel side recognised a program whose spec names a domain: move its process there.
@@ -196,7 +211,8 @@ impl Domains {
             Ok(path) => path,
             Err(e) => return warn_about(owner, &not_there(e)),
         };
-        let Some(errands) = &self.errands else {
+        let errands = self.errands.as_ref().filter(|_| is_managed(tree));
+        let Some(errands) = errands else {
             if let Err(e) = place(tree, process, &path) {
                 warn_about(owner, &not_there(e.to_string()));
             }
@@ -224,6 +240,7 @@ impl Domains {
             self.retry_refused_at,
             self.walk_at,
             self.owners.look_at,
+            self.users.next_at,
         ]
         .into_iter()
         .flatten()
@@ -245,6 +262,7 @@ impl Domains {
             self.scan(kernel);
         }
         self.look_at_later(now, kernel);
+        self.send_looks(now);
         if self.retry_refused_at.take_if(|at| *at <= now).is_some() {
             self.push_all(kernel);
         }
@@ -284,6 +302,10 @@ impl Domains {
                 Seen::Populated(path) => self.end_if_empty(&path, kernel),
                 Seen::Removed(path) => {
                     room |= self.forget(&path, kernel);
+                    let owner = self.owner_of(&path);
+                    if self.users.is_looking(owner) {
+                        self.reread(&path, kernel); // the errand may have seen it
+                    }
                     // The parent may be empty now.
                     if let Some(above) = path.parent() {
                         self.end_if_empty(&above, kernel);
@@ -294,34 +316,7 @@ impl Domains {
         if room {
             self.push_all(kernel); // the reservations of removed domains are free now
         }
-    }
-
-    /// Look at one domain now.
-    ///
-    /// # Errors
-    /// The domain is missing; an attribute is invalid; the kernel side refused a setting.
-    pub fn look(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) -> Result<(), Refusal> {
-        let failed = |e: DomainError| Refusal::new(Code::Failed, e.to_string());
-        // The client may just have removed another domain to have room for this one.
-        self.changed(kernel);
-        let Some(tree) = &self.tree else {
-            return Err(failed(DomainError::NoTree));
-        };
-        let dir = tree.open(path).map_err(failed)?;
-        if let Some(wrong) = tree.marks(&dir).1.first() {
-            let message = format!("{path}: {}: {}", wrong.attribute, wrong.message);
-            return Err(Refusal::new(Code::Invalid, message));
-        }
-        if self.known.contains_key(path) {
-            self.reread(path, kernel);
-        } else {
-            self.explore(path, kernel);
-        }
-        match self.known.get(path).and_then(|k| k.refused.clone()) {
-            None => Ok(()),
-            Some(NotInForce::Unknown(message)) => Err(Refusal::new(Code::Failed, message)),
-            Some(NotInForce::Refused { code, message }) => Err(Refusal::new(code, message)),
-        }
+        self.send_looks(Instant::now());
     }
 
     /// The reservations of memory in the attributes, if any may have changed since the last call.
@@ -410,7 +405,8 @@ impl Domains {
             return;
         };
         let result = push_settings(known, kernel);
-        let tree = self.tree.as_ref();
+        // A user's directory is not opened here (read.rs).
+        let tree = self.tree.as_ref().filter(|_| known.owner == 0);
         let why = result.err().map(|e| match e {
             KernelError::NoDomain(_) => NotInForce::Unknown(unknown(path, tree)),
             e => NotInForce::Refused {
@@ -431,36 +427,50 @@ impl Domains {
 
     /// Remove an ephemeral domain whose last process has exited.
     fn end_if_empty(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
-        let ephemeral = self.known.get(path).is_some_and(|k| k.marks.ephemeral);
-        let Some(tree) = self.tree.as_ref().filter(|_| ephemeral) else {
+        let known = self.known.get(path).filter(|k| k.marks.ephemeral);
+        let (Some(owner), Some(tree)) = (known.map(|k| k.owner), &self.tree) else {
             return;
         };
-        let Ok(dir) = tree.open(path) else { return };
-        let empty = tree.files(&dir).is_ok_and(|f| !f.populated);
-        if !empty || !dir.was_used() {
-            return;
-        }
-        drop(dir);
-        let Some(errands) = &self.errands else {
-            match with_manager(tree, |m| m.remove(path)) {
-                Ok(()) => drop(self.forget(path, kernel)),
-                // It has domains below, or just got a process. The watches report when that
-                // changes.
-                Err(DomainError::State { .. } | DomainError::Missing(_)) => {}
+        // The calls of a manager take long, and a user's directories may be locked.
+        let errands = self.errands.as_ref();
+        let Some(errands) = errands.filter(|_| owner != 0 || is_managed(tree)) else {
+            match remove_if_over(tree, path) {
+                Ok(true) => drop(self.forget(path, kernel)),
+                Ok(false) => {}
                 Err(e) => warn_about(0, &e.to_string()),
             }
             return;
         };
+        if owner == 0 && !is_over(tree, path) {
+            return;
+        }
         let path = path.clone();
-        let added = errands.add(0, move |tree| {
-            match with_manager(tree, |m| m.remove(&path)) {
-                Ok(()) | Err(DomainError::State { .. } | DomainError::Missing(_)) => Ok(()),
-                Err(e) => Err(e.to_string()),
-            }
+        let added = errands.add(owner, move |tree| {
+            let removed = remove_if_over(tree, &path);
+            removed.map(drop).map_err(|e| e.to_string())
         });
         if let Err(e) = added {
-            warn_about(0, &e);
+            warn_about(owner, &e);
         }
+    }
+}
+
+/// The domain is empty, and had processes.
+fn is_over(tree: &Tree, path: &DomainPath) -> bool {
+    let dir = tree.open(path);
+    dir.is_ok_and(|dir| tree.files(&dir).is_ok_and(|f| !f.populated) && dir.was_used())
+}
+
+/// Remove a domain that is over. False if it is not: the watches report when that changes.
+fn remove_if_over(tree: &Tree, path: &DomainPath) -> Result<bool, DomainError> {
+    if !is_over(tree, path) {
+        return Ok(false);
+    }
+    match with_manager(tree, |m| m.remove(path)) {
+        Ok(()) => Ok(true),
+        // It has domains below, or just got a process.
+        Err(DomainError::State { .. } | DomainError::Missing(_)) => Ok(false),
+        Err(e) => Err(e),
     }
 }
 

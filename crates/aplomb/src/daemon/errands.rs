@@ -1,10 +1,11 @@
-//! Errands: calls of the service manager, which may take seconds, so they are not made in the
-//! daemon's loop.
+//! Errands: what may have to wait is not done in the daemon's loop. These are calls of the service
+//! manager, which may take seconds, and what waits for a lock that a user's task can hold: a look
+//! at a user's cgroup directories (domains/read.rs).
 //!
 //! Three threads run them: one those of the system (root's), two those of users. At most one errand
 //! of a user runs at a time, and users take turns. So an errand waits for other users' errands only
-//! if two of them run, however many a third user has. Each errand ends by the time limits of
-//! [`aplomb_domain::Systemd`].
+//! if two of them run, however many a third user has. A call ends by the time limits of
+//! [`aplomb_domain::Systemd`]; a lock is free when the user's task that holds it had its turn.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::{self, Read, Write};
@@ -87,12 +88,12 @@ impl Errands {
         let mut waiting = self.shared.lock();
         let of_users = waiting.by_owner.iter().filter(|(owner, _)| **owner != 0);
         if owner != 0 && of_users.map(|(_, acts)| acts.len()).sum::<usize>() >= MAX_WAITING {
-            return Err(format!("systemd has {MAX_WAITING} calls to answer before"));
+            return Err(format!("{MAX_WAITING} errands wait before it"));
         }
         let own = waiting.by_owner.entry(owner).or_default();
         if own.len() >= MAX_PER_OWNER {
             return Err(format!(
-                "systemd has {MAX_PER_OWNER} calls for user {owner} to answer before"
+                "{MAX_PER_OWNER} errands of user {owner} wait before it"
             ));
         }
         own.push_back(Box::new(act));

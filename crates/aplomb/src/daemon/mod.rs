@@ -1,9 +1,9 @@
 //! The daemon: loads specs and scheduler, keeps the specs current, and answers on the socket.
 //!
-//! It has one thread and one epoll. All scheduling decisions are made in the kernel, so the daemon
-//! may sleep. It wakes up for a request, an event, a changed file, the exit of a process with a
-//! reservation, and a signal. When it ends in any way, its file descriptors are closed, and the
-//! kernel detaches the scheduler.
+//! Its loop is one thread with one epoll; what may have to wait is done by others (errands.rs). All
+//! scheduling decisions are made in the kernel, so the daemon may sleep. It wakes up for a request,
+//! an event, a changed file, the exit of a process with a reservation, and a signal. When it ends
+//! in any way, its file descriptors are closed, and the kernel detaches the scheduler.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -153,6 +153,7 @@ impl Daemon {
         let mut state = State {
             disk: Disk::start(config.disk),
             net,
+            looking: Vec::new(),
             seats: Seats::system(),
             memory,
             oom,
@@ -173,10 +174,12 @@ impl Daemon {
         poll.add(&signals.stop, Source::StopSignal, Interest::Read)?;
         poll.add(&signals.reload, Source::ReloadSignal, Interest::Read)?;
         poll.add(&socket.listener, Source::Listener, Interest::Read)?;
-        if state.domains.tree().is_some_and(is_managed) {
+        if let Some(tree) = state.domains.tree().filter(|tree| tree.is_system()) {
             let errands = Errands::start(|| Tree::system().ok()).context("threads")?;
             poll.add(&errands, Source::Errands, Interest::Read)?;
-            state.memory.use_errands(errands.clone());
+            if is_managed(tree) {
+                state.memory.use_errands(errands.clone());
+            }
             state.domains.use_errands(errands);
         }
         let watch = watch::Watch::new().context("inotify")?;
@@ -364,8 +367,13 @@ impl Daemon {
                 self.clients.new_events(&self.poll, &mut self.state);
             }
             Source::Errands => {
-                let given = self.state.memory.was_given();
-                self.state.domains.errands_done(given);
+                let state = &mut self.state;
+                let given = state.memory.was_given();
+                state.domains.errands_done(given, &mut *state.kernel);
+                for (id, answer) in self.state.take_looked() {
+                    self.clients
+                        .answer(id, &answer, &self.poll, &mut self.state);
+                }
             }
             Source::Client(id) => match self.clients.ready(id, &self.poll, &mut self.state) {
                 Some(Effect::Watch(pid)) => self.watch_process(pid),
@@ -374,6 +382,7 @@ impl Daemon {
                     self.clients
                         .answer(id, &answer, &self.poll, &mut self.state);
                 }
+                Some(Effect::Look(id, domain)) => self.state.await_look(id, domain),
                 Some(Effect::Stop) => {
                     info!("a client asked the daemon to stop");
                     return Ok(Next::Stop);

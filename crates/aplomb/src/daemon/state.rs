@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use aplomb_domain::DomainPath;
 use aplomb_kernel::{
     comm_text, flags, Event, Kernel, KernelError, Part, ServerPolicy, ServerState, SpecRow,
 };
@@ -23,6 +24,7 @@ use crate::protocol::{
 };
 use tracing::warn;
 
+mod looks;
 mod memory;
 
 /// The client, as the kernel identifies it (SO_PEERCRED). Ids are those of the daemon's own
@@ -48,6 +50,8 @@ pub enum Outcome {
     Stop(Answer),
     /// Read the specs again, then answer.
     Reload,
+    /// Answer when this domain was looked at.
+    Look(DomainPath),
 }
 
 /// Which events a client wants.
@@ -71,6 +75,8 @@ pub struct State {
     pub disk: Disk,
     pub net: Net,
     pub seats: Seats,
+    /// Connections that wait for a look at a domain.
+    pub looking: Vec<(u32, DomainPath)>,
     /// When the scheduler was attached. None while it is not attached.
     pub attached: Option<Instant>,
     pub restarts: u32,
@@ -116,14 +122,9 @@ impl State {
                     Outcome::Answer(Answer::Domains(table))
                 })
             }
-            Ask::Look { domain } => root(peer, "check domains through").and_then(|()| {
-                self.domains.look(&domain, &mut *self.kernel)?;
-                self.reserve_memory();
-                if let Some(why) = self.memory.of_domains().refused(&domain) {
-                    return Err(Refusal::new(Code::Limit, format!("{domain}: {why}")));
-                }
-                Ok(Outcome::Answer(Answer::Done(String::new())))
-            }),
+            Ask::Look { domain } => {
+                root(peer, "check domains through").and_then(|()| self.look(domain))
+            }
             Ask::Park { tid, for_ns } => root(peer, "park threads through").and_then(|()| {
                 self.kernel.park(tid, for_ns).map_err(failed)?;
                 Ok(Outcome::Answer(Answer::Done(String::new())))

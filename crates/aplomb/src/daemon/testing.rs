@@ -385,6 +385,7 @@ impl Root {
             history: History::default(),
             reservations: Reservations::default(),
             domains: Domains::new(None).unwrap(),
+            looking: Vec::new(),
             attached: Some(Instant::now()),
             restarts: 0,
             release: "7.3.4".into(),

@@ -34,6 +34,17 @@ pub struct Walk {
     pub cut: BTreeSet<u32>,
 }
 
+/// What a walk does with a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enter {
+    /// Leaves it out, with all below.
+    No,
+    /// Looks at it alone.
+    Alone,
+    /// Looks at it and goes on below.
+    Below,
+}
+
 /// Counts the directories of a walk, by owner.
 #[derive(Debug, Default)]
 struct Visits {
@@ -67,15 +78,29 @@ impl Tree {
     /// # Errors
     /// `top` is missing. Domains that are removed during the walk are left out.
     pub fn walk(&self, top: &DomainPath) -> Result<Walk, DomainError> {
+        self.walk_as(top, |_| Enter::Below)
+    }
+
+    /// As [`Tree::walk`]. Each directory is opened, then `enter` says what to do with it, and only
+    /// then it is read and listed. A directory that is left out here does not make the walk
+    /// truncated.
+    ///
+    /// # Errors
+    /// As [`Tree::walk`].
+    pub fn walk_as(
+        &self,
+        top: &DomainPath,
+        mut enter: impl FnMut(&Directory) -> Enter,
+    ) -> Result<Walk, DomainError> {
         let (mut walk, mut visits) = (Walk::default(), Visits::default());
         let top = Rc::new(self.open(top)?);
         // Only directories above the present one are open, however many it has below.
-        let mut todo = self.visit(&top, &mut walk, &mut visits);
+        let mut todo = self.visit(&top, &mut walk, &mut visits, &mut enter);
         while let Some((above, name)) = todo.pop() {
             match above.below(&name) {
                 Ok(dir) => {
                     drop(above);
-                    todo.extend(self.visit(&Rc::new(dir), &mut walk, &mut visits));
+                    todo.extend(self.visit(&Rc::new(dir), &mut walk, &mut visits, &mut enter));
                 }
                 Err(DomainError::Wrong { .. }) => walk.truncated = true,
                 Err(DomainError::Missing(_)) => {} // removed meanwhile
@@ -91,12 +116,17 @@ impl Tree {
         dir: &Rc<Directory>,
         walk: &mut Walk,
         visits: &mut Visits,
+        enter: &mut impl FnMut(&Directory) -> Enter,
     ) -> Vec<(Rc<Directory>, String)> {
         if !visits.allow(dir.owner) {
             walk.truncated = true;
             if dir.owner != 0 {
                 walk.cut.insert(dir.owner);
             }
+            return Vec::new();
+        }
+        let enter = enter(dir);
+        if enter == Enter::No {
             return Vec::new();
         }
         let Ok(cgid) = dir.cgid() else {
@@ -110,6 +140,9 @@ impl Tree {
             marks,
             wrong,
         });
+        if enter == Enter::Alone {
+            return Vec::new();
+        }
         let mut names = dir.children().unwrap_or_default();
         names.sort();
         names.reverse();

@@ -136,6 +136,7 @@ impl Client {
             Outcome::Reserved(answer, pid) => (answer, Some(Effect::Watch(pid))),
             Outcome::Stop(answer) => (answer, Some(Effect::Stop)),
             Outcome::Reload => return Ok(Some(Effect::Reload(id))),
+            Outcome::Look(domain) => return Ok(Some(Effect::Look(id, domain))),
             Outcome::Log(query) => {
                 self.log = Some(Log::new(query, state));
                 if query.pid.is_none() {

@@ -9,15 +9,17 @@ use std::time::{Duration, Instant};
 
 use aplomb_domain::{DomainError, DomainPath, Found, MAX_OWNED};
 use aplomb_kernel::Kernel;
+use inotify::WatchDescriptor;
 use tracing::warn;
 
 use super::push::{removal_of, NO_DISK_SHARE};
-use super::{Domains, Known, WALK_INTERVAL};
+use super::read::{read, Look, Part};
+use super::watch::Watch;
+use super::{Domains, Known, NotInForce, WALK_INTERVAL};
 use crate::daemon::budget::{warn_about, Budget};
 use crate::daemon::net::NetSetting;
+use crate::protocol::{Code, Refusal};
 
-/// The most walks of a part of the tree that changes meanwhile. The watches report later changes.
-const ROUNDS: usize = 3;
 /// Looks at changed attributes for one owner: this many at once, then one in each pause. A look may
 /// change the tree of the kernel side, under a lock that all CPUs take.
 const LOOKS_AT_ONCE: u32 = 20;
@@ -85,80 +87,180 @@ impl Domains {
         }
     }
 
-    /// Walk the tree from `top` on. Watch new domains, and forget removed ones.
+    /// Look at `top` and all below. Watch new domains, and forget removed ones.
     pub(super) fn explore(&mut self, top: &DomainPath, kernel: &mut dyn Kernel) {
         if top.is_root() {
             self.owners.walked = Some(Instant::now());
         }
-        for _ in 0..ROUNDS {
-            let Some(tree) = &self.tree else { return };
-            let walk = match tree.walk(top) {
-                Ok(walk) => walk,
-                Err(DomainError::Missing(_)) => {
-                    self.forget(top, kernel);
-                    return;
-                }
-                Err(e) => return warn!("{e}"),
-            };
-            let found: BTreeMap<_, _> = walk.domains.iter().map(|f| (&f.path, f.cgid)).collect();
-            let is_gone = |path: &DomainPath, known: &Known| match found.get(path) {
-                Some(cgid) => *cgid != known.cgid,
-                // The walk may have left it out.
-                None if walk.truncated => {
-                    let now = tree.open(path).and_then(|dir| dir.cgid());
-                    !now.is_ok_and(|cgid| cgid == known.cgid)
-                }
-                None => true,
-            };
-            let gone: Vec<DomainPath> = self
-                .below(top)
-                .filter(|(path, known)| is_gone(path, known))
-                .map(|(p, _)| p.clone())
-                .collect();
-            for path in gone {
-                self.forget(&path, kernel);
-            }
-            walk.cut.iter().for_each(|owner| warn_of_too_many(*owner));
-            let mut fresh = false;
-            for f in walk.domains {
-                let new = !self.known.contains_key(&f.path);
-                for wrong in f.wrong.iter().filter(|_| new) {
-                    let (at, what) = (wrong.attribute, &wrong.message);
-                    warn_about(f.owner, &format!("domain {}: {at}: {what}", f.path));
-                }
-                let path = f.path.clone();
-                if self.note(f) {
-                    fresh |= new;
-                    self.push_settings(&path, kernel);
-                    self.end_if_empty(&path, kernel);
-                }
-            }
-            if !fresh {
-                return; // every directory was watched before it was listed
-            }
+        let top = top.clone();
+        self.look_at(Look { top, below: true }, kernel);
+    }
+
+    /// Look at one domain again.
+    pub(super) fn reread(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
+        let (top, below) = (path.clone(), false);
+        self.look_at(Look { top, below }, kernel);
+    }
+
+    /// The user that the part of the tree at `path` is delegated to, as far as is known; 0: root.
+    pub(super) fn owner_of(&self, path: &DomainPath) -> u32 {
+        let mut above = std::iter::successors(Some(path.clone()), DomainPath::parent);
+        let known = above.find_map(|path| self.known.get(&path));
+        known.map_or(0, |known| known.owner)
+    }
+
+    /// Look at what is root's now, and have what is users' looked at.
+    fn look_at(&mut self, look: Look, kernel: &mut dyn Kernel) {
+        let apart = self.errands.is_some();
+        let owner = self.owner_of(&look.top);
+        if apart && owner != 0 {
+            return self.ask(owner, look);
+        }
+        let known = self.below(&look.top);
+        let known = known.filter(|(path, k)| (!apart || k.owner == 0) && look.holds(path));
+        let known: Vec<_> = known.map(|(path, k)| (path.clone(), k.cgid)).collect();
+        let Some(tree) = &self.tree else { return };
+        let watcher = self.watch.as_ref().map(Watch::watcher);
+        let part = read(tree, watcher.as_ref(), look, &known, apart);
+        self.apply(part, kernel);
+    }
+
+    fn ask(&mut self, owner: u32, look: Look) {
+        if !self.users.ask(owner, look) {
+            let at = Instant::now() + LOST_PAUSE;
+            self.walk_at = Some(self.walk_at.map_or(at, |other| other.min(at)));
         }
     }
 
-    /// Record a domain's settings, and watch it. False if its owner has too many domains: then the
-    /// kernel side's settings stay as they are.
-    fn note(&mut self, found: Found) -> bool {
+    /// Look at one domain now. Some(Err): it is missing; an attribute is invalid; the kernel side
+    /// refused a setting. None: its user's errand looks, and [`Domains::verdict`] has the result as
+    /// soon as it has one.
+    pub fn look(
+        &mut self,
+        path: &DomainPath,
+        kernel: &mut dyn Kernel,
+    ) -> Option<Result<(), Refusal>> {
+        // The client may just have removed another domain to have room for this one.
+        self.changed(kernel);
+        match self.known.contains_key(path) {
+            true => self.reread(path, kernel),
+            false => self.explore(path, kernel),
+        }
+        self.users.hurry(path);
+        self.send_looks(Instant::now());
+        self.verdict(path)
+    }
+
+    /// What the last look at a domain found. None while a look at it is under way.
+    pub fn verdict(&self, path: &DomainPath) -> Option<Result<(), Refusal>> {
+        (!self.users.is_pending(path)).then(|| self.found(path))
+    }
+
+    fn found(&self, path: &DomainPath) -> Result<(), Refusal> {
+        let failed = |e: DomainError| Refusal::new(Code::Failed, e.to_string());
+        if self.tree.is_none() {
+            return Err(failed(DomainError::NoTree));
+        }
+        let Some(known) = self.known.get(path) else {
+            return Err(failed(DomainError::Missing(path.to_string())));
+        };
+        if let Some(wrong) = &known.wrong {
+            return Err(Refusal::new(Code::Invalid, format!("{path}: {wrong}")));
+        }
+        match known.refused.clone() {
+            None => Ok(()),
+            Some(NotInForce::Unknown(message)) => Err(Refusal::new(Code::Failed, message)),
+            Some(NotInForce::Refused { code, message }) => Err(Refusal::new(code, message)),
+        }
+    }
+
+    /// Send the looks at what is users' that are due.
+    pub(super) fn send_looks(&mut self, now: Instant) {
+        let Some(errands) = &self.errands else { return };
+        let watcher = self.watch.as_ref().map(Watch::watcher);
+        let known = |look: &Look| {
+            let known = below(&self.known, &look.top).filter(|(path, _)| look.holds(path));
+            known.map(|(path, k)| (path.clone(), k.cgid)).collect()
+        };
+        self.users.send(errands, watcher.as_ref(), now, known);
+        if let Some(watch) = &mut self.watch {
+            watch.expect(self.users.are_looking());
+        }
+    }
+
+    /// Take what was read into account.
+    pub(super) fn apply(&mut self, part: Part, kernel: &mut dyn Kernel) {
+        match &part.failed {
+            Some(DomainError::Missing(_)) => drop(self.forget(&part.look.top, kernel)),
+            Some(e) => warn_about(self.owner_of(&part.look.top), &e.to_string()),
+            None => {}
+        }
+        for (path, cgid) in &part.gone {
+            if self.known.get(path).is_some_and(|k| k.cgid == *cgid) {
+                self.forget(path, kernel);
+            }
+        }
+        part.cut.iter().for_each(|owner| warn_of_too_many(*owner));
+        for f in part.domains {
+            let is_other = |known: &Known| known.cgid != f.cgid;
+            if self.known.get(&f.path).is_some_and(is_other) {
+                self.forget(&f.path, kernel);
+            }
+            let new = !self.known.contains_key(&f.path);
+            for wrong in f.wrong.iter().filter(|_| new || !part.look.below) {
+                let (at, what) = (wrong.attribute, &wrong.message);
+                warn_about(f.owner, &format!("domain {}: {at}: {what}", f.path));
+            }
+            let pushed = |known: Option<&Known>| known.map(|k| k.pushed.reservation);
+            let before = pushed(self.known.get(&f.path));
+            let path = f.path.clone();
+            let watches = (part.watched.get(&path), part.events.get(&path));
+            if !self.note(f, watches) {
+                continue;
+            }
+            self.push_settings(&path, kernel);
+            self.end_if_empty(&path, kernel);
+            if !part.look.below && before != pushed(self.known.get(&path)) {
+                self.push_all(kernel); // there may be room for refused domains now
+            }
+        }
+        if let Some((path, e)) = &part.unwatched {
+            self.is_not_watched(path, e);
+        }
+        for (owner, top) in part.delegated {
+            let below = part.look.below;
+            self.ask(owner, Look { top, below });
+        }
+    }
+
+    /// Record a domain's settings, and the watches of its directory and of its cgroup.events. False
+    /// if its owner has too many domains: then the kernel side's settings stay as they are.
+    fn note(
+        &mut self,
+        found: Found,
+        watches: (Option<&WatchDescriptor>, Option<&WatchDescriptor>),
+    ) -> bool {
         let Found {
             path,
             cgid,
             owner,
             marks,
-            ..
+            wrong,
         } = found;
         let before = self.known.get(&path).and_then(|k| k.marks.memory);
         if !self.known.contains_key(&path) {
             if !self.owners.add(owner) {
                 warn_of_too_many(owner);
+                if let (Some(watch), Some(added)) = (&mut self.watch, watches.0) {
+                    watch.drop_unknown(added);
+                }
                 return false;
             }
             let known = Known {
                 cgid,
                 owner,
                 marks,
+                wrong: None,
                 pushed: Default::default(),
                 refused: None,
                 watched: None,
@@ -172,29 +274,39 @@ impl Domains {
         self.memory_changed |= before != marks.memory;
         self.net_changed |= NetSetting::of(&known.marks) != NetSetting::of(&marks);
         known.marks = marks;
-        let (Some(tree), Some(watch)) = (&self.tree, &mut self.watch) else {
+        known.wrong = wrong
+            .first()
+            .map(|w| format!("{}: {}", w.attribute, w.message));
+        let Some(watch) = &mut self.watch else {
             return true;
         };
-        let Ok(dir) = tree.open(&path) else {
-            return true; // removed: the parent's watch reports it
-        };
-        let mut added = Ok(());
-        if known.watched.is_none() {
-            added = watch.directory(&dir).map(|n| known.watched = Some(n));
+        let mut learned = Ok(false);
+        if let Some(added) = watches.0 {
+            learned = watch.learn(added, &path);
+            known.watched = learned.is_ok().then(|| added.clone());
         }
-        if marks.ephemeral && known.events.is_none() && added.is_ok() {
-            added = watch.events(&dir).map(|n| known.events = Some(n));
+        if let (Some(added), Ok(changed)) = (watches.1, &learned) {
+            learned = watch.learn_events(added, &path).map(|c| c | changed);
+            known.events = learned.is_ok().then(|| added.clone());
         }
-        if let Err(e) = added.as_ref() {
-            if e.kind() != io::ErrorKind::NotFound && !self.warned {
-                self.warned = true;
-                warn!("not all cgroups can be watched ({path}: {e}): the tree is looked through every {} s",
-                    WALK_INTERVAL.as_secs());
+        match learned {
+            Ok(false) => {}
+            Ok(true) => {
+                let (top, below) = (path, true);
+                self.ask(owner, Look { top, below });
             }
-            self.walk_at
-                .get_or_insert_with(|| Instant::now() + WALK_INTERVAL);
+            Err(e) => self.is_not_watched(&path, &e),
         }
         true
+    }
+
+    fn is_not_watched(&mut self, path: &DomainPath, e: &io::Error) {
+        if !std::mem::replace(&mut self.warned, true) {
+            warn!("not all cgroups can be watched ({path}: {e}): the tree is looked through every {} s",
+                WALK_INTERVAL.as_secs());
+        }
+        self.walk_at
+            .get_or_insert_with(|| Instant::now() + WALK_INTERVAL);
     }
 
     /// The attributes of a domain changed: look at them now, or when its owner's budget allows it.
@@ -224,50 +336,12 @@ impl Domains {
         }
     }
 
-    pub(super) fn reread(&mut self, path: &DomainPath, kernel: &mut dyn Kernel) {
-        let Some(tree) = &self.tree else { return };
-        let read = tree
-            .open(path)
-            .and_then(|dir| Ok((dir.cgid()?, dir.owner(), tree.marks(&dir))));
-        let Ok((cgid, owner, (marks, wrong))) = read else {
-            self.forget(path, kernel);
-            return;
-        };
-        for w in &wrong {
-            warn_about(
-                owner,
-                &format!("domain {path}: {}: {}", w.attribute, w.message),
-            );
-        }
-        if self.known.get(path).is_some_and(|k| k.cgid != cgid) {
-            self.forget(path, kernel);
-        }
-        let pushed = |known: Option<&Known>| known.map(|k| k.pushed.reservation);
-        let before = pushed(self.known.get(path));
-        let found = Found {
-            path: path.clone(),
-            cgid,
-            owner,
-            marks,
-            wrong,
-        };
-        if !self.note(found) {
-            return;
-        }
-        self.push_settings(path, kernel);
-        self.end_if_empty(path, kernel);
-        if before != pushed(self.known.get(path)) {
-            self.push_all(kernel); // there may be room for refused domains now
-        }
-    }
-
     /// The known domains at `top` and below.
     fn below<'a>(
         &'a self,
         top: &'a DomainPath,
     ) -> impl Iterator<Item = (&'a DomainPath, &'a Known)> {
-        let from_top = self.known.range(top..);
-        from_top.take_while(|(path, _)| top.holds(path))
+        below(&self.known, top)
     }
 
     /// `top` and all domains below were removed. Give their reservations back now: the kernel side
@@ -301,6 +375,13 @@ impl Domains {
         }
         room
     }
+}
+
+fn below<'a>(
+    known: &'a BTreeMap<DomainPath, Known>,
+    top: &'a DomainPath,
+) -> impl Iterator<Item = (&'a DomainPath, &'a Known)> {
+    known.range(top..).take_while(|(path, _)| top.holds(path))
 }
 
 fn warn_of_too_many(owner: u32) {

@@ -147,7 +147,7 @@ fn what_the_kernel_side_does_not_know_yet_is_tried_again_and_not_for_ever() {
     mark(root, "a", CPU, "25%");
     let mut domains = Domains::new(Some(tree)).unwrap();
     domains.scan(&mut fake);
-    let refusal = domains.look(&path("a"), &mut fake).unwrap_err();
+    let refusal = domains.look(&path("a"), &mut fake).unwrap().unwrap_err();
     assert_eq!(refusal.code, Code::Failed);
     let mut looks = 0;
     while let Some(at) = domains.deadline() {
@@ -158,7 +158,7 @@ fn what_the_kernel_side_does_not_know_yet_is_tried_again_and_not_for_ever() {
     assert_eq!(looks, LOOKS);
     // A later look still succeeds.
     known_to(&fake, root, &["a"]);
-    domains.look(&path("a"), &mut fake).unwrap();
+    domains.look(&path("a"), &mut fake).unwrap().unwrap();
     assert_eq!(changes(&fake), [DomainChange::Fraction(250_000)]);
 }
 
@@ -173,7 +173,10 @@ fn a_refusal_below_a_domain_without_a_reservation_names_that_domain() {
     fake.seen.borrow_mut().room_ppm = Some(0);
     let mut domains = Domains::new(Some(tree)).unwrap();
     domains.scan(&mut fake);
-    let refusal = domains.look(&path("vm/vcpu0"), &mut fake).unwrap_err();
+    let refusal = domains
+        .look(&path("vm/vcpu0"), &mut fake)
+        .unwrap()
+        .unwrap_err();
     assert_eq!(refusal.code, Code::Limit);
     let why = "vm/vcpu0: nothing is reserved for vm, the domain above it";
     assert!(refusal.message.starts_with(why), "{refusal}");
@@ -191,7 +194,7 @@ fn a_refusal_is_told_and_leaves_what_was() {
     changes(&fake);
     fake.seen.borrow_mut().room_ppm = Some(300_000);
     mark(root, "a", CPU, "40%");
-    let refusal = domains.look(&path("a"), &mut fake).unwrap_err();
+    let refusal = domains.look(&path("a"), &mut fake).unwrap().unwrap_err();
     assert_eq!(refusal.code, Code::Limit);
     assert!(refusal.message.contains("of at most 30%"), "{refusal}");
     assert_eq!(changes(&fake), [], "the old one stays in force");
@@ -199,14 +202,14 @@ fn a_refusal_is_told_and_leaves_what_was() {
     assert!(line.refused.as_ref().unwrap().starts_with("a: "));
     fake.seen.borrow_mut().no_promise = true;
     mark(root, "a", CPU, "10ms/100ms");
-    let refusal = domains.look(&path("a"), &mut fake).unwrap_err();
+    let refusal = domains.look(&path("a"), &mut fake).unwrap().unwrap_err();
     assert_eq!(refusal.code, Code::Limit);
     assert!(refusal.message.contains("promise"), "{refusal}");
     mark(root, "a", CPU, "soon");
-    let refusal = domains.look(&path("a"), &mut fake).unwrap_err();
+    let refusal = domains.look(&path("a"), &mut fake).unwrap().unwrap_err();
     assert_eq!(refusal.code, Code::Invalid);
     assert!(refusal.message.contains(CPU), "{refusal}");
-    let missing = domains.look(&path("x"), &mut fake).unwrap_err();
+    let missing = domains.look(&path("x"), &mut fake).unwrap().unwrap_err();
     assert_eq!(missing.message, "there is no domain x");
 }
 
@@ -257,7 +260,7 @@ fn programs_that_end_take_no_look_from_others() {
     let now = Instant::now();
     domains.retry_refused_soon(now);
     mark(root, "b", CPU, "25%");
-    domains.look(&path("b"), &mut fake).unwrap_err();
+    domains.look(&path("b"), &mut fake).unwrap().unwrap_err();
     domains.tick(now + FIRST_LOOK, &mut fake); // retries the refused domain
     let mut looks = 0;
     while let Some(at) = domains.deadline() {
@@ -282,7 +285,7 @@ fn the_room_of_one_that_went_is_free_at_once() {
     changes(&fake);
     mark(root, "c", CPU, "30%");
     fs::remove_dir_all(root.join("a")).unwrap();
-    domains.look(&path("c"), &mut fake).unwrap();
+    domains.look(&path("c"), &mut fake).unwrap().unwrap();
     let taken = std::mem::take(&mut fake.seen.borrow_mut().domain_changes);
     // The inner domain gives its reservation back first; then there is room for the other one.
     let none = DomainChange::Fraction(0);
@@ -353,7 +356,9 @@ fn a_flood_of_changes_is_seen_in_parts() {
     let dir = tempfile::tempdir().unwrap();
     let tree = tree(dir.path(), &["a"], InFiles::default());
     let mut watch = Watch::new(9).unwrap();
-    watch.directory(&tree.open(&path("a")).unwrap()).unwrap();
+    let dir_of_a = tree.open(&path("a")).unwrap();
+    let added = watch.watcher().directory(&dir_of_a).unwrap();
+    assert!(!watch.learn(&added, &path("a")).unwrap());
     for n in 0..1000 {
         fs::create_dir(dir.path().join(format!("a/b{n}"))).unwrap();
     }
@@ -369,6 +374,8 @@ fn a_flood_of_changes_is_seen_in_parts() {
     let created = seen.iter().filter(|s| matches!(s, Seen::Created(_)));
     assert_eq!(created.count(), 1000, "none is lost");
 }
+
+mod users;
 
 /// Delegate folders to a user. False if this test may not.
 fn delegate(root: &Path, names: &[&str], uid: u32) -> bool {

@@ -5,12 +5,13 @@
 //! does not report changes that it makes itself, except those of cgroup.events. That file is
 //! watched for ephemeral domains.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use aplomb_domain::{Directory, DomainPath};
-use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
+use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask, Watches};
 
 /// The most directories and files that are watched: twice the domains of the kernel side's table.
 pub const MAX_WATCHED: usize = 8192;
@@ -61,12 +62,45 @@ impl Role {
     }
 }
 
+/// Adds watches, also from other threads. The thread that reads the events takes them over later
+/// ([`Watch::learn`]).
+#[derive(Debug, Clone)]
+pub struct Watcher(Watches);
+
+impl Watcher {
+    /// Watch a domain's directory.
+    ///
+    /// # Errors
+    /// There are more than the machine's limit.
+    pub fn directory(&self, dir: &Directory) -> io::Result<WatchDescriptor> {
+        let flags = WatchMask::CREATE | WatchMask::DELETE | WatchMask::ATTRIB | WatchMask::ONLYDIR;
+        // By its descriptor, so that no other directory of the same name can take its place.
+        self.add(dir, "", flags)
+    }
+
+    /// Watch whether a domain has processes (cgroup.events).
+    ///
+    /// # Errors
+    /// As [`Watcher::directory`].
+    pub fn events(&self, dir: &Directory) -> io::Result<WatchDescriptor> {
+        self.add(dir, "/cgroup.events", WatchMask::MODIFY)
+    }
+
+    fn add(&self, dir: &Directory, file: &str, flags: WatchMask) -> io::Result<WatchDescriptor> {
+        let place = format!("/proc/self/fd/{}{file}", dir.as_fd().as_raw_fd());
+        self.0.clone().add(place, flags)
+    }
+}
+
 /// An inotify instance and what it watches.
 #[derive(Debug)]
 pub struct Watch {
     inotify: Inotify,
     roles: HashMap<WatchDescriptor, Role>,
     limit: usize,
+    /// Unknown watches that had events: the thread that added them has not told of them yet, or
+    /// they were removed. None while no other thread adds watches.
+    early: Option<HashSet<WatchDescriptor>>,
 }
 
 impl Watch {
@@ -77,43 +111,63 @@ impl Watch {
             inotify: Inotify::init()?,
             roles: HashMap::new(),
             limit,
+            early: None,
         })
     }
 
-    /// Watch a domain's directory. When the domain is removed, the caller passes the descriptor to
-    /// [`Watch::remove`].
-    ///
-    /// # Errors
-    /// There are too many watches ([`MAX_WATCHED`], or the machine's limit).
-    pub fn directory(&mut self, dir: &Directory) -> io::Result<WatchDescriptor> {
-        let flags = WatchMask::CREATE | WatchMask::DELETE | WatchMask::ATTRIB | WatchMask::ONLYDIR;
-        // By its descriptor, so that no other directory of the same name can take its place.
-        let place = format!("/proc/self/fd/{}", dir.as_fd().as_raw_fd());
-        self.add(&place, flags, Role::Directory(dir.path.clone()))
+    pub fn watcher(&self) -> Watcher {
+        Watcher(self.inotify.watches())
     }
 
-    /// Watch whether a domain has processes (cgroup.events).
-    ///
-    /// # Errors
-    /// As [`Watch::directory`].
-    pub fn events(&mut self, dir: &Directory) -> io::Result<WatchDescriptor> {
-        let place = format!("/proc/self/fd/{}/cgroup.events", dir.as_fd().as_raw_fd());
-        self.add(&place, WatchMask::MODIFY, Role::Events(dir.path.clone()))
-    }
-
-    fn add(&mut self, place: &str, flags: WatchMask, role: Role) -> io::Result<WatchDescriptor> {
-        if self.roles.len() >= self.limit {
-            return Err(rustix::io::Errno::NOSPC.into());
+    /// Whether other threads add watches.
+    pub fn expect(&mut self, others: bool) {
+        match others {
+            true => drop(self.early.get_or_insert_default()),
+            false => self.early = None,
         }
-        let watch = self.inotify.watches().add(place, flags)?;
-        self.roles.insert(watch.clone(), role);
-        Ok(watch)
+    }
+
+    /// `watch` watches the directory of `path`. When the domain is removed, the caller passes it to
+    /// [`Watch::remove`]. Returns true if the directory had changed before this call.
+    ///
+    /// # Errors
+    /// There are too many watches ([`MAX_WATCHED`]): it is removed again.
+    pub fn learn(&mut self, watch: &WatchDescriptor, path: &DomainPath) -> io::Result<bool> {
+        self.learn_role(watch, Role::Directory(path.clone()))
+    }
+
+    /// As [`Watch::learn`], of a domain's cgroup.events.
+    ///
+    /// # Errors
+    /// As [`Watch::learn`].
+    pub fn learn_events(&mut self, watch: &WatchDescriptor, path: &DomainPath) -> io::Result<bool> {
+        self.learn_role(watch, Role::Events(path.clone()))
+    }
+
+    fn learn_role(&mut self, watch: &WatchDescriptor, role: Role) -> io::Result<bool> {
+        let room = self.roles.len() < self.limit;
+        match self.roles.entry(watch.clone()) {
+            Entry::Occupied(_) => {}
+            Entry::Vacant(free) if room => drop(free.insert(role)),
+            Entry::Vacant(_) => {
+                let _ = self.inotify.watches().remove(watch.clone());
+                return Err(rustix::io::Errno::NOSPC.into());
+            }
+        }
+        Ok(self.early.as_mut().is_some_and(|early| early.remove(watch)))
     }
 
     /// Remove a watch. Does nothing if the kernel removed it with its directory.
     pub fn remove(&mut self, watch: WatchDescriptor) {
         if self.roles.remove(&watch).is_some() {
             let _ = self.inotify.watches().remove(watch);
+        }
+    }
+
+    /// Remove a watch that was added and that nothing was learned of.
+    pub fn drop_unknown(&mut self, watch: &WatchDescriptor) {
+        if !self.roles.contains_key(watch) {
+            let _ = self.inotify.watches().remove(watch.clone());
         }
     }
 
@@ -128,6 +182,15 @@ impl Watch {
         for event in events {
             if event.mask.contains(EventMask::Q_OVERFLOW) {
                 return vec![Seen::All];
+            }
+            if !self.roles.contains_key(&event.wd) {
+                if let Some(early) = &mut self.early {
+                    if early.len() >= self.limit {
+                        return vec![Seen::All];
+                    }
+                    early.insert(event.wd);
+                }
+                continue;
             }
             let name = event.name.and_then(|n| n.to_str());
             let seen = self
