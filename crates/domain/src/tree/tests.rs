@@ -192,6 +192,21 @@ fn what_is_too_deep_is_left_out_and_said() {
     assert_eq!(walk.domains.len(), 17);
 }
 
+#[test]
+fn a_walk_leaves_out_what_it_is_told_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let tree = tree(dir.path(), &["a/b", "c/d/e", "f"], InFiles::default());
+    let walk = tree.walk_as(&DomainPath::root(), |dir| match dir.path.name() {
+        "a" => Enter::No,
+        "d" => Enter::Alone,
+        _ => Enter::Below,
+    });
+    let walk = walk.unwrap();
+    let found: Vec<_> = walk.domains.iter().map(|f| f.path.to_string()).collect();
+    assert_eq!(found, ["/", "c", "c/d", "f"]);
+    assert!(!walk.truncated, "no limit was reached");
+}
+
 /// Give folders to a user, as a delegation does. False if this test may not.
 fn delegate(root: &std::path::Path, names: &[&str], uid: u32) -> bool {
     let mut names = names.iter().map(|n| root.join(n));

@@ -1,8 +1,8 @@
 //! Reads a part of the tree: its directories, and the watches of them.
 //!
-//! A user's mkdir, and each other change of a directory, holds that directory's lock, in the kernel,
-//! and may lose its CPU meanwhile. Opening a directory below, and listing it, wait for that lock: as
-//! long as the user's task waits for its turn. So what is delegated to a user is read by that
+//! A user's mkdir, and each other change of a directory, holds that directory's lock in the kernel,
+//! and may lose its CPU meanwhile. Opening a directory below, and listing it, wait for that lock:
+//! as long as the user's task waits for its turn. So what is delegated to a user is read by that
 //! user's errands (users.rs), and the daemon's loop only applies the result. In the directories of
 //! root only root changes anything; these are read in the loop.
 

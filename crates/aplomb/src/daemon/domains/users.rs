@@ -147,8 +147,8 @@ impl Users {
         self.by_owner.is_empty()
     }
 
-    /// Send the looks that are due. `known`: the domains known at a look's top and below, with their
-    /// ids.
+    /// Send the looks that are due. `known`: the domains that a look holds and that are known, with
+    /// their ids.
     pub fn send(
         &mut self,
         errands: &Errands,

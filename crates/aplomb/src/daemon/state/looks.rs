@@ -1,4 +1,4 @@
-//! Requests that wait for a look at a domain: what is delegated to a user is looked at by an errand.
+//! Requests that wait for a look at a domain: an errand looks at what is delegated to a user.
 
 use aplomb_domain::DomainPath;
 
