@@ -7,5 +7,5 @@ class Hostile(harness.JobTest):
     """a minute of one user's attacks, beside a film, a service and root"""
 
     job = "hostile"
-    seconds = 300
+    seconds = 360
     full = True
