@@ -193,9 +193,13 @@ static __noinline void forget_all(void)
 	u32 i;
 
 	bpf_for(i, 1, HSFQ_NODES) {
-		struct hsfq_node *n = hsfq_node(&queue, i);
-		struct node_key key = { .domain = n->domain, .flow = n->flow };
+		struct hsfq_node *n;
+		struct node_key key = { 0 };
 
+		barrier_var(i); /* else clang drops the mask, which the verifier needs up to 6.18 */
+		n = hsfq_node(&queue, i);
+		key.domain = n->domain;
+		key.flow = n->flow;
 		if (i > nodes && i > LEAF_OF_REST)
 			break;
 		bpf_map_delete_elem(&node_of, &key);
