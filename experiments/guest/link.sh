@@ -75,9 +75,10 @@ discipline() {
 	esac || fail "$name: near does not take $kind"
 	tc qdisc show dev near > "$out/discipline"
 }
+# The second filter is for all protocols: DRR drops what no filter has, so ARP's packets, too.
 by_port() { # PARENT PROGRAM'S LOAD'S
 	tc filter add dev near parent $1 protocol ip prio 1 u32 match ip dport 1 0xffff flowid $2 &&
-		tc filter add dev near parent $1 protocol ip prio 2 u32 match u32 0 0 flowid $3 || fail "$name: no filters"
+		tc filter add dev near parent $1 protocol all prio 2 u32 match u32 0 0 flowid $3 || fail "$name: no filters"
 }
 
 # link RATE BUFFER KIND SHAPED WEIGHTS SECONDS PROGRAM COUNT LOAD: the program and COUNT times the
@@ -114,6 +115,7 @@ link() {
 	fi
 	wait $i
 	echo "$(($(passed) - before)) $seconds" > "$out/bulk"
+	[ "$(passed)" != "$before" ] || fail "$name: nothing arrived"
 	kill -KILL "${senders[@]}" "${receivers[@]}" 2> /dev/null
 	wait "${senders[@]}" "${receivers[@]}" 2> /dev/null
 	[ "$kind" != aplomb ] || timeout 10 /job/aplomb net ls > "$out/net-ls" 2>&1
