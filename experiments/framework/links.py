@@ -47,27 +47,30 @@ ALL = (FIFO, FQ_CODEL, CAKE, HTB, HFSC, DRR, APLOMB)
 class Link:
     """One measurement. modem_kbit, buffer: of the slow link behind; None: the interface is it.
     shaped_kbit: the rate that the interface keeps; None: none. program, load: bytes of datagrams,
-    and us between two (0: as fast as they are taken); load None: TCP uploads."""
+    us between two (0: as fast as they are taken), and how many are handed over as one packet (1 if
+    it is left out); load None: TCP uploads. group: the program's cgroup, /program, below it, or the
+    load's."""
 
     name: str
     shaped_kbit: int | None
-    program: tuple[int, int]
-    load: tuple[int, int] | None
+    program: tuple[int, ...]
+    load: tuple[int, ...] | None
     loads: int = 1
     weights: tuple[int, int] = (100, 100)
     modem_kbit: int | None = None
     buffer: int = 0
+    group: str = "program"
 
     def words(self, variant: Variant, seconds: int) -> list[str]:
         words: list[object] = ["link", self.modem_kbit or "-", self.buffer, variant.kind]
         words += [self.shaped_kbit or "-", f"{self.weights[0]}:{self.weights[1]}", seconds]
         words += [_sent(self.program), self.loads, _sent(self.load) if self.load else "bulk"]
+        words += [self.group]
         return [str(word) for word in words]
 
 
-def _sent(datagrams: tuple[int, int]) -> str:
-    size, interval = datagrams
-    return f"{size}/{interval}" if interval else str(size)
+def _sent(datagrams: tuple[int, ...]) -> str:
+    return "/".join(str(number) for number in datagrams)
 
 
 def step_name(link: Link, variant: Variant) -> str:
@@ -122,6 +125,11 @@ def mbit(count: int, sample: Mapping[str, Any]) -> float:
     """So many bytes in the time of the measurement, in Mbit a second."""
     rate: float = count * 8 / 1e6 / sample["seconds"]
     return round(rate, 3)
+
+
+def both(sample: Mapping[str, Any]) -> float:
+    """What arrived of the program and its load, headers included, in Mbit a second."""
+    return mbit(on_link(sample["program"]) + on_link(sample["load"]), sample)
 
 
 def mean_ms(arrived: Mapping[str, Any]) -> float:

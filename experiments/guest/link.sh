@@ -81,14 +81,16 @@ by_port() { # PARENT PROGRAM'S LOAD'S
 		tc filter add dev near parent $1 protocol all prio 2 u32 match u32 0 0 flowid $3 || fail "$name: no filters"
 }
 
-# link RATE BUFFER KIND SHAPED WEIGHTS SECONDS PROGRAM COUNT LOAD: the program and COUNT times the
-# load send for SECONDS. RATE, BUFFER: of the modem; KIND, SHAPED (a rate, or -), WEIGHTS: of near.
-# PROGRAM and LOAD: SIZE or SIZE/INTERVAL_US of datagrams; LOAD may be "bulk", a TCP upload.
+# link RATE BUFFER KIND SHAPED WEIGHTS SECONDS PROGRAM COUNT LOAD GROUP: the program and COUNT times
+# the load send for SECONDS. RATE, BUFFER: of the modem; KIND, SHAPED (a rate, or -), WEIGHTS: of
+# near. PROGRAM and LOAD: SIZE/INTERVAL_US of datagrams, or SIZE/INTERVAL_US/SEGMENTS (datagrams.c);
+# LOAD may be "bulk", a TCP upload. GROUP: the program's cgroup, program, one below it, or load.
 # Leaves what arrived: program, load, and all in bytes, with the seconds: bulk.
 link() {
-	local kind=$3 shaped=$4 weights=$5 seconds=$6 program=$7 count=$8 load=$9 senders=() receivers=() i before
+	local kind=$3 shaped=$4 weights=$5 seconds=$6 program=$7 count=$8 load=$9 group=${10} senders=() receivers=() i before
 	make_link "$1" "$2"
 	two_groups
+	mkdir -p "$cgroups/$group" || fail "$name: no cgroup /$group"
 	discipline "$kind" "$shaped" "$weights"
 	if [ "$load" = bulk ]; then
 		far chrt -o 0 iperf3 -s -p 5201 > /dev/null &
@@ -102,7 +104,7 @@ link() {
 			senders+=($!)
 		done
 	fi
-	/job/enter program chrt -o 0 /job/datagrams send 10.2.0.1 1 ${program//\// } &
+	/job/enter "program=$group" chrt -o 0 /job/datagrams send 10.2.0.1 1 ${program//\// } &
 	senders+=($!)
 	sleep 3
 	before=$(passed)
@@ -120,6 +122,10 @@ link() {
 	wait "${senders[@]}" "${receivers[@]}" 2> /dev/null
 	[ "$kind" != aplomb ] || timeout 10 /job/aplomb net ls > "$out/net-ls" 2>&1
 	end_link
+	while [[ $group = */* ]]; do
+		until_true 10 rmdir "$cgroups/$group" || fail "$name: the cgroup /$group cannot be removed"
+		group=${group%/*}
+	done
 	no_groups
 }
 passed() { far cat /sys/class/net/across/statistics/rx_bytes; } # bytes that arrived

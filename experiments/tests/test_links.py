@@ -10,7 +10,12 @@ from typing import Any
 from experiments.framework import experiment, links
 from experiments.framework.schedulers import all_schedulers
 
-NAMES = ("qlinux/net-shares", "qlinux/net-streaming", "net/uplink")
+NAMES = (
+    "qlinux/net-shares",
+    "qlinux/net-packet-size",
+    "qlinux/net-streaming",
+    "net/uplink",
+)
 
 
 def arrived(packets: int, size: int = 1000, lost: int = 0, most_us: int = 2000) -> dict[str, Any]:
@@ -27,14 +32,23 @@ class Steps(unittest.TestCase):
                 ours, stock = each.steps(known["aplomb"], quick), each.steps(known["eevdf"], quick)
                 self.assertTrue(ours and stock, name)
                 for step in (*ours, *stock):
-                    self.assertEqual((step.words[0], len(step.words)), ("link", 10), name)
+                    self.assertEqual((step.words[0], len(step.words)), ("link", 11), name)
                 names = [step.name for step in (*ours, *stock)]
                 self.assertEqual(len(set(names)), len(names), name)
 
     def test_words(self) -> None:
         link = links.Link("a", None, (200, 20), None, 4, modem_kbit=1000, buffer=9)
-        wanted = "link 1000 9 fifo - 100:100 5 200/20 4 bulk"
+        wanted = "link 1000 9 fifo - 100:100 5 200/20 4 bulk program"
         self.assertEqual(link.words(links.FIFO, 5), wanted.split())
+
+    def test_a_domain_is_as_deep_as_is_said(self) -> None:
+        each = experiment.load_lab("qlinux/net-shares")
+        found = {
+            step.name: step.words[-1] for step in each.steps(all_schedulers()["aplomb"], False)
+        }
+        self.assertEqual(found["400-100-aplomb"], "program")
+        for depth in (4, 16):
+            self.assertEqual(len(found[f"depth-{depth}-aplomb"].split("/")), depth)
 
     def test_what_arrived_is_read(self) -> None:
         with tempfile.TemporaryDirectory() as name:
@@ -62,6 +76,12 @@ class Judging(unittest.TestCase):
         for first, ok in ((9590, True), (9720, False)):
             sample = {"program": arrived(first), "load": arrived(11990 - first), "seconds": 10}
             judged = self.judged("qlinux/net-shares", "400-100-aplomb", sample)
+            self.assertEqual(judged, [ok, True])
+
+    def test_small_packets_have_half(self) -> None:
+        for small, ok in ((1514, True), (1600, False)):
+            sample = {"program": arrived(100 * small, 64), "load": arrived(10600, 1472)}
+            judged = self.judged("qlinux/net-packet-size", "none-aplomb", sample | {"seconds": 10})
             self.assertEqual(judged, [ok, True])
 
     def test_a_stream_must_lose_nothing(self) -> None:

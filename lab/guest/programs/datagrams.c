@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * datagrams send ADDRESS PORT SIZE [INTERVAL_US] - sends datagrams of SIZE bytes until it is
- * killed: as fast as they are taken, or one each INTERVAL_US.
+ * datagrams send ADDRESS PORT SIZE [INTERVAL_US [SEGMENTS]] - sends datagrams of SIZE bytes until
+ * it is killed: as fast as they are taken (INTERVAL_US 0), or one each INTERVAL_US. It hands over
+ * SEGMENTS datagrams at once, as one packet that the interface divides (UDP_SEGMENT).
  * datagrams flows ADDRESS NUMBER PORT - sends one datagram to each of NUMBER ports, from PORT on.
  * datagrams receive PORT MS - for MS, counts the datagrams that come to PORT. Prints them as a line
  * of JSON: packets, bytes, and in us the longest time between two, the sum of the times that each
@@ -13,27 +14,34 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <netinet/udp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
 static char data[65536];
 
-static void send_all(const char *address, int port, long size, long interval_us)
+static void send_all(const char *address, int port, int size, long interval_us, long segments)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
 	int s = socket(AF_INET, SOCK_DGRAM, 0);
 	int64_t next = now_ns(), number = 0;
 
 	if (s < 0 || inet_pton(AF_INET, address, &to.sin_addr) != 1 ||
-	    connect(s, (struct sockaddr *)&to, sizeof(to)))
+	    connect(s, (struct sockaddr *)&to, sizeof(to)) ||
+	    (segments > 1 && setsockopt(s, SOL_UDP, UDP_SEGMENT, &size, sizeof(size))))
 		fail("socket");
 	for (;;) {
-		int64_t head[] = { now_ns(), number++ };
+		int64_t now = now_ns();
 
-		memcpy(data, head, sizeof(head));
+		for (long i = 0; i < segments; i++) {
+			int64_t head[] = { now, number++ };
+
+			memcpy(data + i * size, head, sizeof(head));
+		}
 		/* ENOBUFS: dropped here. ECONNREFUSED: no receiver at the moment. */
-		if (send(s, data, size, 0) < 0 && errno != ENOBUFS && errno != ECONNREFUSED)
+		if (send(s, data, segments * size, 0) < 0 && errno != ENOBUFS &&
+		    errno != ECONNREFUSED)
 			fail("send");
 		if (interval_us) {
 			next += interval_us * 1000;
@@ -95,13 +103,13 @@ int main(int count, char **words)
 {
 	if (count > 4 && !strcmp(words[1], "send"))
 		send_all(words[2], argument(count, words, 3, 0), argument(count, words, 4, 0),
-			 argument(count, words, 5, 0));
+			 argument(count, words, 5, 0), argument(count, words, 6, 1));
 	else if (count > 4 && !strcmp(words[1], "flows"))
 		send_flows(words[2], argument(count, words, 3, 0), argument(count, words, 4, 0));
 	else if (count > 3 && !strcmp(words[1], "receive"))
 		receive(argument(count, words, 2, 0), argument(count, words, 3, 0));
 	else
-		fail("send ADDRESS PORT SIZE [INTERVAL_US] | flows ADDRESS NUMBER PORT | "
-		     "receive PORT MS");
+		fail("send ADDRESS PORT SIZE [INTERVAL_US [SEGMENTS]] | "
+		     "flows ADDRESS NUMBER PORT | receive PORT MS");
 	return 0;
 }
