@@ -94,8 +94,8 @@ class Judging(unittest.TestCase):
 
     def test_a_call_and_its_uploads(self) -> None:
         for call, count, marks in (
-            (arrived(1000, 200), 2_400_000, [True, True, True]),
-            (arrived(998, 200, lost=2, most_us=51_000), 2_370_000, [False, False, False]),
+            (arrived(1000, 200), 2_400_000, [True] * 4),
+            (arrived(998, 200, lost=2, most_us=51_000), 2_370_000, [False] * 4),
         ):
             sample = {"program": call, "bytes": count, "seconds": 20}
             self.assertEqual(self.judged("net/uplink", "held-aplomb", sample), marks)
