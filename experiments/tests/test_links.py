@@ -15,6 +15,7 @@ NAMES = (
     "qlinux/net-packet-size",
     "qlinux/net-streaming",
     "net/uplink",
+    "net/latency",
 )
 
 
@@ -99,6 +100,22 @@ class Judging(unittest.TestCase):
         ):
             sample = {"program": call, "bytes": count, "seconds": 20}
             self.assertEqual(self.judged("net/uplink", "held-aplomb", sample), marks)
+
+    def test_a_thin_flow_waits_no_longer_than_with_cake(self) -> None:
+        each = experiment.load_lab("net/latency")
+        for ours, cakes, marks in (
+            (2000, 2000, [True, True]),
+            (2200, 2000, [True, False]),
+            (2000, None, [None, None]),
+        ):
+            sample = {"program": arrived(500, most_us=ours), "bytes": 100, "seconds": 10}
+            cake = {"program": arrived(500, most_us=cakes or 0), "bytes": 100, "seconds": 10}
+            samples = {
+                "aplomb": {"uploads-together-aplomb": sample},
+                "eevdf": {"uploads-cake": cake} if cakes else {},
+            }
+            self.assertEqual([mark.ok for mark in each.judge(samples)], marks)
+            self.assertEqual(len(each.table(samples)[1]), 2 if cakes else 1)
 
 
 if __name__ == "__main__":
