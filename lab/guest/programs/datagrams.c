@@ -4,10 +4,11 @@
  * it is killed: as fast as they are taken (INTERVAL_US 0), or one each INTERVAL_US. It hands over
  * SEGMENTS datagrams at once, as one packet that the interface divides (UDP_SEGMENT).
  * datagrams flows ADDRESS NUMBER PORT - sends one datagram to each of NUMBER ports, from PORT on.
- * datagrams receive PORT MS - for MS, counts the datagrams that come to PORT. Prints them as a line
- * of JSON: packets, bytes, and in us the longest time between two, the sum of the times that each
- * was on its way, and the longest of these (both programs have the same clock). lost: as many as
- * their numbers left out, if there was one sender.
+ * datagrams receive PORT MS [AFTER_MS] - for MS, counts the datagrams that come to PORT, from
+ * AFTER_MS on, so that the start of processes is no part of it. Prints them as a line of JSON:
+ * packets, bytes, and in us the longest time between two, the sum of the times that each was on its
+ * way, and the longest of these (both programs have the same clock). lost: as many as their numbers
+ * left out, if there was one sender.
  */
 #define _GNU_SOURCE
 #include "lib.h"
@@ -64,12 +65,13 @@ static void send_flows(const char *address, long number, int port)
 	}
 }
 
-static void receive(int port, long ms)
+static void receive(int port, long ms, long after_ms)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(port) };
 	struct timeval patience = { .tv_usec = 100000 };
 	int s = socket(AF_INET, SOCK_DGRAM, 0), room = 4 << 20;
-	int64_t end = now_ns() + ms * NS_PER_MS, last = now_ns(), gap = 0, most = 0, sum = 0;
+	int64_t begin = now_ns() + after_ms * NS_PER_MS, end = begin + ms * NS_PER_MS;
+	int64_t last = begin, gap = 0, most = 0, sum = 0;
 	int64_t first = -1, number = -1;
 	long packets = 0, bytes = 0;
 
@@ -81,7 +83,7 @@ static void receive(int port, long ms)
 		ssize_t n = recv(s, data, sizeof(data), 0);
 		int64_t now = now_ns(), head[2];
 
-		if (n < 0)
+		if (n < 0 || now < begin)
 			continue;
 		memcpy(head, data, sizeof(head));
 		packets++;
@@ -107,9 +109,10 @@ int main(int count, char **words)
 	else if (count > 4 && !strcmp(words[1], "flows"))
 		send_flows(words[2], argument(count, words, 3, 0), argument(count, words, 4, 0));
 	else if (count > 3 && !strcmp(words[1], "receive"))
-		receive(argument(count, words, 2, 0), argument(count, words, 3, 0));
+		receive(argument(count, words, 2, 0), argument(count, words, 3, 0),
+			argument(count, words, 4, 0));
 	else
 		fail("send ADDRESS PORT SIZE [INTERVAL_US [SEGMENTS]] | "
-		     "flows ADDRESS NUMBER PORT | receive PORT MS");
+		     "flows ADDRESS NUMBER PORT | receive PORT MS [AFTER_MS]");
 	return 0;
 }
