@@ -126,7 +126,7 @@ def draw(samples: Samples) -> Figure:
     axes[0].set_xlabel("% asked for")
     axes[0].set_ylabel("% of the bytes")
     figure.suptitle("Two senders on a link of 10 Mbit a second")
-    plot.one_legend(figure, axes, 7)
+    plot.one_legend(figure, axes)
     return figure
 
 
