@@ -22,6 +22,7 @@
 #define APLOMB_MOVE_BPF_H
 
 #include "reserved/queue.bpf.h"
+#include "tree/clock.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/waiting.bpf.h"
 
@@ -39,7 +40,9 @@ static __always_inline u64 queue_of(const struct task_struct *p, const struct ta
 		return DSQ_EDF(cpu);
 	if (t->queued)
 		return DSQ_DOMAIN(queued_in(t->queued));
-	return pinned(p) ? DSQ_PINNED(task_cpu(p), t->lane) : DSQ_FAIR;
+	if (!pinned(p))
+		return DSQ_FAIR;
+	return DSQ_PINNED(t->clock ? t->clock - 1 : task_cpu(p), t->lane);
 }
 
 /* Moves @p from queue @from to the EDF queue of @at's CPU. False: it is not there. */
@@ -209,27 +212,33 @@ VERIFIED_ONCE int offer_slack(u32 cpu)
 
 /*
  * Moves @p, the first task in @it, to its domain's queue. False: it has left its place. *@stay: the
- * number of its stay, from now on another one.
+ * number of its stay, from now on another one. What takes the task away after it was counted drops
+ * the count: an enqueue, or its run. If that was before, the count is dropped here.
  */
 static __always_inline bool lower_to_domain(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					    struct task_ctx *t, u16 *stay)
 {
 	u32 leaf = t->domain & (DOMAIN_SLOTS - 1);
+	u32 counted = tree_count(t, leaf);
 	struct branch *b = branch(leaf);
 
-	tree_enter(t, leaf, false, SLOT_NONE, 0);
-	(*stay)++;
+	*stay = t->stay;
 	scx_bpf_dsq_move_set_vtime(
 		it, leaf_has_members(b) ? leaf_key(b, t)
 					: fair_place(t->fair_vtime, &b->fair, fair_weight(p)));
-	/* refused: what has taken the task away drops the count, an enqueue or its run */
-	return scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0);
+	if (scx_bpf_dsq_move_vtime(it, p, DSQ_DOMAIN(leaf), 0))
+		return true;
+	if (counted)
+		tree_uncount(t, counted);
+	return false;
 }
 
 /* The same for @p, a pinned task on @cpu, to its lane there. */
 static __always_inline bool lower_to_lane(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					  struct task_ctx *t, u32 cpu)
 {
+	if (t->clock != cpu + 1)
+		t->fair_vtime = by_clock(t, t->fair_vtime, cpu + 1);
 	t->lane = lane_of(cpu, t->domain);
 	scx_bpf_dsq_move_set_vtime(
 		it, fair_place(t->fair_vtime, &lane(cpu_ctx(cpu), t->lane)->fair, fair_weight(p)));

@@ -142,6 +142,35 @@ VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wa
 	return before;
 }
 
+/*
+ * @t's thread is to move to the queue of domain @leaf: counts it there. Returns `queued`, as it is
+ * now; 0: it is counted in a queue already.
+ */
+VERIFIED_ONCE u32 tree_count(struct task_ctx *t __arg_nonnull, u32 leaf)
+{
+	u32 was, queued;
+
+	bpf_spin_lock(&tree_lock);
+	was = t->queued;
+	enter_task(t, leaf & (DOMAIN_SLOTS - 1), false, SLOT_NONE);
+	queued = t->queued;
+	bpf_spin_unlock(&tree_lock);
+	return was ? 0 : queued;
+}
+
+/* The move was refused: undoes tree_count(), which returned @queued, if nothing came after it. */
+VERIFIED_ONCE int tree_uncount(struct task_ctx *t __arg_nonnull, u32 queued)
+{
+	bpf_spin_lock(&tree_lock);
+	if (t->queued == queued) {
+		t->queued = 0;
+		waiting_drop(queued_in(queued));
+		leaf_leave(t);
+	}
+	bpf_spin_unlock(&tree_lock);
+	return 0;
+}
+
 /* @p belongs to domain @slot from now on: its virtual time is that of a new task there. */
 static __always_inline void domain_join(struct task_struct *p, struct task_ctx *t, u32 slot)
 {
