@@ -97,7 +97,8 @@ static __always_inline void move_servers(s32 cpu)
 
 /*
  * Moves the tasks in @queue of @cpu, which leaves, to its local queue. From there the kernel pushes
- * each to another CPU, with a wider affinity if it has to, and calls ops.enqueue for it again.
+ * each to another CPU, with a wider affinity if it has to, and calls ops.enqueue for it again. A
+ * task that came to a lane here from another CPU (tree/spread.bpf.h) goes back to that one.
  */
 VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 {
@@ -109,8 +110,12 @@ VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 
 		if (!bpf_iter_scx_dsq_new(&it, queue, 0))
 			p = bpf_iter_scx_dsq_next(&it);
-		if (p) /* refused, if another CPU takes it out or puts it back: look again */
-			scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(cpu), 0);
+		if (p) { /* refused, if another CPU takes it out or puts it back: look again */
+			u32 home = task_cpu(p);
+
+			home = cpu_ctx(home)->online ? home : cpu;
+			scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(home), 0);
+		}
 		bpf_iter_scx_dsq_destroy(&it);
 		if (!p)
 			break;

@@ -184,44 +184,54 @@ static inline u64 fair_start(const struct fair_queue *q)
 }
 
 /*
- * The choice of one CPU between the machine's queue (member 0) and the tasks pinned to this CPU
- * (member 1). (With domains: between the two kinds of tasks of one domain.)
+ * The choice of one CPU between the machine's queue and the tasks pinned to this CPU. (With
+ * domains: between the two kinds of tasks of one domain.)
  *
  * Pinned tasks cannot wait in a queue that all CPUs serve: every other CPU would have to skip them.
- * Their own queue and the machine's are the two members of a start-time fair queue. A member's
- * weight is the number of tasks that it has waiting for this CPU, so that a pinned task and another
- * one get the same.
+ * So they have a queue of their own, with a virtual time of its own. The two queues are two members
+ * of a start-time fair queue whose tags are their virtual times: the one that is behind goes first.
+ * So a pinned task and another one of its weight get the same, as long as this CPU is enough for
+ * that.
  *
- * What a member runs while the other has no task is charged to it, but that may be hours. So its
- * lead counts only up to the cost of one contended turn: a slice that a late tick ended.
+ * What a queue runs while the other has no task, or cannot use what it is due, puts it ahead or
+ * behind, and that may be for hours. So `even`, the distance between the two virtual times at which
+ * neither is owed anything, follows: one is ahead of the other by FAIR_PAIR_LEAD at most. That is
+ * the cost of one contended turn, a slice that a late tick ended: with less, such turns would be
+ * forgotten in part.
  */
 #define FAIR_PAIR_LEAD_NS (4 * FAIR_SLICE_NS)
 
 struct fair_pair {
-	u64 tag[2]; /* start tags */
-	u64 now;    /* tag of the member served last */
+	u64 even; /* what the pinned tasks' virtual time is more than the other queue's then */
 };
 
-/* Which of the two members is next, while both have tasks waiting? */
-static inline u32 fair_pair_pick(struct fair_pair *f)
+/*
+ * The pinned tasks are at @pinned, the others at @others: lets `even` follow. Returns how far the
+ * pinned tasks are ahead, ns of virtual time.
+ */
+static inline s64 fair_pair_ahead(struct fair_pair *f, u64 pinned, u64 others)
 {
-	u32 i, m;
+	s64 ahead = pinned - others - f->even, within = ahead;
 
-	for (i = 0; i < 2; i++) {
-		if (time_before(f->tag[i], f->now))
-			f->tag[i] = f->now; /* it had no task: no credit for that */
-		if (time_before(f->now + FAIR_PAIR_LEAD_NS, f->tag[i]))
-			f->tag[i] = f->now + FAIR_PAIR_LEAD_NS; /* it ran alone: no debt either */
-	}
-	m = time_before(f->tag[1], f->tag[0]);
-	f->now = f->tag[m];
-	return m;
+	if (within > (s64)FAIR_PAIR_LEAD_NS)
+		within = FAIR_PAIR_LEAD_NS;
+	if (within < -(s64)FAIR_PAIR_LEAD_NS)
+		within = -(s64)FAIR_PAIR_LEAD_NS;
+	if (within != ahead)
+		f->even += ahead - within;
+	return within;
 }
 
-/* Member @m, with @nr tasks, ran for @ran_ns. */
-static inline void fair_pair_charge(struct fair_pair *f, u32 m, u64 ran_ns, u32 nr)
+/*
+ * The pinned tasks, which all slept, are at @pinned, the others at @others: what they did not use
+ * in their sleep gives them no credit.
+ */
+static inline void fair_pair_wakes(struct fair_pair *f, u64 pinned, u64 others)
 {
-	f->tag[m & 1] += ran_ns / (nr ? nr : 1);
+	s64 ahead = pinned - others - f->even;
+
+	if (ahead < 0)
+		f->even += ahead;
 }
 
 #endif /* APLOMB_POLICY_FAIR_H */

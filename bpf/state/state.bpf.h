@@ -117,8 +117,12 @@ struct task_ctx {
 	u32 crowd, crowd_weight; /* the place of that crowd, and what it counts there; 0: not */
 	u32 lane;                /* in which it waited last, if it is pinned */
 	u32 clock; /* its virtual time is of a lane of this CPU - 1; 0: of its domain (clock.bpf.h) */
-	struct lift lift; /* of a kernel thread (tree/place.bpf.h) */
-	u64 charged_to;   /* its total CPU time when it went to sleep: see tail() */
+	struct {
+		u64 vtime;
+		u32 clock, lane; /* clock 0: no CPU moves it */
+	} change;                /* a move that is under way (tree/change.bpf.h) */
+	struct lift lift;        /* of a kernel thread (tree/place.bpf.h) */
+	u64 charged_to;          /* its total CPU time when it went to sleep: see tail() */
 	/* park/ */
 	struct park park; /* timed reasons that keep it off the CPU (park/park.bpf.h) */
 	u64 held_since;   /* the time from then on is not charged to them yet */
@@ -181,6 +185,7 @@ struct tree_cpu {
 	u64 straight_vtime; /* the virtual time of the last of them */
 	u32 turn_pid; /* the thread that began to run last, if it woke up and went there; else 0 */
 	struct pick next; /* for the task that dispatch has sent; ops.running takes it */
+	u32 from_lane;    /* the domain of a pinned task that it has sent; SLOT_NONE: none */
 	struct lane lanes[MAX_LANES];
 	u32 nr_lanes; /* that have been in use; lane 0 always */
 	u32 vain;     /* choices in a row whose claims found no task (look_again()) */

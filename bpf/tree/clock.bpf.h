@@ -10,8 +10,9 @@
  *    if it runs, the queue's clock jumps to its own.
  *
  * 2. Control. task_ctx.clock says by which clock a task's virtual time counts. If the task belongs
- *    to another queue now, it keeps its distance from the clock: what it is ahead by or behind.
- *    This is seen when its affinity changes, when it is enqueued and when it begins to run.
+ *    to another queue now, it keeps its virtual time by the clock of its domain
+ *    (tree/place.bpf.h 3). This is seen when its affinity changes, when it is enqueued and when it
+ *    begins to run.
  *
  * 3. Without domains a task gets a context for this when its affinity changes, or if it is pinned
  *    when it is forked. If there is no memory for one, its clock is not known, and the bounds of
@@ -20,14 +21,22 @@
 #ifndef APLOMB_TREE_CLOCK_BPF_H
 #define APLOMB_TREE_CLOCK_BPF_H
 
+#include "tree/change.bpf.h"
 #include "tree/place.bpf.h"
 
-/* The queue of @clock, for @t's thread. */
-static __always_inline const struct fair_queue *queue_of_clock(const struct task_ctx *t, u32 clock)
+/*
+ * What the virtual time of the queue of @clock, lane @k or that of @domain, is more than @domain's
+ * when they are even.
+ */
+static __always_inline u64 even_of(u32 domain, u32 clock, u32 k)
 {
-	if (clock)
-		return &lane(cpu_ctx(clock - 1), t->lane)->fair;
-	return tree_on ? &branch(t->domain)->fair : &fair_all;
+	struct lane *l;
+
+	if (!clock)
+		return 0;
+	l = lane(cpu_ctx(clock - 1), k);
+	lane_ahead(l, domain); /* `even` follows */
+	return l->pair.even;
 }
 
 /* Has the queue of @clock an order of its own, so that its fair_queue does not count? */
@@ -36,17 +45,24 @@ static __always_inline bool other_order(const struct task_ctx *t, u32 clock)
 	return !clock && tree_on && !leaf_is_fair(branch(t->domain));
 }
 
+/* Returns the virtual time @v of @t's thread by its domain's clock. */
+static __always_inline u64 by_domain(const struct task_ctx *t, u64 v)
+{
+	return other_order(t, t->clock) ? *beside_clock(t->domain)
+					: v - even_of(t->domain, t->clock, t->lane);
+}
+
 /* @t's thread, with virtual time @v by its clock so far, comes to the queue of @clock. */
 static __always_inline u64 by_clock(struct task_ctx *t, u64 v, u32 clock)
 {
-	s64 ahead = other_order(t, t->clock) ? 0 : v - queue_of_clock(t, t->clock)->now;
+	u64 common = by_domain(t, v);
 
 	if (clock)
 		t->lane = lane_of(clock - 1, t->domain);
 	t->clock = clock;
 	if (other_order(t, clock))
 		return branch_start(branch(t->domain));
-	return queue_of_clock(t, clock)->now + ahead;
+	return common + even_of(t->domain, clock, t->lane);
 }
 
 /* @p, of context @t, belongs to the queue of its affinity on @cpu: its virtual time follows (2). */
@@ -54,6 +70,7 @@ static __always_inline void follow_clock(struct task_struct *p, struct task_ctx 
 {
 	u32 clock = pinned(p) ? cpu + 1 : 0;
 
+	change_seen(p, t);
 	if (t->clock == clock)
 		return;
 	if (t->by_deadline)

@@ -20,6 +20,7 @@
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
+#include "tree/spread.bpf.h"
 
 /*
  * Most claims of one dispatch. A claim finds no task if another CPU has counted one and not
@@ -140,16 +141,19 @@ enum take {
 static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 				      struct task_ctx *t, s32 home)
 {
-	u32 k = lane_of(home, t->domain);
+	u32 was = t->clock, k = lane_of(home, t->domain);
+	u64 v = by_domain(t, p->scx.dsq_vtime) + even_of(t->domain, home + 1, k);
 	bool moved;
 
-	t->lane = k;
-	scx_bpf_dsq_move_set_vtime(
-		it, fair_place(p->scx.dsq_vtime, &lane(cpu_ctx(home), k)->fair, fair_weight(p)));
+	v = fair_place(v, &lane(cpu_ctx(home), k)->fair, fair_weight(p));
+	if (!change_begin(t, home, k, v))
+		return false;
+	scx_bpf_dsq_move_set_vtime(it, v);
 	if (cpu_ctx(home)->online)
 		moved = scx_bpf_dsq_move_vtime(it, p, DSQ_PINNED(home, k), 0);
 	else /* from a local queue the kernel moves it to another CPU */
 		moved = scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(home), 0);
+	change_end(t, was, moved);
 	if (moved) {
 		scx_bpf_kick_cpu(home, SCX_KICK_IDLE);
 		ask_idle(p);
@@ -218,6 +222,7 @@ static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
 	}
 	if (dsq_move_to_local(queue)) {
 		lane(c, k)->turns++;
+		c->tree.from_lane = head;
 		return FAIR_TAKEN;
 	}
 	c->tree.heads[k] = SLOT_NONE; /* another CPU, which was idle, has taken the task */
@@ -352,6 +357,8 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 	if (nr_cpus > 1 && (prev_pinned || pinned_waiting(cpu))) {
 		if (prev_pinned && !path_throttled(domain_of_task(prev)))
 			running = domain_of_task(prev);
+		if (running != SLOT_NONE)
+			fetch_behind(prev, cpu);
 		ch.lanes = look_at_lanes(cpu, running);
 	}
 	result = tree_dispatch(&ch, prev, prev_pinned);
@@ -366,15 +373,23 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 	return result;
 }
 
-/*
- * Does @prev go on, without domains? Not if it has a server, whose accounts are settled when it
- * stops; nor if tasks wait in the other queue, where fair_pair decides.
- */
-static __always_inline bool fair_keeps(struct task_struct *prev, u32 cpu)
+/* Without domains: is the lane of @c's CPU next, if both it and the machine's queue have tasks? */
+static __always_inline bool lane_next(struct cpu_ctx *c)
 {
-	if (nr_cpus > 1 && scx_bpf_dsq_nr_queued(pinned(prev) ? DSQ_FAIR : DSQ_PINNED(cpu, 0)))
+	return lane_ahead(lane(c, 0), SLOT_ROOT) <= 0;
+}
+
+/*
+ * Does @prev go on, without domains? Not if the other kind of queue has tasks and is next.
+ */
+static __always_inline bool fair_keeps(struct task_struct *prev, u32 cpu, struct cpu_ctx *c)
+{
+	bool own = pinned(prev);
+
+	if (nr_cpus > 1 && scx_bpf_dsq_nr_queued(own ? DSQ_FAIR : DSQ_PINNED(cpu, 0)) &&
+	    lane_next(c) != own)
 		return false;
-	return still_first(prev, pinned(prev) ? DSQ_PINNED(cpu, 0) : DSQ_FAIR);
+	return still_first(prev, own ? DSQ_PINNED(cpu, 0) : DSQ_FAIR);
 }
 
 /* Chooses the next task for @cpu. @prev still runs there and could go on, or is NULL. */
@@ -392,17 +407,13 @@ static __always_inline enum fair_choice fair_dispatch(u32 cpu, struct cpu_ctx *c
 			fair_running(prev, c);
 		return result;
 	}
-	if (prev && fair_keeps(prev, cpu)) {
+	if (prev && fair_keeps(prev, cpu, c)) {
 		task_set_slice(prev, FAIR_SLICE_NS);
 		fair_running(prev, c);
 		return FAIR_KEPT;
 	}
 	if (nr_cpus > 1 && scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, 0))) {
-		u32 member = 1;
-
-		if (scx_bpf_dsq_nr_queued(DSQ_FAIR))
-			member = fair_pair_pick(&lane(c, 0)->pair);
-		if (member == 0 && dsq_move_to_local(DSQ_FAIR))
+		if (scx_bpf_dsq_nr_queued(DSQ_FAIR) && !lane_next(c) && dsq_move_to_local(DSQ_FAIR))
 			return FAIR_TAKEN;
 		if (dsq_move_to_local(DSQ_PINNED(cpu, 0)))
 			return FAIR_TAKEN;

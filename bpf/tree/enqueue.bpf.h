@@ -19,6 +19,7 @@
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
+#include "tree/spread.bpf.h"
 #include "tree/waiting.bpf.h"
 
 /* @t's thread is held, ends, or goes to another class: the fair layer has it no more. */
@@ -206,32 +207,37 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 					   bool looked)
 {
 	struct task_ctx *t = task_ctx(p);
+	u32 k = 0, domain = t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT;
+	bool before, wake = enq_flags & SCX_ENQ_WAKEUP;
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	bool before;
 	u64 vtime;
-	u32 k = 0;
 
 	if (!c->online) { /* from a local queue the kernel moves it to another CPU */
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
 		return;
 	}
+	if (t && tree_on && !wake) {
+		cpu = emptiest_cpu(p, cpu, domain);
+		c = cpu_ctx(cpu);
+		follow_clock(p, t, cpu);
+	}
 	if (t) {
-		k = lane_of(cpu, t->domain);
+		k = lane_of(cpu, domain);
 		t->lane = k;
 	}
+	if (wake)
+		lane_wakes(c, cpu, k, domain);
 	if (tree_on && !rescue_armed)
 		rescue_arm();
 	vtime = fair_vtime(p, DSQ_PINNED(cpu, k), &lane(c, k)->fair);
-	before = (enq_flags & SCX_ENQ_WAKEUP) &&
-		 wake_preempts(p, c, t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT, vtime,
-			       lane(c, k)->fair.now);
+	before = wake && wake_preempts(p, c, domain, vtime, lane(c, k)->fair.now);
 	if (before && overtakes(p, c, DSQ_PINNED(cpu, k), vtime)) {
 		send_straight(p, c, vtime, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
 	dsq_insert_vtime(p, DSQ_PINNED(cpu, k), FAIR_SLICE_NS, vtime, enq_flags);
 	scx_bpf_kick_cpu(cpu, before ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
-	if (p->nr_cpus_allowed > 1 && needs_help(c, t ? t->domain : SLOT_ROOT, looked))
+	if (p->nr_cpus_allowed > 1 && needs_help(c, domain, looked))
 		ask_idle(p);
 }
 

@@ -16,6 +16,10 @@
  *    in tree_enter() and is charged in leaf_charge(), both under tree_lock. Under MTR-LS a task
  *    that wakes up preempts the running task of its domain if its key is less. Under SFQ and WRR a
  *    turn ends with its slice.
+ *
+ * 3. Beside tasks in lanes (tree/place.bpf.h 3) the domain needs a virtual time as that of
+ *    policy/fair.h: what its own tasks ran, over their number. With each CPU running one of them,
+ *    that is (waiting + CPUs).
  */
 #ifndef APLOMB_TREE_LEAF_BPF_H
 #define APLOMB_TREE_LEAF_BPF_H
@@ -130,6 +134,8 @@ VERIFIED_ONCE u64 leaf_charge(struct task_ctx *t __arg_nonnull, u32 slot, u64 ns
 		leaf_leave(t);
 	if (leaf_has_members(b))
 		key = leaf_key(b, t);
+	if (!leaf_is_fair(b))
+		b->served += ns / (nr_cpus + ((s32)b->waiting > 0 ? b->waiting : 0));
 	bpf_spin_unlock(&tree_lock);
 	return key;
 }

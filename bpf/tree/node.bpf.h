@@ -31,8 +31,10 @@
 #define WEIGHT_OWN (SHARE_WEIGHT * WEIGHT_UNIT)
 /*
  * A member that goes on is placed behind the node's virtual time by this much of its own running at
- * most: what it may run until the others have been charged once. That is a slice that ends with the
- * second tick at HZ=250, and another one for slices that end late.
+ * most, for each two CPUs: what it may run until the others have been charged once. That is a slice
+ * that ends with the second tick at HZ=250, and another one for slices that end late. It may run on
+ * many CPUs at once, and the charges of all come together. With less, six loops on four CPUs of
+ * eight, which are due all of these, lost an eighth of them.
  */
 #define GOES_ON_NS (3 * FAIR_SLICE_NS)
 /*
@@ -85,6 +87,7 @@ struct branch {
 	u32 leaf_epoch; /* number of its own tasks' order; another with each policy */
 	u32 reordered;  /* its policy was changed once */
 	u64 own_sum;    /* weights of its own tasks that are awake */
+	u64 served; /* virtual time of its own tasks beside those in lanes (tree/leaf.bpf.h 3) */
 	struct fifo_node own_fifo;
 	union {
 		struct sfq_node own_sfq;
@@ -246,6 +249,11 @@ enum coming {
 	IS_PUT_BACK = 2 /* it has waited all along: a claim on it found no task (tree.bpf.h 5) */
 };
 
+static __always_inline u64 goes_on_ns(void)
+{
+	return GOES_ON_NS * ((nr_cpus + 1) / 2);
+}
+
 /* Member @i of @b has a task waiting again: places it. */
 static __always_inline void member_wake(struct branch *b, u32 i, enum coming how)
 {
@@ -267,7 +275,7 @@ static __always_inline void member_wake(struct branch *b, u32 i, enum coming how
 		if (m->released)
 			sfq_go_on(&m->sfq, &b->sfq, FAIR_SLICE_NS, member_weight(b, i));
 		else if (how == GOES_ON)
-			sfq_go_on(&m->sfq, &b->sfq, GOES_ON_NS, member_weight(b, i));
+			sfq_go_on(&m->sfq, &b->sfq, goes_on_ns(), member_weight(b, i));
 		else if (how == WAKES_UP)
 			sfq_wake(&m->sfq, &b->sfq);
 		/* IS_PUT_BACK: choices in between are not to cost it its place */

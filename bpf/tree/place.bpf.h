@@ -14,7 +14,13 @@
  *    task of a domain's queue. A CPU has one such queue, a lane, for each domain that has pinned
  *    tasks there. Its choice is among its lanes and the tree (tree/tree.bpf.h 7).
  *
- * 3. A task of a session competes from the time that it is put into a queue where it has to wait
+ * 3. A lane and the queue of its domain (without domains: the machine's) are a pair
+ *    (policy/fair.h, fair_pair), each with a virtual time of its own. The lane's less the lane's
+ *    `even` is its virtual time by its domain's clock. So tasks in all lanes of a domain can be
+ *    compared (tree/spread.bpf.h), and a task keeps its place when it changes between queues
+ *    (tree/clock.bpf.h).
+ *
+ * 4. A task of a session competes from the time that it is put into a queue where it has to wait
  *    until it sleeps, ends or is held. Until then its session leaves it less weight. A task that
  *    finds its CPU free, or wakes up and runs at once, is not counted, which costs nothing. Where
  *    no task is in an autogroup (with systemd all are in cgroups), two loads at each enqueue say
@@ -52,6 +58,56 @@ static __always_inline struct lane *lane(struct cpu_ctx *c, u32 k)
 	return &c->tree.lanes[k & (MAX_LANES - 1)];
 }
 
+/* The queue beside the lanes of @domain. */
+static __always_inline struct fair_queue *beside(u32 domain)
+{
+	return tree_on ? &branch(domain)->fair : &fair_all;
+}
+
+/* Its virtual time. Under another order than that of policy/fair.h the domain has one for this. */
+static __always_inline u64 *beside_clock(u32 domain)
+{
+	if (tree_on && !leaf_is_fair(branch(domain)))
+		return &branch(domain)->served;
+	return &beside(domain)->now;
+}
+
+/* How far lane @l, with tasks of @domain, is ahead of the queue beside it, ns of virtual time. */
+static __always_inline s64 lane_ahead(struct lane *l, u32 domain)
+{
+	return fair_pair_ahead(&l->pair, l->fair.now, *beside_clock(domain));
+}
+
+/* Lane @l is @domain's from now on: neither it nor the queue beside it is owed anything. */
+static __always_inline void lane_begins(struct lane *l, u32 domain)
+{
+	l->domain = domain;
+	l->pair.even = l->fair.now - *beside_clock(domain);
+}
+
+/* A task of @domain wakes up, and comes to lane @k of @cpu, @c. */
+static __always_inline void lane_wakes(struct cpu_ctx *c, u32 cpu, u32 k, u32 domain)
+{
+	struct lane *l = lane(c, k);
+
+	if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)) || (c->tree.pinned && c->tree.leaf == domain))
+		return;
+	fair_pair_wakes(&l->pair, l->fair.now, *beside_clock(domain));
+}
+
+/*
+ * A task of @domain begins to run that waited in lane @l. If no task waits beside it, none is owed
+ * anything there, and that queue's virtual time follows. So it is that of the furthest lane, if a
+ * domain has tasks in lanes only.
+ */
+static __always_inline void beside_follows(struct lane *l, u32 domain)
+{
+	if (tree_on ? (s32)branch(domain)->waiting > 0 : scx_bpf_dsq_nr_queued(DSQ_FAIR) > 0)
+		return;
+	if (lane_ahead(l, domain) > 0)
+		*beside_clock(domain) = l->fair.now - l->pair.even;
+}
+
 /*
  * Returns the lane of @cpu for tasks of @domain. If the domain has none, a lane without tasks
  * becomes its lane; if there is none either, it shares lane 0 with the root. (Two domains that look
@@ -76,16 +132,20 @@ VERIFIED_ONCE u32 lane_of(u32 cpu, u32 domain)
 		c->tree.nr_lanes = n + 1;
 	}
 	if (unused)
-		lane(c, unused)->domain = domain;
+		lane_begins(lane(c, unused), domain);
 	return unused;
+}
+
+/* The lane of @c, its CPU, that @p belongs to, which is pinned. */
+static __always_inline struct lane *lane_of_task(struct task_struct *p, struct cpu_ctx *c)
+{
+	return lane(c, tree_on ? lane_of(task_cpu(p), domain_of_task(p)) : 0);
 }
 
 /* The queue that @p belongs to. */
 static __always_inline struct fair_queue *fair_queue_of(struct task_struct *p, struct cpu_ctx *c)
 {
-	if (pinned(p))
-		return &lane(c, tree_on ? lane_of(task_cpu(p), domain_of_task(p)) : 0)->fair;
-	return tree_on ? &branch(domain_of_task(p))->fair : &fair_all;
+	return pinned(p) ? &lane_of_task(p, c)->fair : beside(domain_of_task(p));
 }
 
 /*
@@ -188,7 +248,14 @@ static __noinline int kthread_charge(struct task_struct *p, u64 ran)
 /* @p begins to run: the virtual time of its queue follows. */
 static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *c)
 {
-	fair_begins(fair_queue_of(p, c), p->scx.dsq_vtime);
+	if (pinned(p)) {
+		struct lane *l = lane_of_task(p, c);
+
+		fair_begins(&l->fair, p->scx.dsq_vtime);
+		beside_follows(l, domain_of_task(p));
+	} else {
+		fair_begins(beside(domain_of_task(p)), p->scx.dsq_vtime);
+	}
 	c->tree.turn_pid = c->tree.straight ? p->pid : 0;
 	if (c->tree.straight) /* what is in the local queue runs before anything else */
 		c->tree.straight--;
@@ -198,6 +265,7 @@ static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *
 	c->tree.began = scx_bpf_now();
 	c->tree.weight = fair_weight(p);
 	c->tree.pinned = pinned(p);
+	c->tree.from_lane = SLOT_NONE;
 }
 
 /*

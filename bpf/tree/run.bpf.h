@@ -180,28 +180,13 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 	return 0;
 }
 
-/*
- * @p ran for @ran ns on @cpu. Of what its domain (without domains: the machine) got of that CPU,
- * either the pinned tasks had this time, or the others: charges fair_pair. @sleeps: with domains,
- * it is seen here that no task waits in its lane.
- */
-static __always_inline void pair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
-					bool sleeps)
+/* A pinned task of @slot goes to sleep on @cpu: if no task waits in its lane, all are even. */
+static __always_inline void lane_sleeps(u32 cpu, struct cpu_ctx *c, u32 slot)
 {
-	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1), waiting, others, k = 0;
+	u32 k = lane_of(cpu, slot);
 
-	if (!pinned(p) && c->tree.nr_lanes < 2 && !scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, 0)))
-		return;
-	if (tree_on)
-		k = lane_of(cpu, slot);
-	waiting = scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k));
-	others = tree_on ? branch(slot)->waiting : scx_bpf_dsq_nr_queued(DSQ_FAIR);
-	if (sleeps && !waiting && !c->tree.straight && pinned(p) && tree_on)
+	if (!c->tree.straight && !scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
 		fair_none_waits(&lane(c, k)->fair);
-	if (pinned(p))
-		fair_pair_charge(&lane(c, k)->pair, 1, ran, waiting + 1);
-	else if (waiting)
-		fair_pair_charge(&lane(c, k)->pair, 0, ran, others / nr_cpus + 1);
 }
 
 /*
@@ -239,8 +224,8 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 		fair_none_waits(&b->fair);
 	if (tree_on)
 		tree_charge(cpu, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));
-	if (nr_cpus > 1)
-		pair_charge(p, cpu, c, ran, sleeps);
+	if (tree_on && sleeps && pinned(p))
+		lane_sleeps(cpu, c, c->tree.leaf & (DOMAIN_SLOTS - 1));
 }
 
 #endif /* APLOMB_TREE_RUN_BPF_H */

@@ -33,7 +33,7 @@
  * 4. Several CPUs take tasks from one tree, so shares hold for the machine. A weight that cannot be
  *    used (one thread with 90 % of two CPUs) needs no correction of weights: the start tag of a
  *    member that comes back is lifted to the node's virtual time, so it gains no credit for what it
- *    could not use. It may stay behind by GOES_ON_NS, or it would now and then lose its CPU to
+ *    could not use. It may stay behind by goes_on_ns(), or it would now and then lose its CPU to
  *    members that are not charged yet for what they run on other CPUs.
  *
  * 5. Claims. A CPU that takes a task of a domain claims it under the lock: the count of waiting

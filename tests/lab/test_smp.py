@@ -1,10 +1,12 @@
-"""Two CPUs in real time: CPUs that come and go, affinity, storms, starts and stops in a row.
+"""Several CPUs: those that come and go, affinity, storms, starts and stops in a row.
 
 By hand: APLOMB_LAB_RANDOM, APLOMB_LAB_SEED as in test_domain_faults (the same changes; on two CPUs
 they hit the tasks in other states); APLOMB_LAB_CYCLES: starts and stops.
 """
 
 import os
+from collections.abc import Mapping
+from typing import ClassVar
 
 from . import harness
 
@@ -21,6 +23,25 @@ class Smp(harness.JobTest):
     seconds = 240
     env = {"RANDOM_S": os.environ.get("APLOMB_LAB_RANDOM", "10"), "SEED": SEED}
     may_end = HOTPLUG
+
+
+class Masks(harness.JobTest):
+    """four CPUs in virtual time: tasks that may run on some of them"""
+
+    job = "masks"
+    machine = "timing-smp"
+    cpus = 4
+    seconds = 150
+    env: ClassVar[Mapping[str, str]] = {"LENGTH": "1500"}
+
+
+class MasksOfEight(Masks):
+    """the same on eight CPUs"""
+
+    cpus = 8
+    seconds = 330
+    full = True
+    env: ClassVar[Mapping[str, str]] = {"LENGTH": "3000"}
 
 
 class SmpRandom(harness.JobTest):

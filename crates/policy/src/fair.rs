@@ -25,15 +25,12 @@ pub struct Queue {
     pub floor: u64,
 }
 
-/// Shares one CPU between the machine's queue (member 0) and the CPU's pinned tasks (member 1)
-/// (`struct fair_pair`).
+/// Shares one CPU between its pinned tasks and the machine's queue (`struct fair_pair`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pair {
-    /// Start tag of each member, ns of virtual time.
-    pub tag: [u64; 2],
-    /// Tag of the member that was served last.
-    pub now: u64,
+    /// What the pinned tasks' virtual time is more than the queue's when both are even, ns.
+    pub even: u64,
 }
 
 extern "C" {
@@ -46,8 +43,8 @@ extern "C" {
     fn policy_fair_rested_preempts(v: u64, weight: u32, now: u64) -> bool;
     fn policy_fair_debt(waiting: u64, weight: u32) -> u64;
     fn policy_fair_start(q: *const Queue) -> u64;
-    fn policy_fair_pair_pick(f: *mut Pair) -> u32;
-    fn policy_fair_pair_charge(f: *mut Pair, m: u32, ran_ns: u64, nr: u32);
+    fn policy_fair_pair_ahead(f: *mut Pair, pinned: u64, others: u64) -> i64;
+    fn policy_fair_pair_wakes(f: *mut Pair, pinned: u64, others: u64);
 }
 
 /// The virtual time, ns, that `ran_ns` of CPU time cost a task of `weight`.
@@ -102,14 +99,15 @@ impl Queue {
 }
 
 impl Pair {
-    /// The member that is served next if both have waiting tasks.
-    pub fn pick(&mut self) -> usize {
-        unsafe { policy_fair_pair_pick(self) as usize }
+    /// How far the pinned tasks, at virtual time `pinned`, are ahead of the others, at `others`,
+    /// ns: at most four slices, either way. If it is not more than 0, they are next.
+    pub fn ahead(&mut self, pinned: u64, others: u64) -> i64 {
+        unsafe { policy_fair_pair_ahead(self, pinned, others) }
     }
 
-    /// Charges `ran_ns` to member `m`, which has `nr` tasks.
-    pub fn charge(&mut self, m: usize, ran_ns: u64, nr: u32) {
-        unsafe { policy_fair_pair_charge(self, m as u32, ran_ns, nr) }
+    /// The pinned tasks, which all slept, come back: what they did not use is no credit.
+    pub fn wakes(&mut self, pinned: u64, others: u64) {
+        unsafe { policy_fair_pair_wakes(self, pinned, others) }
     }
 }
 

@@ -124,8 +124,7 @@ u64 policy_usage_part_ppm(u64 use_ppm, u64 bw_ppm, u64 age_ns)
 const size_t policy_layout_fair_queue[] = { sizeof(struct fair_queue), AT(fair_queue, now),
 					    AT(fair_queue, last), AT(fair_queue, floor) };
 
-const size_t policy_layout_fair_pair[] = { sizeof(struct fair_pair), AT(fair_pair, tag),
-					   AT(fair_pair, now) };
+const size_t policy_layout_fair_pair[] = { sizeof(struct fair_pair), AT(fair_pair, even) };
 
 const u64 policy_fair_weight = FAIR_NICE_0;
 const u64 policy_fair_unit = FAIR_UNIT;
@@ -178,14 +177,14 @@ u64 policy_fair_start(const struct fair_queue *q)
 	return fair_start(q);
 }
 
-u32 policy_fair_pair_pick(struct fair_pair *f)
+s64 policy_fair_pair_ahead(struct fair_pair *f, u64 pinned, u64 others)
 {
-	return fair_pair_pick(f);
+	return fair_pair_ahead(f, pinned, others);
 }
 
-void policy_fair_pair_charge(struct fair_pair *f, u32 m, u64 ran_ns, u32 nr)
+void policy_fair_pair_wakes(struct fair_pair *f, u64 pinned, u64 others)
 {
-	fair_pair_charge(f, m, ran_ns, nr);
+	fair_pair_wakes(f, pinned, others);
 }
 
 /* background.h */

@@ -150,7 +150,7 @@ impl Invariants {
                 Place::Queue(FAIR) => true,
                 Place::Queue(queue) => {
                     (EDF..EDF + crate::MAX_CPUS as u64).contains(&queue)
-                        || (PINNED..PINNED + crate::MAX_CPUS as u64 * LANES).contains(&queue)
+                        || is_lane(queue)
                         || (DOMAIN..DOMAIN + DOMAINS).contains(&queue)
                 }
                 _ => false,
@@ -307,6 +307,11 @@ fn no_task_starves(s: &State) {
 /// Is this a queue of tasks that wait by right of a reservation?
 pub(crate) fn is_reserved(queue: u64) -> bool {
     (EDF..EDF + crate::MAX_CPUS as u64).contains(&queue)
+}
+
+/// Is this a lane of a CPU?
+pub(crate) fn is_lane(queue: u64) -> bool {
+    (PINNED..PINNED + crate::MAX_CPUS as u64 * LANES).contains(&queue)
 }
 
 /// By a task's right the CPU that runs it knows whose time that is, and finds its virtual time

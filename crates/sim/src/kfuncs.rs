@@ -221,6 +221,22 @@ extern "C" fn bpf_cpumask_test_cpu(cpu: u32, mask: *const CpuMask) -> bool {
     unsafe { (*mask).has(cpu as usize) }
 }
 
+/// The kernel goes on behind the CPU that it gave out last (by CPU; here for the machine).
+#[no_mangle]
+extern "C" fn bpf_cpumask_any_distribute(mask: *const CpuMask) -> u32 {
+    // SAFETY: as above
+    let mask = unsafe { &*mask };
+    with(|s| {
+        let last = s.distributed.get();
+        let next = mask.iter().find(|&cpu| cpu > last).or(mask.iter().next());
+        let Some(next) = next else {
+            return s.cpus.len() as u32;
+        };
+        s.distributed.set(next);
+        next as u32
+    })
+}
+
 #[no_mangle]
 extern "C" fn bpf_preempt_disable() {}
 

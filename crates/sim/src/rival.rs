@@ -7,12 +7,12 @@
 //!
 //! A test can let this happen at random. The other CPU makes a change that alters nothing: the
 //! kernel takes a task off its run queue and puts it back for each new nice value, for instance.
-//! Or it takes the first task of a reserved queue to run it, as an idle CPU does.
+//! Or it takes the first task of a reserved queue, or of a lane, to run it.
 
 use std::cell::{Cell, RefCell};
 
 use crate::hotplug::SAVE;
-use crate::invariants::is_reserved;
+use crate::invariants::{is_lane, is_reserved};
 use crate::rng::Rng;
 use crate::state::State;
 use crate::task::{Place, Task};
@@ -70,14 +70,14 @@ impl State {
         self.moved.set(moved);
     }
 
-    /// `t` waits in a reserved queue and is the first there: its CPU takes it to run it.
+    /// `t` waits in a queue of one CPU and is the first there: its CPU takes it to run it.
     fn steal(&self, t: &Task) -> bool {
         let Place::Queue(queue) = t.place.get() else {
             return false;
         };
         let first = self.queues.borrow().next(queue, None).map(|(_, id)| id);
         let cpu = t.kernel.cpu.get() as usize;
-        let stolen = is_reserved(queue)
+        let stolen = (is_reserved(queue) || is_lane(queue))
             && first == Some(Self::id(&t.kernel))
             && self.cpus[cpu].is_on()
             && self.move_to_local(queue, cpu);

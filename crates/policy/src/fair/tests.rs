@@ -19,7 +19,7 @@ use proptest::prelude::*;
 #[test]
 fn layout_and_constants_are_the_headers() {
     assert_layout!(policy_layout_fair_queue, Queue, now, last, floor);
-    assert_layout!(policy_layout_fair_pair, Pair, tag, now);
+    assert_layout!(policy_layout_fair_pair, Pair, even);
     extern "C" {
         static policy_fair_weight: u64;
         static policy_fair_unit: u64;

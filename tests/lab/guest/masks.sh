@@ -1,0 +1,67 @@
+#!/bin/bash
+# Tests that tasks which may run on some CPUs only (taskset, cpuset.cpus) have what they are due,
+# each of them, beside one free loop for each CPU: without domains, in one domain with the free
+# loops, and as a container with CPUs of its own. Four CPUs or eight, in virtual time. $LENGTH: how
+# long each is measured, ms.
+. /job/guest/lib.sh
+. /job/guest/tree.sh
+
+cpus=$(nproc)
+spin=/job/guest-programs/spin
+echo +cpuset > $cg/cgroup.subtree_control
+
+# CGROUP MASK LOOPS: measures that many loops there, from 0.1 s after their start on. Without a
+# cgroup they run where the job does. Sets $had, ppm of a CPU each.
+measure() {
+	local i spun=()
+	for ((i = 0; i < $3; i++)); do
+		(
+			[ -z "$1" ] || echo $BASHPID > "$cg/$1/cgroup.procs"
+			exec chrt -o 0 taskset -c "$2" $spin "$LENGTH" 0 100
+		) > "$out/spin.$i" 2>&1 < /dev/null &
+		spun+=($!)
+	done
+	wait "${spun[@]}"
+	had=()
+	for ((i = 0; i < $3; i++)); do had+=("$(value ppm "$(cat "$out/spin.$i")")"); done
+}
+near() { # DUE: each of $had is within 5 % of it
+	local of
+	for of in "${had[@]}"; do within $(($1 * 95 / 100)) "$of" $(($1 * 105 / 100)) || return 1; done
+}
+beside_free() { # NAME CGROUP: masks of several sizes, beside a free loop for each CPU
+	local mask loops first last due
+	for mask in $masks; do
+		IFS=: read -r first last loops <<< "$mask"
+		due=$((1000000 * cpus / (cpus + loops)))
+		measure "$2" "$first-$last" "$loops"
+		check "$1-$loops-loops-on-$first-to-$last" "${had[*]}, due are $due ppm" near $due
+	done
+}
+
+# first and last CPU, loops
+masks="1:3:3 1:2:3"
+[ "$cpus" -lt 8 ] || masks="2:5:6 4:7:4 1:7:9"
+
+start_daemon || { finish; exit; }
+say "without domains"
+for ((i = 0; i < cpus; i++)); do bg $hog 1; done
+beside_free plain ""
+end_all
+
+say "in one domain"
+domain_of a
+for ((i = 0; i < cpus; i++)); do in_domain a $hog 1; done
+beside_free in-a-domain a
+
+say "a container with CPUs of its own"
+domain_of box
+echo "1-$((cpus / 2))" > $cg/box/cpuset.cpus
+weigh box 50 # due a third of the machine
+loops=$((cpus / 2 + 1))
+measure box "0-$((cpus - 1))" $loops # the cpuset has the last word
+due=$((1000000 * cpus / 3 / loops))
+check container "${had[*]}, due are $due ppm" near $due
+end_all
+
+end_job
