@@ -175,6 +175,8 @@ struct tree_cpu {
 	u64 granted;  /* what cpu.max granted it, ns */
 	u64 leaf_key; /* its key, in a domain under MTR-LS (tree/leaf.bpf.h) */
 	u32 passing;  /* it waited in the queue of SLOT_PASSING */
+	u32 alone;    /* it is not charged while no task waits (tree/alone.bpf.h); 0: it is */
+	u32 entries;  /* tree_entries when it began to run */
 	u32 rescued;  /* it was rescued (tree/rescue.bpf.h): no wake-up preempts it */
 	/* of the last task that the fair layer chose */
 	u64 vtime;    /* its virtual time when it began to run, or was charged last */

@@ -16,6 +16,7 @@
 
 #include "kernel/migration.bpf.h"
 #include "state/idle.bpf.h"
+#include "tree/alone.bpf.h"
 #include "tree/lanes.bpf.h"
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
@@ -164,7 +165,7 @@ static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_s
 /* Sends the first task of domain @leaf, which @cpu has claimed, to @cpu. */
 static __noinline u32 tree_take(u32 leaf, u32 cpu)
 {
-	TAKES_STACK(120);
+	TAKES_STACK(136);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
 	struct task_ctx *t = NULL;
@@ -342,6 +343,25 @@ static __always_inline void look_again(u32 cpu, bool vain)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
+/*
+ * No task waits in the tree, nor in a lane of @cpu: the choice without the lock. @prev, if it could
+ * go on, does so; otherwise @cpu will be idle, and helps other CPUs.
+ */
+static __noinline u32 none_dispatch(u32 cpu, struct task_struct *prev)
+{
+	TAKES_STACK(32);
+	struct cpu_ctx *c = cpu_ctx(cpu);
+	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
+	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT;
+
+	if (!prev)
+		return pinned_steal(cpu) ? FAIR_TAKEN : FAIR_NONE;
+	if (!t || c->tree.leaf != slot || !alone_goes_on(c, cpu, slot))
+		return FAIR_AGAIN;
+	task_set_slice(prev, FAIR_SLICE_NS);
+	return FAIR_KEPT;
+}
+
 /* fair_dispatch() with domains. */
 VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trusted __arg_nullable)
 {
@@ -360,6 +380,12 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 		if (running != SLOT_NONE)
 			fetch_behind(prev, cpu);
 		ch.lanes = look_at_lanes(cpu, running);
+	}
+	if (nr_cpus > 1 && !ch.lanes && !prev_pinned && !branches[SLOT_ROOT].heap) {
+		result = none_dispatch(cpu, prev);
+		look_again(cpu, false);
+		if (result != FAIR_AGAIN)
+			return result;
 	}
 	result = tree_dispatch(&ch, prev, prev_pinned);
 	look_again(cpu, ch.nr_failed && result != FAIR_TAKEN);

@@ -95,6 +95,7 @@ static __always_inline void branch_init(u32 slot, u64 id, u32 parent, u32 weight
 	b->draws_on = up->draws_on;
 	b->disk_group = up->disk_group;
 	b->leaf_epoch = ++leaf_epochs;
+	ran_alone[slot & (DOMAIN_SLOTS - 1)].ns = 0;
 	member(MEMBER_OWN(slot))->weight = WEIGHT_OWN;
 	member(MEMBER_OF(slot))->weight = scaled_weight(weight, idle);
 	up->weight_sum += scaled_weight(weight, idle);
@@ -185,8 +186,10 @@ VERIFIED_ONCE int domain_bury(u32 slot)
 		return 0;
 	bpf_spin_lock(&tree_lock);
 	free = b->state == DOMAIN_GONE && !b->waiting && !b->heap;
-	if (free)
+	if (free) {
 		b->state = DOMAIN_FREE;
+		alone_inherit(slot);
+	}
 	bpf_spin_unlock(&tree_lock);
 	if (free) {
 		domain_owner_leave(owner);

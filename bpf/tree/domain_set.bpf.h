@@ -47,6 +47,7 @@ VERIFIED_ONCE int set_policy(u32 slot, u32 policy)
 	}
 	b->policy = policy;
 	b->reordered = 1;
+	tree_ordered |= policy == DOMAIN_MTR || policy == DOMAIN_WRR;
 	b->leaf_epoch = ++leaf_epochs;
 	b->own_sum = 0;
 	b->own_sfq.now = 0;
@@ -166,6 +167,25 @@ static __always_inline u64 domain_share(u32 slot)
 	return share;
 }
 
+/* What domain @slot ran alone is CPU time of it and of all above it. */
+static __noinline int show_alone(u32 slot)
+{
+	TAKES_STACK(16);
+	u64 ns = ran_alone[slot & (DOMAIN_SLOTS - 1)].ns;
+	u32 k, at = slot;
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct domain *d = bpf_map_lookup_elem(&domains, &at);
+
+		if (d)
+			d->info.ran_ns += ns;
+		if (!at)
+			break;
+		at = branch(at)->parent;
+	}
+	return 0;
+}
+
 /* Brings what user space sees of all domains (map `domains`) up to date. */
 SEC("syscall")
 int domain_refresh(void *unused)
@@ -206,6 +226,9 @@ int domain_refresh(void *unused)
 		__builtin_memcpy(d->info.parked, park_account(slot)->times, sizeof(d->info.parked));
 		d->info.parks_cut = park_account(slot)->cut;
 	}
+	bpf_for(i, 0, used)
+		if (branch(i)->state != DOMAIN_FREE)
+			show_alone(i);
 	return 0;
 }
 

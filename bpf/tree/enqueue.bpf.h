@@ -132,11 +132,12 @@ static __always_inline bool keeps_turn(struct task_struct *p, const struct cpu_c
 static __always_inline void enqueue_in_domain(struct task_struct *p, struct task_ctx *t,
 					      struct cpu_ctx *c, u32 leaf, u64 enq_flags)
 {
-	bool wake = enq_flags & SCX_ENQ_WAKEUP, before;
+	bool wake = enq_flags & SCX_ENQ_WAKEUP, before = false;
 	u64 vtime;
 
 	t->weight = fair_weight(p);
-	before = tree_enter(t, leaf, wake, c->tree.leaf, wake ? ran_beyond_lead(p, c) : 0);
+	if (wake || !tree_stays(t, leaf))
+		before = tree_enter(t, leaf, wake, c->tree.leaf, wake ? ran_beyond_lead(p, c) : 0);
 	vtime = leaf_vtime(p, t, leaf, wake);
 	/* of the same domain as the task that runs: its order says which goes first */
 	if (wake && leaf == c->tree.leaf) {

@@ -171,6 +171,21 @@ VERIFIED_ONCE int tree_uncount(struct task_ctx *t __arg_nonnull, u32 queued)
 	return 0;
 }
 
+/*
+ * @t's thread, which the choice counted in @leaf and did not take, comes to that queue: it is
+ * counted already, so this takes no lock. False: another CPU has claimed that count.
+ */
+static __always_inline bool tree_stays(struct task_ctx *t, u32 leaf)
+{
+	u32 was = t->queued;
+
+	if (!was || queued_in(was) != leaf || leaf_has_members(branch(leaf)))
+		return false;
+	/* before the exchange, whose new value another CPU may take at once (tree_untake()) */
+	t->stay++;
+	return __sync_val_compare_and_swap(&t->queued, was, (u32)t->stay << 16 | (leaf + 1)) == was;
+}
+
 /* @p belongs to domain @slot from now on: its virtual time is that of a new task there. */
 static __always_inline void domain_join(struct task_struct *p, struct task_ctx *t, u32 slot)
 {

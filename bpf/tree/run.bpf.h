@@ -8,6 +8,7 @@
 #ifndef APLOMB_TREE_RUN_BPF_H
 #define APLOMB_TREE_RUN_BPF_H
 
+#include "tree/alone.bpf.h"
 #include "tree/clock.bpf.h"
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
@@ -57,17 +58,21 @@ static __always_inline u64 tail(struct task_ctx *t, u64 ran)
  * the domain of the task that runs, the time is given back. @how: comes_alone(). Returns whether
  * *@got is this task's.
  */
-static __always_inline bool take_pick(struct cpu_ctx *c, u32 slot, u32 how, struct pick *got)
+static __always_inline bool take_pick(struct cpu_ctx *c, u32 cpu, u32 slot, u32 how,
+				      struct pick *got)
 {
 	*got = c->tree.next;
 	c->tree.next.leaf = SLOT_NONE;
 	c->tree.next.granted = 0;
+	c->tree.alone = 0;
 	if (got->leaf == slot || got->leaf == SLOT_PASSING)
 		return true;
-	if (got->leaf == SLOT_NONE)
+	if (got->leaf != SLOT_NONE) {
+		if (got->granted)
+			tree_return(got->leaf, got->granted);
+	} else if (!alone_begin(c, cpu, slot, how)) {
 		tree_alone(slot, how);
-	else if (got->granted)
-		tree_return(got->leaf, got->granted);
+	}
 	got->granted = 0;
 	got->turn_ns = 0;
 	return false;
@@ -127,7 +132,7 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu, boo
 	struct task_ctx *t = task_ctx(p);
 	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT;
 	struct pick got;
-	bool claimed = take_pick(c, slot, comes_alone(t, held), &got);
+	bool claimed = take_pick(c, cpu, slot, comes_alone(t, held), &got);
 
 	c->tree.leaf = slot;
 	c->tree.limited = 0;
@@ -163,7 +168,13 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 	u64 now = branch(slot)->limited ? bpf_ktime_get_ns() : 0;
 	u32 blocked = SLOT_NONE;
 
+	/* nothing to charge: dispatch has charged it, and chose another task */
+	if (!ran && !sleeps && !now)
+		return 0;
+	if (alone_ran(c, cpu, slot, ran))
+		return 0;
 	bpf_spin_lock(&tree_lock);
+	alone_end(c, slot);
 	charge_path(slot, ran, sleeps, alone);
 	if (c->tree.passing) {
 		charge_member(branch(SLOT_PASSING), MEMBER_OWN(SLOT_PASSING), ran);

@@ -52,7 +52,8 @@
  *    never placed anew.
  *
  * 6. There is one lock, since every choice starts at the root. It is held for about a microsecond,
- *    and not taken at all while the root is the only domain (tree_on).
+ *    and not taken at all while the root is the only domain (tree_on), nor while no task waits
+ *    (tree/alone.bpf.h).
  *
  * 7. Pinned tasks are in no heap, where each other CPU would have to skip them: such a task waits
  *    in a lane of one CPU (tree/place.bpf.h). That CPU compares the first task of each of its lanes
@@ -153,6 +154,7 @@ static __always_inline void waiting_add(u32 slot, enum coming how, u32 running)
 	struct branch *b = branch(slot);
 
 	tree_waiting++;
+	tree_entries++;
 	if (++b->waiting != 1)
 		return;
 	member_wake(b, MEMBER_OWN(slot), how == WAKES_UP && slot == running ? GOES_ON : how);

@@ -371,6 +371,11 @@ void host_cpu(s32 cpu, bool comes)
 }
 
 /* Is @p's domain, or one above it, throttled (its cpu.max used up)? */
+const void *host_tree_lock(void)
+{
+	return &tree_lock;
+}
+
 bool host_throttled(struct task_struct *p)
 {
 	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
@@ -432,6 +437,16 @@ u64 host_domain_throttled(u64 cgid, u64 *ns)
 
 	*ns = b->throttled_ns;
 	return b->throttled_times;
+}
+
+u64 host_domain_ran(u64 cgid)
+{
+	u32 *slot = bpf_map_lookup_elem(&domain_of, &cgid), at = slot ? *slot : SLOT_ROOT;
+	struct domain *d;
+
+	domain_refresh(NULL);
+	d = bpf_map_lookup_elem(&domains, &at);
+	return d ? d->info.ran_ns : 0;
 }
 
 u64 host_load_ppm(u32 cpu)

@@ -161,6 +161,11 @@ impl Simulation {
         self.state.idle_searches.get()
     }
 
+    /// How often the scheduler took the lock of the domain tree, which all CPUs share.
+    pub fn tree_locks(&self) -> u64 {
+        self.state.tree_locks.get()
+    }
+
     /// Every context switch (if `traced`).
     pub fn trace(&self) -> &[Switch] {
         &self.trace

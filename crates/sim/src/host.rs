@@ -170,6 +170,7 @@ extern "C" {
     fn host_reserve(pid: i32, spec: *const Spec) -> i32;
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
     fn host_throttled(p: *mut TaskStruct) -> bool;
+    fn host_tree_lock() -> *const c_void;
     fn host_wait(p: *mut TaskStruct, wait: *mut Wait);
     static host_cgroup_ops: CgroupOps;
     static host_layout: [usize; 30];
@@ -242,6 +243,12 @@ pub(crate) fn wait(p: &TaskStruct) -> Wait {
     // SAFETY: `p` is a task of the simulation, and host_wait() only reads its context
     unsafe { host_wait(ptr::from_ref(p).cast_mut(), &mut wait) };
     wait
+}
+
+/// Is this the lock of the domain tree?
+pub(crate) fn is_tree_lock(lock: *const c_void) -> bool {
+    // SAFETY: host_tree_lock() returns an address
+    lock == unsafe { host_tree_lock() }
 }
 
 /// Is a task's domain, or one above it, throttled (its `cpu.max` used up)?

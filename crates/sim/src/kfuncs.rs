@@ -64,6 +64,15 @@ extern "C" fn sim_jiffies() -> u64 {
     with(|s| s.now.get() / s.settings.tick_ns)
 }
 
+/// Callbacks run one at a time, so no lock is ever held by another CPU: only counted.
+#[no_mangle]
+extern "C" fn sim_lock(lock: *const std::ffi::c_void) {
+    with(|s| {
+        let tree = u64::from(crate::host::is_tree_lock(lock));
+        s.tree_locks.set(s.tree_locks.get() + tree);
+    });
+}
+
 #[no_mangle]
 extern "C" fn sim_cpu() -> u32 {
     with(|s| s.cpu.get() as u32)

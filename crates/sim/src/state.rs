@@ -131,6 +131,8 @@ pub(crate) struct State {
     pub rivals: Rivals,
     /// Searches for an idle CPU.
     pub idle_searches: Cell<u64>,
+    /// How often the lock of the domain tree was taken.
+    pub tree_locks: Cell<u64>,
     /// The CPU that `bpf_cpumask_any_distribute()` gave out last.
     pub distributed: Cell<usize>,
     /// Number of decisions that the scheduler has reported, by type.
@@ -169,6 +171,7 @@ impl State {
             moved: Cell::new(0),
             rivals: Rivals::new(),
             idle_searches: Cell::new(0),
+            tree_locks: Cell::new(0),
             distributed: Cell::new(0),
             reported: RefCell::new(vec![0; 64]),
             trace: RefCell::default(),

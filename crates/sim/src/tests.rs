@@ -169,6 +169,7 @@ mod faults;
 mod kernel;
 mod leaves;
 mod limits;
+mod locks;
 mod masks;
 mod moves;
 mod numbers;

@@ -44,12 +44,13 @@ u32 sim_timer_new(struct bpf_timer *timer);
 void sim_timer_start(u32 number, u64 at_ns);
 void sim_timer_cancel(u32 number);
 void sim_event(const void *event);
+void sim_lock(const void *lock);
 
 #define bpf_ktime_get_ns() sim_now()
 #define bpf_jiffies64() sim_jiffies()
 #define bpf_get_smp_processor_id() sim_cpu()
 #define bpf_get_current_task_btf() sim_current()
-#define bpf_spin_lock(lock) ((void)(lock))
+#define bpf_spin_lock(lock) sim_lock(lock)
 #define bpf_spin_unlock(lock) ((void)(lock))
 
 /* --- maps: scheduler.c ----------------------------------------------------------------------- */

@@ -54,6 +54,7 @@ struct Args {
 extern "C" {
     fn domain_set(args: *mut Args) -> i32;
     fn host_domain_throttled(cgid: u64, ns: *mut u64) -> u64;
+    fn host_domain_ran(cgid: u64) -> u64;
 }
 
 impl Simulation {
@@ -68,6 +69,17 @@ impl Simulation {
         // SAFETY: host_domain_throttled() reads the scheduler's state and writes `ns`
         let times = unsafe { host_domain_throttled(cgid, &raw mut ns) };
         Ok((times, ns))
+    }
+
+    /// CPU time of all tasks in the domain of a cgroup and below, ns, as the daemon shows it. The
+    /// root's, if the cgroup has none of its own.
+    ///
+    /// # Errors
+    /// No such cgroup.
+    pub fn domain_ran(&self, id: CgroupId) -> Result<u64, CgroupError> {
+        let cgid = self.state.cgroups.online(id)?.number();
+        // SAFETY: host_domain_ran() reads the scheduler's state
+        Ok(unsafe { host_domain_ran(cgid) })
     }
 
     /// Change the domain of a cgroup, as the daemon does.

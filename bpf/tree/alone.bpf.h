@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * tree/alone.bpf.h - while no task waits, none is charged: a sleep and a wake-up take no lock.
+ *
+ * Source: ours. The busy period of start-time fair queueing, for a machine.
+ *
+ * 1. Why. Each start and stop of a task changes the tags of its domain and of all above, under
+ *    tree_lock, which all CPUs share. That is some 300,000 sleeps and wake-ups a second for a
+ *    machine of any size. But tags matter only to tasks that wait.
+ *
+ * 2. Model. A task runs alone if it did not wait for the CPU itself, and from then on no task came
+ *    to wait: tree_waiting is 0 in the end and tree_entries what it was. All that it ran was time
+ *    that no other wanted. So it owes nothing for it, and tags stay as they are.
+ *
+ * 3. Control. When such a task begins to run, its CPU notes how its domain is to be placed, and
+ *    tree_entries. When it stops, or is charged while it goes on, and still no task waits, only its
+ *    CPU time is counted, by its own domain (`ran_alone`). Otherwise the domain is placed and
+ *    charged then.
+ *
+ * 4. Not with one CPU, where the lock costs nothing and virtual time is exact; nor for a domain
+ *    with a cpu.max; nor once any domain had MTR-LS or WRR, whose tokens and turns count time
+ *    alone, too. Nor while tasks wait in lanes of this CPU. Those of other CPUs do not want it.
+ */
+#ifndef APLOMB_TREE_ALONE_BPF_H
+#define APLOMB_TREE_ALONE_BPF_H
+
+#include "tree/tree.bpf.h"
+#include "tree/waiting.bpf.h"
+
+/* CPU time that own tasks of each domain ran alone, ns; each on a cache line of its own. */
+struct alone_time {
+	u64 ns;
+} __attribute__((aligned(64)));
+struct alone_time ran_alone[DOMAIN_SLOTS] SEC(".bss.alone") __hidden;
+
+/* Does no task wait that could want @cpu, on which a task of domain @slot runs? */
+static __always_inline bool none_waits(u32 cpu, u32 slot)
+{
+	return nr_cpus > 1 && (s32)tree_waiting <= 0 && !tree_ordered && !branch(slot)->limited &&
+	       !pinned_waiting(cpu);
+}
+
+/*
+ * A task of domain @slot, which did not wait in the tree, begins to run on @cpu. Returns whether it
+ * runs alone. If not, its domain is to be placed at once. @how: as in runs_alone().
+ */
+static __always_inline bool alone_begin(struct cpu_ctx *c, u32 cpu, u32 slot, u32 how)
+{
+	c->tree.entries = tree_entries;
+	c->tree.alone = none_waits(cpu, slot) ? how + 1 : 0;
+	return c->tree.alone;
+}
+
+/*
+ * The task of domain @slot that runs on @cpu ran for @ran ns. Returns whether it ran alone, so that
+ * it is not to be charged.
+ */
+static __always_inline bool alone_ran(struct cpu_ctx *c, u32 cpu, u32 slot, u64 ran)
+{
+	if (!c->tree.alone || c->tree.entries != tree_entries || !none_waits(cpu, slot))
+		return false;
+	__sync_fetch_and_add(&ran_alone[slot & (DOMAIN_SLOTS - 1)].ns, ran);
+	return true;
+}
+
+/* It did not. Called with tree_lock held, before the charge. */
+static __always_inline void alone_end(struct cpu_ctx *c, u32 slot)
+{
+	if (c->tree.alone)
+		runs_alone(slot, c->tree.alone - 1);
+	c->tree.alone = 0;
+}
+
+/*
+ * @cpu's running task, of domain @slot, could go on: does it run alone from now on, charged before
+ * or not? The domain may have got a cpu.max meanwhile.
+ */
+static __always_inline bool alone_goes_on(struct cpu_ctx *c, u32 cpu, u32 slot)
+{
+	if (c->tree.alone)
+		return none_waits(cpu, slot);
+	return alone_begin(c, cpu, slot, IS_PUT_BACK);
+}
+
+/*
+ * Domain @slot ends: what it ran alone counts for those above it from now on. Called with tree_lock
+ * held.
+ */
+static __noinline void alone_inherit(u32 slot)
+{
+	TAKES_STACK(16);
+	u64 ns = ran_alone[slot & (DOMAIN_SLOTS - 1)].ns;
+	u32 k, at = slot;
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		if (!at)
+			break;
+		at = branch(at)->parent;
+		branch(at)->ran_ns += ns;
+	}
+}
+
+#endif /* APLOMB_TREE_ALONE_BPF_H */

@@ -1,0 +1,102 @@
+//! How often the lock of the domain tree is taken, which all CPUs share.
+
+use super::cgroups::machine;
+use super::domains::{domain, hogs};
+use super::{MS, SEC};
+use crate::workload::on_off;
+use crate::{Bandwidth, CgroupId, Change, CpuMask, Simulation, ROOT};
+
+/// 40 services, three levels deep.
+fn services(sim: &mut Simulation) -> Vec<CgroupId> {
+    let slice = domain(sim, ROOT, "system", 100);
+    let inner = domain(sim, slice, "inner", 100);
+    (0..40)
+        .map(|i| domain(sim, inner, &format!("s{i}"), 100))
+        .collect()
+}
+
+/// While a CPU is idle no task waits, so none is charged.
+#[test]
+fn a_sleep_and_a_wake_up_take_no_lock_while_cpus_are_idle() {
+    for cpus in [2, 8, 64] {
+        let mut sim = machine(cpus);
+        let of = services(&mut sim);
+        for i in 0..cpus / 2 {
+            let often = Box::new(on_off(0, MS / 4, MS / 4 + i as u64));
+            sim.start_in(of[i % 40], 100, CpuMask::first(cpus), often)
+                .unwrap();
+        }
+        sim.run_until(SEC / 2);
+        let (locks, events) = (sim.tree_locks(), sim.events());
+        sim.run_until(SEC);
+        let events = sim.events() - events;
+        assert!(
+            events > 900 * cpus as u64,
+            "they sleep and wake up: {events}"
+        );
+        assert_eq!(sim.tree_locks() - locks, 0, "{cpus} CPUs");
+    }
+}
+
+/// One for the choice, with the count of the task that stops, and one for its charge.
+#[test]
+fn a_slice_takes_two_locks() {
+    for cpus in [2, 8, 64] {
+        let mut sim = machine(cpus);
+        let of = services(&mut sim);
+        for i in 0..2 * cpus {
+            hogs(&mut sim, of[i % 40], 1);
+        }
+        sim.run_until(SEC / 2);
+        let locks = sim.tree_locks();
+        sim.run_until(SEC);
+        let slices = 125 * cpus as u64;
+        let each = (sim.tree_locks() - locks) as f64 / slices as f64;
+        assert!((1.0..2.1).contains(&each), "{cpus} CPUs: {each}");
+    }
+}
+
+/// What a domain ran alone is its CPU time, and that of the domains above it, also when it has
+/// gone.
+#[test]
+fn time_that_was_run_alone_is_shown() {
+    let mut sim = machine(4);
+    let above = domain(&mut sim, ROOT, "above", 100);
+    let (a, b) = (
+        domain(&mut sim, above, "a", 100),
+        domain(&mut sim, above, "b", 100),
+    );
+    hogs(&mut sim, b, 1);
+    let short = hogs(&mut sim, a, 1)[0];
+    sim.run_until(SEC);
+    let near = |shown: u64, due: u64| {
+        assert!(shown.abs_diff(due) <= 10 * MS, "{shown} ns, due are {due}");
+    };
+    near(sim.domain_ran(a).unwrap(), SEC);
+    near(sim.domain_ran(above).unwrap(), 2 * SEC);
+    sim.change(Change::Kill(short));
+    sim.run_until(SEC + MS);
+    sim.remove_cgroup(a).unwrap();
+    sim.run_until(2 * SEC);
+    near(sim.domain_ran(above).unwrap(), 3 * SEC);
+    near(sim.domain_ran(ROOT).unwrap(), 3 * SEC);
+}
+
+/// A loop runs alone when its domain gets a limit: the limit holds from then on.
+#[test]
+fn a_limit_that_comes_later_holds_for_a_task_that_runs_alone() {
+    let mut sim = machine(2);
+    let a = domain(&mut sim, ROOT, "a", 100);
+    let id = hogs(&mut sim, a, 1)[0];
+    sim.run_until(SEC);
+    let limit = Bandwidth {
+        quota: Some(20_000),
+        ..Bandwidth::default()
+    };
+    sim.set_cgroup_bandwidth(a, limit).unwrap();
+    sim.run_until(2 * SEC);
+    let before = sim.ran(id);
+    sim.run_until(12 * SEC);
+    let ran = (sim.ran(id) - before) / MS;
+    assert!((1_960..=2_040).contains(&ran), "{ran} ms of 10 s");
+}
