@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = Path(__file__).resolve().parents[1]
-# Four are of no paper: tree, the domain tree as systemd makes it; memory; disk; and net.
+# Five are of no paper: tree, the domain tree as systemd makes it; memory; disk; net; and cpus,
+# machines with more than two.
 PAPERS = (
     "redline",
     "eclipse",
@@ -28,6 +29,7 @@ PAPERS = (
     "memory",
     "disk",
     "net",
+    "cpus",
 )
 
 # samples[scheduler][step] is what the experiment's `read` made of that step: plain data, as it is
@@ -78,6 +80,7 @@ class Experiment:
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)  # numbers that a reader wants to know
     machine: str = "timing"
+    cpus: int | None = None  # of a machine with several: not the lab's usual number
     memory_mb: int = 2048  # of each guest; as much as the lab gives unasked
     disks: tuple[str, ...] = ()  # of each guest, as the lab's --disk: "64M,iops=400,rate=40M"
     swaps: tuple[str, ...] = ()  # likewise, as --swap

@@ -310,6 +310,7 @@ daemon_switches() { # context switches of all threads of the daemon so far; 0 if
 . /job/beside.sh
 . /job/disk.sh
 . /job/link.sh
+. /job/masks.sh
 . /job/reserves.sh
 ulimit -l unlimited
 ulimit -n 65536

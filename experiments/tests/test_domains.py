@@ -146,6 +146,7 @@ class Words(unittest.TestCase):
             "memory.sh",
             "disk.sh",
             "link.sh",
+            "masks.sh",
             "reserves.sh",
             "job",
             "enter",
