@@ -402,7 +402,7 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 /* Without domains: is the lane of @c's CPU next, if both it and the machine's queue have tasks? */
 static __always_inline bool lane_next(struct cpu_ctx *c)
 {
-	return lane_ahead(lane(c, 0), SLOT_ROOT) <= 0;
+	return lane_ahead(lane(c, 0), SLOT_ROOT) < 0;
 }
 
 /*

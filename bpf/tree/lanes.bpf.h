@@ -79,7 +79,7 @@ static __noinline u32 first_lane(struct cpu_ctx *c, u32 leaf)
 			continue;
 		wait_in_lane(head);
 		if (first >= DOMAIN_SLOTS || goes_before(head, first) ||
-		    (head == first && best == MAX_LANES && lane_ahead(lane(c, k), head) <= 0)) {
+		    (head == first && best == MAX_LANES && lane_ahead(lane(c, k), head) < 0)) {
 			best = k;
 			first = head;
 		}

@@ -100,7 +100,7 @@ impl Queue {
 
 impl Pair {
     /// How far the pinned tasks, at virtual time `pinned`, are ahead of the others, at `others`,
-    /// ns: at most four slices, either way. If it is not more than 0, they are next.
+    /// ns: at most four slices, either way. If it is less than 0, they are next.
     pub fn ahead(&mut self, pinned: u64, others: u64) -> i64 {
         unsafe { policy_fair_pair_ahead(self, pinned, others) }
     }

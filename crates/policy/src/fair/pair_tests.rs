@@ -23,7 +23,7 @@ struct Cpu {
 impl Cpu {
     /// The queue that goes first.
     fn pick(&mut self) -> usize {
-        usize::from(self.pair.ahead(self.now[0], self.now[1]) > 0)
+        usize::from(self.pair.ahead(self.now[0], self.now[1]) >= 0)
     }
 
     /// Queue `q`, whose tasks weigh `weight` together, runs for `ns`. Weight 1 has virtual time at
@@ -54,7 +54,7 @@ fn equals_take_turns() {
             q
         })
         .collect();
-    assert_eq!(order, [0, 1, 0, 1, 0, 1]);
+    assert_eq!(order, [1, 0, 1, 0, 1, 0]);
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn a_minute_alone_is_not_held_against_a_queue() {
 fn what_one_cpu_cannot_give_is_no_credit() {
     let mut cpu = Cpu::default();
     for _ in 0..1000 {
+        cpu.now[1] += 3 * MS;
         assert_eq!(cpu.pick(), 0);
         cpu.run(0, 20, 4 * MS);
-        cpu.now[1] += 3 * MS;
     }
     cpu.ran = [0, 0];
     while cpu.pick() == 0 {

@@ -241,3 +241,24 @@ fn affinity_that_is_set_and_taken_back_leaves_nothing_behind() {
         }
     }
 }
+
+/// A pinned loop on each CPU, and a task that sleeps most of the time and may run on both: it waits
+/// for the end of one slice, not of two.
+#[test]
+fn a_task_that_wakes_up_goes_before_a_pinned_loop() {
+    for grouped in [false, true] {
+        let mut sim = machine(2);
+        let group = if grouped {
+            domain(&mut sim, ROOT, "a", 100)
+        } else {
+            ROOT
+        };
+        pinned(&mut sim, group, 2, 2);
+        let often = Box::new(on_off(0, MS / 2, 9 * MS / 2));
+        let id = sim.start_in(group, 100, CpuMask::first(2), often).unwrap();
+        sim.run_until(10 * SEC);
+        let cycles = sim.ran(id) * 2 / MS;
+        println!("grouped {grouped}: {cycles} of 2000");
+        assert!(cycles > 1_000, "{cycles} in 10 s");
+    }
+}
