@@ -13,6 +13,16 @@ pub(super) fn domain(sim: &mut Simulation, parent: CgroupId, name: &str, weight:
     id
 }
 
+/// The cgroup of a test that is run with domains and without: one of its own, or the root, which
+/// alone is no tree.
+pub(super) fn group(sim: &mut Simulation, grouped: bool) -> CgroupId {
+    if grouped {
+        domain(sim, ROOT, "a", 100)
+    } else {
+        ROOT
+    }
+}
+
 pub(super) fn hogs(sim: &mut Simulation, cgroup: CgroupId, n: usize) -> Vec<TaskId> {
     (0..n).map(|_| start_in(sim, cgroup, hog(0))).collect()
 }

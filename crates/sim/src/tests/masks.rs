@@ -2,7 +2,7 @@
 //! is due, wherever it was when it became runnable.
 
 use super::cgroups::machine;
-use super::domains::{domain, hogs};
+use super::domains::{domain, group, hogs};
 use super::{MS, SEC};
 use crate::workload::hog;
 use crate::{CgroupId, Change, CpuMask, Simulation, TaskId, ROOT};
@@ -51,11 +51,7 @@ fn tasks_in_a_mask_share_with_those_of_the_whole_machine() {
     ] {
         for grouped in [false, true] {
             let mut sim = machine(cpus);
-            let group = if grouped {
-                domain(&mut sim, ROOT, "a", 100)
-            } else {
-                ROOT
-            };
+            let group = group(&mut sim, grouped);
             let others = hogs(&mut sim, group, free);
             let inside = loops(&mut sim, group, n, mask(from, to));
             sim.run_until(100 * MS);
@@ -117,11 +113,7 @@ fn a_cpu_that_another_domain_has_keeps_no_task_waiting() {
 fn loops_follow_a_mask_that_changes() {
     for grouped in [false, true] {
         let mut sim = machine(8);
-        let group = if grouped {
-            domain(&mut sim, ROOT, "a", 100)
-        } else {
-            ROOT
-        };
+        let group = group(&mut sim, grouped);
         hogs(&mut sim, group, 8);
         let inside = loops(&mut sim, group, 8, CpuMask::only(1));
         sim.run_until(SEC);

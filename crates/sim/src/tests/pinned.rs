@@ -1,7 +1,7 @@
 //! Pinned tasks (`taskset`, cpusets): they get the share of their domain, whatever their number.
 
 use super::cgroups::machine;
-use super::domains::{domain, had, hogs, near};
+use super::domains::{domain, group, had, hogs, near};
 use super::{MS, SEC};
 use crate::workload::{hog, on_off};
 use crate::{CgroupId, Change, CpuMask, Simulation, Step, TaskId, ROOT};
@@ -212,11 +212,7 @@ fn longest_waits(sim: &mut Simulation, tasks: &[TaskId], ns: u64) -> Vec<u64> {
 fn affinity_that_is_set_and_taken_back_leaves_nothing_behind() {
     for grouped in [false, true] {
         let mut sim = machine(2);
-        let group = if grouped {
-            domain(&mut sim, ROOT, "a", 100)
-        } else {
-            ROOT
-        };
+        let group = group(&mut sim, grouped);
         let alone = pinned(&mut sim, group, 2, 2);
         sim.run_until(5 * SEC); // the lanes' virtual time is 5 s
         for id in alone {
@@ -248,11 +244,7 @@ fn affinity_that_is_set_and_taken_back_leaves_nothing_behind() {
 fn a_task_that_wakes_up_goes_before_a_pinned_loop() {
     for grouped in [false, true] {
         let mut sim = machine(2);
-        let group = if grouped {
-            domain(&mut sim, ROOT, "a", 100)
-        } else {
-            ROOT
-        };
+        let group = group(&mut sim, grouped);
         pinned(&mut sim, group, 2, 2);
         let often = Box::new(on_off(0, MS / 2, 9 * MS / 2));
         let id = sim.start_in(group, 100, CpuMask::first(2), often).unwrap();

@@ -3,7 +3,7 @@
 //!
 //! All machines here check the invariants, among them that no task waits for 30 s.
 
-use super::domains::domain;
+use super::domains::group;
 use super::{machine, MS, SEC};
 use crate::task::PF_KTHREAD;
 use crate::workload::{hog, on_off};
@@ -33,11 +33,7 @@ fn nice_19_runs_beside_nice_minus_20() {
             for pinned in [false, true] {
                 let mut sim = machine(cpus);
                 let all = CpuMask::first(cpus);
-                let group = if grouped {
-                    domain(&mut sim, ROOT, "a", 100)
-                } else {
-                    ROOT
-                };
+                let group = group(&mut sim, grouped);
                 let heavy = hogs_of(&mut sim, group, HEAVIEST, all, many);
                 let on = if pinned { CpuMask::only(0) } else { all };
                 let light = hogs_of(&mut sim, group, LIGHTEST, on, 1)[0];
@@ -66,11 +62,7 @@ fn no_wake_up_preempts_a_rescued_task() {
     for grouped in [false, true] {
         let mut sim = machine(1);
         let all = CpuMask::first(1);
-        let group = if grouped {
-            domain(&mut sim, ROOT, "a", 100)
-        } else {
-            ROOT
-        };
+        let group = group(&mut sim, grouped);
         hogs_of(&mut sim, group, HEAVIEST, all, 5);
         for _ in 0..20 {
             let often = Box::new(on_off(0, MS / 50, MS));

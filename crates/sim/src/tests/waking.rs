@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::cgroups::machine;
-use super::domains::{domain, had, hogs, near};
+use super::domains::{domain, group, had, hogs, near};
 use super::{reserve, MS, SEC};
 use crate::workload::{on_off, Periodic};
 use crate::{CgroupId, CpuMask, Program, Simulation, Step, ROOT};
@@ -190,11 +190,7 @@ fn a_task_that_a_reserved_one_interrupts_keeps_its_turn() {
     for grouped in [false, true] {
         let mut sim = machine(1);
         sim.spec(1, reserve(MS, 5 * MS));
-        let group = if grouped {
-            domain(&mut sim, ROOT, "a", 100)
-        } else {
-            ROOT
-        };
+        let group = group(&mut sim, grouped);
         hogs(&mut sim, group, 50);
         let (reserved, _) = Periodic::new(1, MS / 2, 5 * MS, SEC);
         sim.start_in(group, 100, CpuMask::first(1), Box::new(reserved))
