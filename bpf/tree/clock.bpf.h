@@ -53,7 +53,7 @@ static __always_inline u64 by_domain(const struct task_ctx *t, u64 v)
 }
 
 /* @t's thread, with virtual time @v by its clock so far, comes to the queue of @clock. */
-static __always_inline u64 by_clock(struct task_ctx *t, u64 v, u32 clock)
+VERIFIED_ONCE u64 by_clock(struct task_ctx *t __arg_nonnull, u64 v, u32 clock)
 {
 	u64 common = by_domain(t, v);
 
@@ -63,6 +63,12 @@ static __always_inline u64 by_clock(struct task_ctx *t, u64 v, u32 clock)
 	if (other_order(t, clock))
 		return branch_start(branch(t->domain));
 	return common + even_of(t->domain, clock, t->lane);
+}
+
+/* The virtual time @v of @t's thread, as it is in lane @k of @cpu. */
+VERIFIED_ONCE u64 by_lane(const struct task_ctx *t __arg_nonnull, u64 v, u32 cpu, u32 k)
+{
+	return by_domain(t, v) + even_of(t->domain, cpu + 1, k);
 }
 
 /* @p, of context @t, belongs to the queue of its affinity on @cpu: its virtual time follows (2). */

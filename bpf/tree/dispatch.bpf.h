@@ -143,7 +143,7 @@ static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_s
 				      struct task_ctx *t, s32 home)
 {
 	u32 was = t->clock, k = lane_of(home, t->domain);
-	u64 v = by_domain(t, p->scx.dsq_vtime) + even_of(t->domain, home + 1, k);
+	u64 v = by_lane(t, p->scx.dsq_vtime, home, k);
 	bool moved;
 
 	v = fair_place(v, &lane(cpu_ctx(home), k)->fair, fair_weight(p));
@@ -347,9 +347,8 @@ static __always_inline void look_again(u32 cpu, bool vain)
  * No task waits in the tree, nor in a lane of @cpu: the choice without the lock. @prev, if it could
  * go on, does so; otherwise @cpu will be idle, and helps other CPUs.
  */
-static __noinline u32 none_dispatch(u32 cpu, struct task_struct *prev)
+VERIFIED_ONCE u32 none_dispatch(u32 cpu, struct task_struct *prev __arg_trusted __arg_nullable)
 {
-	TAKES_STACK(32);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
 	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT;

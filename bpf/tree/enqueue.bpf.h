@@ -227,7 +227,7 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 		t->lane = k;
 	}
 	if (wake)
-		lane_wakes(c, cpu, k, domain);
+		lane_wakes(cpu, k, domain);
 	if (tree_on && !rescue_armed)
 		rescue_arm();
 	vtime = fair_vtime(p, DSQ_PINNED(cpu, k), &lane(c, k)->fair);

@@ -86,13 +86,15 @@ static __always_inline void lane_begins(struct lane *l, u32 domain)
 }
 
 /* A task of @domain wakes up, and comes to lane @k of @cpu, @c. */
-static __always_inline void lane_wakes(struct cpu_ctx *c, u32 cpu, u32 k, u32 domain)
+VERIFIED_ONCE int lane_wakes(u32 cpu, u32 k, u32 domain)
 {
+	struct cpu_ctx *c = cpu_ctx(cpu);
 	struct lane *l = lane(c, k);
 
 	if (scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)) || (c->tree.pinned && c->tree.leaf == domain))
-		return;
+		return 0;
 	fair_pair_wakes(&l->pair, l->fair.now, *beside_clock(domain));
+	return 0;
 }
 
 /*
@@ -100,12 +102,13 @@ static __always_inline void lane_wakes(struct cpu_ctx *c, u32 cpu, u32 k, u32 do
  * anything there, and that queue's virtual time follows. So it is that of the furthest lane, if a
  * domain has tasks in lanes only.
  */
-static __always_inline void beside_follows(struct lane *l, u32 domain)
+VERIFIED_ONCE int beside_follows(struct lane *l __arg_nonnull, u32 domain)
 {
 	if (tree_on ? (s32)branch(domain)->waiting > 0 : scx_bpf_dsq_nr_queued(DSQ_FAIR) > 0)
-		return;
+		return 0;
 	if (lane_ahead(l, domain) > 0)
 		*beside_clock(domain) = l->fair.now - l->pair.even;
+	return 0;
 }
 
 /*
