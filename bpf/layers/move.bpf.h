@@ -52,7 +52,7 @@ static __noinline bool raise(struct task_struct *p, struct task_ctx *t, u64 from
 	u32 before = t->by_right, by_deadline = t->by_deadline;
 	u16 stay = t->stay;
 	struct bpf_iter_scx_dsq it;
-	u32 was = t->queued ? tree_leave(t) : 0;
+	u32 was = t->queued ? tree_leave(t, 0) : 0;
 	bool moved = false;
 
 	if (!bpf_iter_scx_dsq_new(&it, from, 0)) {

@@ -63,14 +63,6 @@ static __always_inline bool alone_ran(struct cpu_ctx *c, u32 cpu, u32 slot, u64 
 	return true;
 }
 
-/* It did not. Called with tree_lock held, before the charge. */
-static __always_inline void alone_end(struct cpu_ctx *c, u32 slot)
-{
-	if (c->tree.alone)
-		runs_alone(slot, c->tree.alone - 1);
-	c->tree.alone = 0;
-}
-
 /*
  * @cpu's running task, of domain @slot, could go on: does it run alone from now on, charged before
  * or not? The domain may have got a cpu.max meanwhile.

@@ -46,7 +46,7 @@ static __always_inline void change_seen(const struct task_struct *p, struct task
 }
 
 /* @t's thread, whose clock was @was, was @moved, or the kernel has refused. */
-static __always_inline void change_end(struct task_ctx *t, u32 was, bool moved)
+VERIFIED_ONCE int change_end(struct task_ctx *t __arg_nonnull, u32 was, bool moved)
 {
 	u32 clock = t->change.clock, lane = t->change.lane;
 
@@ -54,6 +54,7 @@ static __always_inline void change_end(struct task_ctx *t, u32 was, bool moved)
 	if (moved && __sync_val_compare_and_swap(&t->clock, was, clock) == was)
 		t->lane = lane;
 	t->change.clock = 0;
+	return 0;
 }
 
 #endif /* APLOMB_TREE_CHANGE_BPF_H */

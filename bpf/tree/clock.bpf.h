@@ -65,10 +65,12 @@ VERIFIED_ONCE u64 by_clock(struct task_ctx *t __arg_nonnull, u64 v, u32 clock)
 	return common + even_of(t->domain, clock, t->lane);
 }
 
-/* The virtual time @v of @t's thread, as it is in lane @k of @cpu. */
-VERIFIED_ONCE u64 by_lane(const struct task_ctx *t __arg_nonnull, u64 v, u32 cpu, u32 k)
+/* The virtual time with which @t's thread, of @weight and so far at @v, joins lane @k of @cpu. */
+VERIFIED_ONCE u64 lane_vtime(const struct task_ctx *t __arg_nonnull, u64 v, u32 weight, u32 cpu,
+			     u32 k)
 {
-	return by_domain(t, v) + even_of(t->domain, cpu + 1, k);
+	v = by_domain(t, v) + even_of(t->domain, cpu + 1, k);
+	return fair_place(v, &lane(cpu_ctx(cpu), k)->fair, weight);
 }
 
 /* @p, of context @t, belongs to the queue of its affinity on @cpu: its virtual time follows (2). */

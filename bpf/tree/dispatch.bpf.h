@@ -143,10 +143,9 @@ static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_s
 				      struct task_ctx *t, s32 home)
 {
 	u32 was = t->clock, k = lane_of(home, t->domain);
-	u64 v = by_lane(t, p->scx.dsq_vtime, home, k);
+	u64 v = lane_vtime(t, p->scx.dsq_vtime, fair_weight(p), home, k);
 	bool moved;
 
-	v = fair_place(v, &lane(cpu_ctx(home), k)->fair, fair_weight(p));
 	if (!change_begin(t, home, k, v))
 		return false;
 	scx_bpf_dsq_move_set_vtime(it, v);
@@ -329,7 +328,7 @@ static __always_inline u32 tree_dispatch(struct choice *ch, struct task_struct *
 		return FAIR_NONE;
 	if (path_throttled(t->domain))
 		return FAIR_HELD;
-	tree_leave(t); /* it goes on */
+	tree_leave(t, 0); /* it goes on */
 	return FAIR_NONE;
 }
 

@@ -57,7 +57,7 @@ VERIFIED_ONCE int pass_from(u32 slot)
 				throttled_begin(t); /* it stays */
 				continue;
 			}
-			was = tree_leave(t);
+			was = tree_leave(t, 0);
 			if (!was) /* another CPU is taking it */
 				continue;
 			scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);

@@ -42,15 +42,20 @@ static __always_inline u32 unqueue(struct task_ctx *t)
 }
 
 /*
- * @t's thread does not wait in a domain's queue any more. Returns where it waited; 0: nowhere, or
- * another CPU is taking it.
+ * @t's thread does not wait in a domain's queue any more: settles its count, and it is no member.
+ * Not if `queued` is not @only meanwhile; 0: in any case. Returns `queued` as it was; 0: it waited
+ * nowhere, another CPU is taking it, or it came to a queue again.
  */
-VERIFIED_ONCE u32 tree_leave(struct task_ctx *t __arg_nonnull)
+VERIFIED_ONCE u32 tree_leave(struct task_ctx *t __arg_nonnull, u32 only)
 {
 	u32 queued;
 
 	bpf_spin_lock(&tree_lock);
-	queued = unqueue(t);
+	if (only && !__sync_bool_compare_and_swap(&t->queued, only, 0)) {
+		bpf_spin_unlock(&tree_lock);
+		return 0;
+	}
+	queued = only ? only : unqueue(t);
 	if (queued)
 		waiting_drop(queued_in(queued));
 	leaf_leave(t);
@@ -68,7 +73,7 @@ static __always_inline void tree_not_in(struct task_ctx *t)
 		return;
 	t->stay++;
 	if (t->queued)
-		tree_leave(t);
+		tree_leave(t, 0);
 }
 
 /*
@@ -159,16 +164,9 @@ VERIFIED_ONCE u32 tree_count(struct task_ctx *t __arg_nonnull, u32 leaf)
 }
 
 /* The move was refused: undoes tree_count(), which returned @queued, if nothing came after it. */
-VERIFIED_ONCE int tree_uncount(struct task_ctx *t __arg_nonnull, u32 queued)
+static __always_inline void tree_uncount(struct task_ctx *t, u32 queued)
 {
-	bpf_spin_lock(&tree_lock);
-	if (t->queued == queued) {
-		t->queued = 0;
-		waiting_drop(queued_in(queued));
-		leaf_leave(t);
-	}
-	bpf_spin_unlock(&tree_lock);
-	return 0;
+	tree_leave(t, queued);
 }
 
 /*

@@ -95,7 +95,7 @@ static __noinline bool recall_move(struct task_struct *p, struct task_ctx *t, u3
 
 	bpf_rcu_read_lock();
 	if (!bpf_iter_scx_dsq_new(&it, DSQ_DOMAIN(slot), 0))
-		was = tree_leave(t);
+		was = tree_leave(t, 0);
 	if (was) {
 		rescues = 1;
 		scx_bpf_dsq_move_set_slice(&it, FAIR_SLICE_NS);

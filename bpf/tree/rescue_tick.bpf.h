@@ -45,7 +45,7 @@ static __always_inline void rescue_task(struct bpf_iter_scx_dsq *it, struct task
 	 * taking it, or would have to be: it is rescued in either case.
 	 */
 	if (slot != SLOT_NONE && t)
-		was = tree_leave(t);
+		was = tree_leave(t, 0);
 	rescues = 1;
 	scx_bpf_dsq_move_set_slice(it, FAIR_SLICE_NS);
 	if (!scx_bpf_dsq_move(it, p, to, 0) && was && t)

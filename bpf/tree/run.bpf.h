@@ -159,22 +159,16 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu, boo
 
 /*
  * Charges the domain of the task that runs on @cpu for @ran ns. @sleeps: the task goes to sleep.
- * @alone: no task waits in that CPU's lanes.
+ * @alone: no task waits in that CPU's lanes. A function of its own: what tree_ran() has asked
+ * would make the verifier follow all that is below once for each answer.
  */
 VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1);
+	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1), blocked = SLOT_NONE;
 	u64 now = branch(slot)->limited ? bpf_ktime_get_ns() : 0;
-	u32 blocked = SLOT_NONE;
 
-	/* nothing to charge: dispatch has charged it, and chose another task */
-	if (!ran && !sleeps && !now)
-		return 0;
-	if (alone_ran(c, cpu, slot, ran))
-		return 0;
 	bpf_spin_lock(&tree_lock);
-	alone_end(c, slot);
 	charge_path(slot, ran, sleeps, alone);
 	if (c->tree.passing) {
 		charge_member(branch(SLOT_PASSING), MEMBER_OWN(SLOT_PASSING), ran);
@@ -189,6 +183,22 @@ VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
 		wake_idle();
 	c->tree.granted = 0;
 	return 0;
+}
+
+/* The same, if there is anything to charge. */
+static __always_inline void tree_ran(u32 cpu, struct cpu_ctx *c, u64 ran, bool sleeps, bool alone)
+{
+	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1);
+
+	if (!ran && !sleeps && !branch(slot)->limited)
+		return; /* dispatch has charged it, and chose another task */
+	if (alone_ran(c, cpu, slot, ran))
+		return;
+	if (c->tree.alone) { /* it did not: its domain is placed first */
+		tree_alone(slot, c->tree.alone - 1);
+		c->tree.alone = 0;
+	}
+	tree_charge(cpu, ran, sleeps, alone);
 }
 
 /* A pinned task of @slot goes to sleep on @cpu: if no task waits in its lane, all are even. */
@@ -234,7 +244,7 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 	if (tree_on && sleeps && !b->waiting && !c->tree.straight && !pinned(p) && leaf_is_fair(b))
 		fair_none_waits(&b->fair);
 	if (tree_on)
-		tree_charge(cpu, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));
+		tree_ran(cpu, c, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));
 	if (tree_on && sleeps && pinned(p))
 		lane_sleeps(cpu, c, c->tree.leaf & (DOMAIN_SLOTS - 1));
 }

@@ -29,7 +29,6 @@ class Oldest(harness.JobTest):
 class Middle(harness.JobTest):
     """6.18, which reports cpu.max but not cpu.idle"""
 
-    full = True
     job = "kernels"
     seconds = 60
     kernel = "6.18"
