@@ -16,6 +16,7 @@
 #include "park/recall.bpf.h"
 #include "state/idle.bpf.h"
 #include "tree/clock.bpf.h"
+#include "tree/lanes.bpf.h"
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
@@ -61,7 +62,7 @@ static __always_inline bool goes_straight(struct task_struct *p, struct cpu_ctx 
  * the running task, or 0. If a reserved task was sent to this CPU it is 0, since with the flag @p
  * would go before that task.
  */
-static __always_inline u64 preempt_flag(struct task_struct *p, const struct cpu_ctx *c, u32 leaf,
+static __always_inline u64 preempt_flag(struct task_struct *p, struct cpu_ctx *c, u32 leaf,
 					u64 vtime, u64 now)
 {
 	if (!wake_preempts(p, c, leaf, vtime, now))
@@ -119,13 +120,18 @@ static __always_inline bool goes_at_once(struct task_struct *p, struct task_ctx 
  * all others: the kernel's rcu_preempt, interrupted 10 us after its wake-up, waited for 87 ms among
  * 50 loops, and each grace period of RCU with it. It keeps its turn only while its wake-up would
  * preempt (policy/fair.h 3), so it has no more than its share.
+ *
+ * Not if a reserved task waits and the CPU has not sent it: then the next one is in the local queue
+ * too. The CPU does not choose until that is empty, and the two would take turns.
  */
 static __always_inline bool keeps_turn(struct task_struct *p, const struct cpu_ctx *c, u64 now,
 				       u64 enq_flags)
 {
-	return !(enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_LAST)) && (s32)c->tree.turn_pid == p->pid &&
-	       c->reserved.stopped_pid == p->pid && scx_bpf_now() - c->tree.began < FAIR_LEAD_NS &&
-	       fair_rested_preempts(p->scx.dsq_vtime, fair_weight(p), now);
+	if ((enq_flags & (SCX_ENQ_WAKEUP | SCX_ENQ_LAST)) || (s32)c->tree.turn_pid != p->pid ||
+	    c->reserved.stopped_pid != p->pid || scx_bpf_now() - c->tree.began >= FAIR_LEAD_NS ||
+	    !fair_rested_preempts(p->scx.dsq_vtime, fair_weight(p), now))
+		return false;
+	return c->reserved.deadline != TIME_NEVER || !scx_bpf_dsq_nr_queued(DSQ_EDF(task_cpu(p)));
 }
 
 /* @p, of context @t, waits in the queue of domain @leaf from now on; it may preempt @c's CPU. */
@@ -146,7 +152,7 @@ static __always_inline void enqueue_in_domain(struct task_struct *p, struct task
 		else if (leaf_is_fair(branch(leaf)))
 			before = wake_preempts(p, c, leaf, vtime, branch(leaf)->fair.now);
 	}
-	if (before && !c->by_right && !c->in_turn && !c->tree.rescued && !c->exec.busy)
+	if (before && !undisturbed(c))
 		scx_bpf_kick_cpu(task_cpu(p), SCX_KICK_PREEMPT);
 	dsq_insert_vtime(p, DSQ_DOMAIN(leaf), FAIR_SLICE_NS, vtime, enq_flags);
 	if (branch(leaf)->limited && path_throttled(leaf)) {
@@ -203,6 +209,29 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	return true;
 }
 
+/* A task of domain @slot wakes up and waits in a lane: does it go before one of @running? */
+VERIFIED_ONCE int lane_goes_before(u32 slot, u32 running, u64 ran_ns)
+{
+	bool before;
+
+	bpf_spin_lock(&tree_lock);
+	wait_in_lane(slot);
+	before = preempts_domain(slot, running, ran_ns);
+	bpf_spin_unlock(&tree_lock);
+	return before;
+}
+
+/*
+ * @p, of @domain, wakes up and is to wait in a lane of @c's CPU: does it preempt the task of
+ * another domain that runs there? The tree decides, as for tasks that wait in it.
+ */
+static __always_inline bool lane_preempts(struct task_struct *p, const struct cpu_ctx *c,
+					  u32 domain)
+{
+	return tree_on && c->tree.leaf < DOMAIN_SLOTS && !undisturbed(c) &&
+	       lane_goes_before(domain, c->tree.leaf, ran_beyond_lead(p, c));
+}
+
 /* @p may not run everywhere: it waits in a lane of @cpu. */
 static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 enq_flags,
 					   bool looked)
@@ -231,8 +260,10 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 	if (tree_on && !rescue_armed)
 		rescue_arm();
 	vtime = fair_vtime(p, DSQ_PINNED(cpu, k), &lane(c, k)->fair);
-	before = wake && wake_preempts(p, c, domain, vtime, lane(c, k)->fair.now);
-	if (before && overtakes(p, c, DSQ_PINNED(cpu, k), vtime)) {
+	before = wake &&
+		 (c->tree.leaf == domain ? wake_preempts(p, c, domain, vtime, lane(c, k)->fair.now)
+					 : lane_preempts(p, c, domain));
+	if (before && c->tree.leaf == domain && overtakes(p, c, DSQ_PINNED(cpu, k), vtime)) {
 		send_straight(p, c, vtime, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}

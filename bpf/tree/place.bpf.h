@@ -319,32 +319,59 @@ static __always_inline bool rested(const struct task_struct *p, u64 clock)
 	       (s64)(clock - p->sched_info.last_arrival) >= (s64)FAIR_REST_NS;
 }
 
+/* What the virtual time of @domain's lane of @cpu, @c, is more than the other queue's when even. */
+static __always_inline u64 even_there(struct cpu_ctx *c, u32 cpu, u32 domain)
+{
+	struct lane *l = lane(c, lane_of(cpu, domain));
+
+	lane_ahead(l, domain); /* `even` follows */
+	return l->pair.even;
+}
+
+/* Does @c's CPU run something that no task of the fair layer preempts when it wakes up? */
+static __always_inline bool undisturbed(const struct cpu_ctx *c)
+{
+	return c->by_right || c->in_turn || c->tree.rescued || c->exec.busy;
+}
+
 /*
  * @p, of @domain, wakes up and waits with virtual time @v in a queue at @now: does it preempt the
  * task that runs on @c's CPU? Not a reserved task by right, nor best-effort work in its turn, nor a
  * rescued task in its 0.2 ms, nor one that starts a program (task/exec.bpf.h 2). Nor a task of
- * another domain or another kind of queue, whose virtual time is another; nor of a higher
- * scheduling class.
+ * another domain, which the tree compares; nor of a higher scheduling class. If only one of them is
+ * pinned, both are compared by their domain's clock (3).
  *
  * First @v is compared with the queue: tasks that wake up each other end there.
  */
-static __always_inline bool wake_preempts(struct task_struct *p, const struct cpu_ctx *c,
-					  u32 domain, u64 v, u64 now)
+static __always_inline bool wake_preempts(struct task_struct *p, struct cpu_ctx *c, u32 domain,
+					  u64 v, u64 now)
 {
+	u64 clock = scx_bpf_now(), other = c->tree.vtime;
 	u32 weight = fair_weight(p);
-	u64 clock = scx_bpf_now();
-	bool rest = rested(p, clock) && fair_rested_preempts(v, weight, now);
+	bool rest;
 	s64 ran;
 
+	if (c->tree.leaf != domain || undisturbed(c))
+		return false;
+	if (c->tree.pinned != pinned(p)) {
+		u64 even = even_there(c, task_cpu(p), domain);
+
+		if (c->tree.pinned) {
+			other -= even;
+		} else {
+			v -= even;
+			now = *beside_clock(domain);
+			if (tree_on && !leaf_is_fair(branch(domain)))
+				other = now; /* the running task's is of another order */
+		}
+	}
+	rest = rested(p, clock) && fair_rested_preempts(v, weight, now);
 	if (!rest && !fair_preempts(v, weight, now))
 		return false;
-	if (c->by_right || c->in_turn || c->tree.rescued || c->exec.busy ||
-	    c->tree.pinned != pinned(p) || c->tree.leaf != domain)
-		return false;
-	if (rest || fair_preempts(v, weight, c->tree.vtime))
+	if (rest || fair_preempts(v, weight, other))
 		return true;
 	ran = clock - c->tree.began;
-	return ran > 0 && fair_preempts(v, weight, c->tree.vtime + fair_cost(ran, c->tree.weight));
+	return ran > 0 && fair_preempts(v, weight, other + fair_cost(ran, c->tree.weight));
 }
 
 /*

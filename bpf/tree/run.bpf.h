@@ -245,7 +245,7 @@ static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct c
 		fair_none_waits(&b->fair);
 	if (tree_on)
 		tree_ran(cpu, c, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));
-	if (tree_on && sleeps && pinned(p))
+	if (sleeps && pinned(p))
 		lane_sleeps(cpu, c, c->tree.leaf & (DOMAIN_SLOTS - 1));
 }
 

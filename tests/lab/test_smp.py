@@ -31,17 +31,16 @@ class Masks(harness.JobTest):
     job = "masks"
     machine = "timing-smp"
     cpus = 4
-    seconds = 150
-    env: ClassVar[Mapping[str, str]] = {"LENGTH": "1500"}
+    seconds = 180
+    env: ClassVar[Mapping[str, str]] = {"LENGTH": "3000"}
 
 
 class MasksOfEight(Masks):
     """the same on eight CPUs"""
 
     cpus = 8
-    seconds = 330
+    seconds = 360
     full = True
-    env: ClassVar[Mapping[str, str]] = {"LENGTH": "3000"}
 
 
 class SmpRandom(harness.JobTest):

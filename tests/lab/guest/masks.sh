@@ -39,6 +39,17 @@ beside_free() { # NAME CGROUP: masks of several sizes, beside a free loop for ea
 	done
 }
 
+wakes_at_once() { # NAME CGROUP: a task of CPU 1, 1 ms every 37 ms, beside the free loops
+	local r
+	r=$( (
+		[ -z "$2" ] || echo $BASHPID > "$cg/$2/cgroup.procs"
+		exec chrt -o 0 taskset -c 1 /job/guest-programs/periodic 1000 37000 100
+	) 2>&1 < /dev/null)
+	r=$(sed -n 's/.*"wakeup_us": {\([^}]*\).*/\1/p' <<< "$r")
+	check "$1-wakes-at-once" "wakeup_us: ${r%, \"below*}" within 0 \
+		"$(sed -n 's/.*"p99": \([0-9]*\).*/\1/p' <<< "$r")" 1000
+}
+
 # first and last CPU, loops
 masks="1:3:3 1:2:3"
 [ "$cpus" -lt 8 ] || masks="2:5:6 4:7:4 1:7:9"
@@ -47,12 +58,15 @@ start_daemon || { finish; exit; }
 say "without domains"
 for ((i = 0; i < cpus; i++)); do bg $hog 1; done
 beside_free plain ""
+wakes_at_once plain ""
 end_all
 
 say "in one domain"
 domain_of a
 for ((i = 0; i < cpus; i++)); do in_domain a $hog 1; done
 beside_free in-a-domain a
+wakes_at_once in-a-domain a
+wakes_at_once beside-a-domain ""
 
 say "a container with CPUs of its own"
 domain_of box

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::cgroups::machine;
 use super::domains::{domain, group, had, hogs, near};
 use super::{reserve, MS, SEC};
-use crate::workload::{on_off, Periodic};
+use crate::workload::{hog, on_off, Periodic};
 use crate::{CgroupId, CpuMask, Program, Simulation, Step, ROOT};
 
 const WORK: u64 = MS;
@@ -66,6 +66,67 @@ fn a_sleeper_preempts_hogs_of_another_domain() {
         let b = domain(&mut sim, ROOT, "b", 100);
         nearly_all_at_once(responses(&mut sim, b, CpuMask::first(cpus), a));
     }
+}
+
+/// The sleeper may run on one CPU only, as a kernel thread of that CPU, or all the hogs do.
+#[test]
+fn a_sleeper_preempts_hogs_of_the_other_kind() {
+    for cpus in [2, 8] {
+        for sleeper_is_pinned in [false, true] {
+            for (own, hogs_are) in [("", ""), ("a", "a"), ("", "a"), ("b", "a")] {
+                let mut sim = machine(cpus);
+                let mut group = |name: &str| match name {
+                    "" => ROOT,
+                    name => domain(&mut sim, ROOT, name, 100),
+                };
+                let hogs_are_in = group(hogs_are);
+                let own_group = if own == hogs_are {
+                    hogs_are_in
+                } else {
+                    group(own)
+                };
+                let late = late_beside(&mut sim, cpus, sleeper_is_pinned, own_group, hogs_are_in);
+                assert!(
+                    late <= 0.01,
+                    "{late}: {cpus} CPUs, sleeper pinned {sleeper_is_pinned}, in {own:?} beside {hogs_are:?}",
+                );
+            }
+        }
+    }
+}
+
+/// Returns which part of a sleeper's wake-ups in `own` were late, beside two hogs for each CPU in
+/// `hogs_are`.
+fn late_beside(
+    sim: &mut Simulation,
+    cpus: usize,
+    sleeper_is_pinned: bool,
+    own: CgroupId,
+    hogs_are: CgroupId,
+) -> f64 {
+    let mask = |pinned: bool, cpu: usize| {
+        if pinned {
+            CpuMask::only(cpu)
+        } else {
+            CpuMask::first(cpus)
+        }
+    };
+    let (task, delays) = sleeper();
+    sim.start_in(own, 100, mask(sleeper_is_pinned, 0), Box::new(task))
+        .unwrap();
+    for i in 0..2 * cpus {
+        sim.start_in(
+            hogs_are,
+            100,
+            mask(!sleeper_is_pinned, i % cpus),
+            Box::new(hog(0)),
+        )
+        .unwrap();
+    }
+    sim.run_until(20 * SEC);
+    let delays = delays.borrow();
+    assert!(delays.len() > 350, "{}", delays.len());
+    delays.iter().filter(|d| **d > ALLOWED).count() as f64 / delays.len() as f64
 }
 
 /// A heavy task that works now and then (the kernel's reclaimer, say) leaves the CPU idle most of
