@@ -30,8 +30,13 @@
  *
  *        | W_f / w_f - W_g / w_g | <= l_f / w_f + l_g / w_g        (bytes W over weight w)
  *
- *    A packet of a domain that was idle waits for one packet of each other member at most, at each
- *    level, if the domain keeps to its share.
+ *    A member that was idle comes into the heap by its start tag less one full packet of its own
+ *    (HSFQ_FIRST). So it may be ahead by that much more, in all and not each time, since it is
+ *    charged as ever. And if it keeps to its share within a packet, it goes before all members that
+ *    were not idle, because no start tag of theirs is before the node's virtual time. It waits for
+ *    the packet that the link sends, and for others that were idle. By start tags alone it would
+ *    wait for a packet of nearly each: senders that always have packets of one size have the same
+ *    tag, and the last small packet has put the thin flow behind them until their next round.
  *
  * 4. Room. The packets of all nodes share HSFQ_ROOM bytes. A sender that fills them must not leave
  *    a newcomer without room, but one that is alone should have nearly all. So a member may hold
@@ -74,6 +79,8 @@ enum {
 	HSFQ_ROOT = 1,
 	HSFQ_LEAST =
 		2048, /* bytes that a packet counts as at least: what the kernel holds for it */
+	HSFQ_FIRST =
+		1514, /* bytes by which a member that was idle may go first (3): a full packet */
 	HSFQ_WEIGHT = 100, /* of a node for which none is set */
 	HSFQ_MAX_WEIGHT = 10000,
 	HSFQ_RELEASED = 64, /* late nodes of one dequeue: some tens of microseconds */
@@ -219,7 +226,7 @@ static inline policy_own_frame void hsfq_ready(struct hsfq *q, u32 i, u64 now)
 		}
 		up = hsfq_node(q, n->up);
 		sfq_wake(&n->member, &up->order);
-		hsfq_insert(q, &up->members, i, n->member.start);
+		hsfq_insert(q, &up->members, i, n->member.start - sfq_cost(HSFQ_FIRST, n->weight));
 		i = n->up;
 	}
 }

@@ -76,6 +76,36 @@ fn depth_changes_no_share() {
     assert!(sent[&50].abs_diff(3000) <= 2, "{sent:?}");
 }
 
+/// Senders with packets of one size all have the same start tag when a thin flow's packet comes. It
+/// is the next, right below the root and below a domain.
+#[test]
+fn a_packet_of_an_idle_member_is_next() {
+    for (senders, size, deep) in [(2, 1000, false), (16, 1000, true), (64, 1514, true)] {
+        let mut q = Hsfq::default();
+        let up = if deep { 2 } else { ROOT };
+        if deep {
+            q.become_node(2, ROOT, 100, false);
+        }
+        let thin = 3;
+        q.become_node(thin, up, 100, true);
+        for leaf in 100..100 + senders {
+            q.become_node(leaf, up, 100, true);
+            for _ in 0..4 {
+                q.come(leaf, size, 0).unwrap();
+            }
+        }
+        for turn in 0..7 * senders {
+            // after the first round: until then the senders were idle, too
+            if turn > senders && turn % 7 == 6 {
+                q.come(thin, 100, 0).unwrap();
+                assert_eq!(q.go(true, 0).unwrap().0, thin, "{turn} of {senders}");
+            }
+            let (leaf, _) = q.go(true, 0).unwrap();
+            q.come(leaf, size, 0).unwrap();
+        }
+    }
+}
+
 /// The room of a lone sender at this depth, and of a newcomer beside `n` that fill theirs.
 #[test]
 fn a_newcomer_has_room() {
