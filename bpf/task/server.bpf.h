@@ -18,18 +18,21 @@
 #include "reserved/admission.bpf.h"
 #include "state/timer.bpf.h"
 
-/* A thread joins @s in @generation. If that generation is over, the thread has no server. */
+/*
+ * A thread joins @s in @generation. If that generation is over, the thread has no server. `slot` is
+ * last: once it is set, the thread's end, on another CPU, gives the server back (task_leave()).
+ */
 static __always_inline void task_join(struct task_ctx *t, u32 slot, struct server *s,
 				      u32 generation)
 {
-	t->slot = slot;
-	t->generation = generation;
-	t->window_ns = 0;
-	t->awake = 0;
 	bpf_spin_lock(&s->lock);
 	if (s->info.generation == generation)
 		s->info.threads++;
 	bpf_spin_unlock(&s->lock);
+	t->generation = generation;
+	t->window_ns = 0;
+	t->awake = 0;
+	__sync_lock_test_and_set(&t->slot, slot);
 }
 
 /*
@@ -69,18 +72,36 @@ VERIFIED_ONCE int server_release(u32 slot, u32 generation, u32 leave)
 	return 0;
 }
 
-/* A thread no longer draws on its server. A forked child in its exec window was never counted. */
+/*
+ * A thread no longer draws on its server. A forked child in its exec window was never counted. Two
+ * CPUs may see that a thread ends (leave_if_ending()): the one that clears `slot` settles it.
+ */
 VERIFIED_ONCE int task_leave(struct task_ctx *t __arg_nonnull)
 {
 	struct server *s = server_of(t);
+	u32 slot = __sync_lock_test_and_set(&t->slot, 0);
 
-	if (s)
+	if (s && slot) {
 		awake_leave(s, t);
-	if (s && !t->window_ns)
-		server_release(t->slot, t->generation, 1);
-	t->slot = 0;
+		if (!t->window_ns)
+			server_release(slot, t->generation, 1);
+	}
 	t->window_ns = 0;
 	return 0;
+}
+
+/*
+ * @p got a server from elsewhere than its own system call. If it ends meanwhile, on_exit may have
+ * looked before that: then @p gives the server back here. @p has PF_EXITING before on_exit looks at
+ * `slot`, and here `slot` is set before this looks at PF_EXITING, so at least one of the two sees
+ * the other.
+ */
+static __always_inline void leave_if_ending(struct task_struct *p)
+{
+	struct task_ctx *t = p->flags & PF_EXITING ? task_ctx(p) : NULL;
+
+	if (t)
+		task_leave(t);
 }
 
 /* nr_slots = max(nr_slots, slot + 1), while other CPUs may do the same. */
@@ -303,6 +324,7 @@ VERIFIED_ONCE int server_launch(u32 slot, struct task_struct *p __arg_trusted, b
 		waiter_add(s, p->pid);
 		bpf_spin_unlock(&s->lock);
 		bpf_timer_start(&s->timer, 0, 0);
+		leave_if_ending(p);
 	}
 	return 0;
 }
@@ -442,6 +464,7 @@ static __always_inline void rematch_thread(struct task_struct *p, struct task_ct
 	}
 	task_leave(t);
 	task_join(t, lt->slot, s, lt->generation);
+	leave_if_ending(p);
 }
 
 #endif /* APLOMB_TASK_SERVER_BPF_H */
