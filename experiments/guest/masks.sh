@@ -2,10 +2,10 @@
 
 # masked FREE GROUP[,KEY=VALUE…] MASK LOOPS SECONDS: a free loop for each CPU in the domain FREE,
 # and after half a second LOOPS of them in GROUP, on the CPUs of MASK only; "-" is where the harness
-# is, which is no domain of its own. Into masked: what each of these had over SECONDS from 0.1 s
-# after their start on, ppm of a CPU. Keys are those of `domain` (domains.sh).
+# is, which is no domain of its own. Into masked: what each of these, and then each free loop, had
+# over SECONDS from 0.1 s after their start on, ppm of a CPU. Keys are those of `domain`.
 masked() {
-	local group=${2%%,*} loops=() before=() i from to
+	local group=${2%%,*} loops=() free=() before=() i from to
 	[ "$1" = - ] || domain "$1"
 	[ "$group" = - ] || domain "$2"
 	start_loops "$1" "$(nproc)"
@@ -14,6 +14,8 @@ masked() {
 	until_true 10 forked "${started[-1]}" "$4" || fail "$name: no loops"
 	sleep 0.1
 	read -ra loops < "/proc/${started[-1]}/task/${started[-1]}/children"
+	read -ra free < "/proc/${started[0]}/task/${started[0]}/children"
+	loops+=("${free[@]}")
 	from=$(date +%s%N)
 	for i in "${loops[@]}"; do before+=("$(ran "$i")"); done
 	sleep "$5"

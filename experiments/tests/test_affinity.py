@@ -14,6 +14,10 @@ AFFINITY = experiment.load_lab("cpus/affinity")
 STEPS = AFFINITY.steps(all_schedulers()["aplomb"], False)
 
 
+def sample(ppm: list[int], free_ppm: int) -> dict[str, list[int]]:
+    return {"ppm": ppm, "free_ppm": [free_ppm] * 8}
+
+
 class Affinity(unittest.TestCase):
     def test_words(self) -> None:
         words = {step.name: " ".join(step.words) for step in STEPS}
@@ -22,13 +26,18 @@ class Affinity(unittest.TestCase):
         self.assertEqual(words["container"], "masked free box,weight=50 2-5 6 3")
 
     def test_due(self) -> None:
-        _, rows = AFFINITY.table({"aplomb": {step.name: {"ppm": [1]} for step in STEPS}})
-        due = [row[2] for row in rows]
-        self.assertEqual(due, [0.571, 0.667, 0.471, 0.571, 0.667, 0.471, 0.444])
+        """As parts of what all loops had together: here of all CPUs, and of half of them."""
+        for part in (1, 2):
+            all_eight = {step.name: sample([0], 1_000_000 // part) for step in STEPS}
+            _, rows = AFFINITY.table({"aplomb": all_eight})
+            due = [round(float(str(row[2])) * part, 2) for row in rows]
+            self.assertEqual(due, [0.57, 0.67, 0.47, 0.57, 0.67, 0.47, 0.44])
 
     def test_the_loop_that_is_furthest_off_is_judged(self) -> None:
         def marks(ppm: list[int]) -> list[bool | None]:
-            return [m.ok for m in AFFINITY.judge({"aplomb": {"six-on-four": {"ppm": ppm}}})]
+            ppm += [(6 * 571_428 - sum(ppm)) // 4] * 4  # together what six are due
+            steps = {"six-on-four": sample(ppm, 571_428)}
+            return [m.ok for m in AFFINITY.judge({"aplomb": steps})]
 
         self.assertEqual(marks([571_000, 599_000]), [True])
         self.assertEqual(marks([571_000, 601_000]), [False])
@@ -40,8 +49,11 @@ class Affinity(unittest.TestCase):
             file.write_text("570000\nx\n")
             with self.assertRaisesRegex(ExperimentError, str(file)):
                 AFFINITY.read(Path(name))
-            file.write_text("570000\n571000\n")
-            self.assertEqual(AFFINITY.read(Path(name)), {"ppm": [570_000, 571_000]})
+            file.write_text("570000\n" * 8)
+            with self.assertRaisesRegex(ExperimentError, "8 loops"):
+                AFFINITY.read(Path(name))
+            file.write_text("570000\n571000\n" + "580000\n" * 8)
+            self.assertEqual(AFFINITY.read(Path(name)), sample([570_000, 571_000], 580_000))
 
 
 if __name__ == "__main__":
