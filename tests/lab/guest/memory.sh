@@ -126,6 +126,8 @@ in_cgroup() { # CGROUP WORD…: starts an ordinary task there
 	pids+=($!)
 }
 in_cgroup $cg/limited sleep 600
+has_tasks() { [ -n "$(cat "$1/cgroup.procs")" ]; }
+until_true 5 has_tasks $cg/limited # else the next one would have the cgroup to itself at first
 in_cgroup $cg/limited $bin/sleeper 5 60000 1
 limited=$!
 in_cgroup $cg/alone $bin/sleeper 5 60000 1
