@@ -39,8 +39,8 @@ beside_free() { # NAME CGROUP: masks of several sizes, beside a free loop for ea
 	done
 }
 
-# NAME CGROUP: a task of CPU 1, 1 ms every 37 ms, beside the free loops. Of 900 wake-ups one was
-# seen to wait for a slice, 8 ms, so the mean counts.
+# NAME CGROUP: a task of CPU 1, 1 ms every 37 ms, beside the free loops. In one domain with them one
+# of 100 was seen to wait for a slice, 8 ms, so the mean counts.
 wakes_at_once() {
 	local r
 	r=$( (
