@@ -31,8 +31,8 @@
  *        | W_f / w_f - W_g / w_g | <= l_f / w_f + l_g / w_g        (bytes W over weight w)
  *
  *    A member that was idle comes into the heap by its start tag less one full packet of its own
- *    (HSFQ_FIRST). So it may be ahead by that much more, in all and not each time, since it is
- *    charged as ever. And if it keeps to its share within a packet, it goes before all members that
+ *    (HSFQ_FIRST). So HSFQ_FIRST / w is added to its side of the bound, once and not each time,
+ *    since it is charged as ever. And if it keeps to its share within a packet, it goes before all members that
  *    were not idle, because no start tag of theirs is before the node's virtual time. It waits for
  *    the packet that the link sends, and for others that were idle. By start tags alone it would
  *    wait for a packet of nearly each: senders that always have packets of one size have the same
