@@ -31,12 +31,12 @@
  *        | W_f / w_f - W_g / w_g | <= l_f / w_f + l_g / w_g        (bytes W over weight w)
  *
  *    A member that was idle comes into the heap by its start tag less one full packet of its own
- *    (HSFQ_FIRST). So HSFQ_FIRST / w is added to its side of the bound, once and not each time,
- *    since it is charged as ever. And if it keeps to its share within a packet, it goes before all members that
- *    were not idle, because no start tag of theirs is before the node's virtual time. It waits for
- *    the packet that the link sends, and for others that were idle. By start tags alone it would
- *    wait for a packet of nearly each: senders that always have packets of one size have the same
- *    tag, and the last small packet has put the thin flow behind them until their next round.
+ *    (HSFQ_FIRST). That adds HSFQ_FIRST / w to the bound, once and not each time, since the member
+ *    is charged as ever. And if it keeps to its share within a packet, it goes before all members
+ *    that were not idle, because no start tag of theirs is before the node's virtual time. It waits
+ *    for the packet that the link sends, and for others that were idle. By start tags alone it
+ *    would wait for a packet of nearly each: senders that always have packets of one size have the
+ *    same tag, and the last small packet has put the thin flow behind them until their next round.
  *
  * 4. Room. The packets of all nodes share HSFQ_ROOM bytes. A sender that fills them must not leave
  *    a newcomer without room, but one that is alone should have nearly all. So a member may hold

@@ -92,9 +92,9 @@ VERIFIED_ONCE int task_leave(struct task_ctx *t __arg_nonnull)
 
 /*
  * @p got a server from elsewhere than its own system call. If it ends meanwhile, on_exit may have
- * looked before that: then this CPU gives the server back. @p has PF_EXITING before on_exit looks at
- * `slot`, and here `slot` is set before this looks at PF_EXITING, so at least one of the two sees
- * the other.
+ * looked before that: then this CPU gives the server back. @p has PF_EXITING before on_exit looks
+ * at `slot`, and here `slot` is set before this looks at PF_EXITING, so at least one of the two
+ * sees the other.
  */
 static __always_inline void leave_if_ending(struct task_struct *p)
 {

@@ -121,8 +121,9 @@ static __always_inline bool goes_at_once(struct task_struct *p, struct task_ctx 
  * 50 loops, and each grace period of RCU with it. It keeps its turn only while its wake-up would
  * preempt (policy/fair.h 3), so it has no more than its share.
  *
- * Not if a reserved task waits and the CPU has not sent it: then the next one is in the local queue
- * too. The CPU does not choose until that is empty, and the two would take turns.
+ * Not if a reserved task waits in the EDF queue and none was sent: then the CPU goes on to another
+ * task of its local queue, without a choice. If @p were put there too, the two would take turns
+ * before the reserved task.
  */
 static __always_inline bool keeps_turn(struct task_struct *p, const struct cpu_ctx *c, u64 now,
 				       u64 enq_flags)
