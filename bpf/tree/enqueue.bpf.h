@@ -16,7 +16,6 @@
 #include "park/recall.bpf.h"
 #include "state/idle.bpf.h"
 #include "tree/clock.bpf.h"
-#include "tree/lanes.bpf.h"
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
@@ -210,21 +209,17 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	return true;
 }
 
-/* A task of domain @slot wakes up and waits in a lane: does it go before one of @running? */
+/* Does a task of domain @slot go before one of @running, which has run for @ran_ns? */
 VERIFIED_ONCE int lane_goes_before(u32 slot, u32 running, u64 ran_ns)
 {
-	bool before;
-
-	bpf_spin_lock(&tree_lock);
-	wait_in_lane(slot);
-	before = preempts_domain(slot, running, ran_ns);
-	bpf_spin_unlock(&tree_lock);
-	return before;
+	return preempts_domain(slot & (DOMAIN_SLOTS - 1), running & (DOMAIN_SLOTS - 1), ran_ns);
 }
 
 /*
  * @p, of @domain, wakes up and is to wait in a lane of @c's CPU: does it preempt the task of
- * another domain that runs there? The tree decides, as for tasks that wait in it.
+ * another domain that runs there? The tree decides, as for tasks that wait in it. But the tags are
+ * read without the lock, and @domain's may be from before its sleep: if the answer is wrong, the
+ * CPU only chooses once too often or too late, and that choice is made with the lock.
  */
 static __always_inline bool lane_preempts(struct task_struct *p, const struct cpu_ctx *c,
 					  u32 domain)

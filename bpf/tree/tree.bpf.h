@@ -67,7 +67,7 @@
 
 #include "tree/node.bpf.h"
 
-/* All functions below are called with tree_lock held. */
+/* All functions below are called with tree_lock held; preempts_domain() may be without. */
 
 /* --- the heaps ------------------------------------------------------------------------------ */
 
