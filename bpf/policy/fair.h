@@ -223,12 +223,13 @@ static inline s64 fair_pair_ahead(struct fair_pair *f, u64 pinned, u64 others)
 }
 
 /*
- * The pinned tasks, which all slept, are at @pinned, the others at @others: what they did not use
- * in their sleep gives them no credit.
+ * The pinned tasks, which all slept, are at @pinned, the others at @others. Of what they did not
+ * use in their sleep they keep FAIR_LEAD: enough to go first when they wake up. (Without it the two
+ * queues would be even, and the turn of one of the others could come first.)
  */
 static inline void fair_pair_wakes(struct fair_pair *f, u64 pinned, u64 others)
 {
-	s64 ahead = pinned - others - f->even;
+	s64 ahead = pinned - others - f->even + FAIR_LEAD_NS;
 
 	if (ahead < 0)
 		f->even += ahead;

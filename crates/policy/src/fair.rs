@@ -105,7 +105,7 @@ impl Pair {
         unsafe { policy_fair_pair_ahead(self, pinned, others) }
     }
 
-    /// The pinned tasks, which all slept, come back: what they did not use is no credit.
+    /// The pinned tasks, which all slept, come back: of what they did not use they keep 1 ms.
     pub fn wakes(&mut self, pinned: u64, others: u64) {
         unsafe { policy_fair_pair_wakes(self, pinned, others) }
     }
