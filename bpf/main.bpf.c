@@ -91,8 +91,7 @@ void OPS(aplomb_exit_task, struct task_struct *p, struct scx_exit_task_args *arg
 void OPS(aplomb_enable, struct task_struct *p)
 {
 	look_at_callback();
-	task_set_vtime(p,
-		       tree_on ? branch_start(branch(domain_of_task(p))) : fair_start(&fair_all));
+	task_set_vtime(p, first_place(p));
 }
 
 /* The task goes to another scheduling class. */

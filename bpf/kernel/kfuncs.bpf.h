@@ -20,6 +20,7 @@ extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_
 				  bool *is_idle) __ksym;
 extern s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
 extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
+extern bool scx_bpf_task_running(const struct task_struct *p) __ksym;
 extern void scx_bpf_cpuperf_set(s32 cpu, u32 perf) __ksym;
 extern u32 scx_bpf_nr_cpu_ids(void) __ksym;
 extern u64 scx_bpf_now(void) __ksym; /* the run queue's clock, ns: costs little */

@@ -248,6 +248,26 @@ static __noinline int kthread_charge(struct task_struct *p, u64 ran)
 	return 0;
 }
 
+/*
+ * @p begins to run: did it go straight to the local queue of @c's CPU? What is there runs before
+ * anything else, so one task less is left of those that did. But a task that runs may come from a
+ * real-time class; then it was not there. If it counted, it would keep its turn when a real-time
+ * task preempts it, and the next one would too: a storm of programs that begin as real-time tasks
+ * (`chrt`) left a thousand in the local queue, and all kernel threads waited for 6 s.
+ */
+static __always_inline bool comes_straight(struct task_struct *p, struct cpu_ctx *c)
+{
+	s32 left;
+
+	if (!c->tree.straight)
+		return false;
+	left = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON(task_cpu(p)));
+	if (left >= (s32)c->tree.straight)
+		return false;
+	c->tree.straight = left;
+	return true;
+}
+
 /* @p begins to run: the virtual time of its queue follows. */
 static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *c)
 {
@@ -259,9 +279,7 @@ static __always_inline void fair_running(struct task_struct *p, struct cpu_ctx *
 	} else {
 		fair_begins(beside(domain_of_task(p)), p->scx.dsq_vtime);
 	}
-	c->tree.turn_pid = c->tree.straight ? p->pid : 0;
-	if (c->tree.straight) /* what is in the local queue runs before anything else */
-		c->tree.straight--;
+	c->tree.turn_pid = comes_straight(p, c) ? p->pid : 0;
 	if (!tree_on)
 		c->tree.leaf = SLOT_ROOT;
 	c->tree.vtime = p->scx.dsq_vtime;
@@ -309,6 +327,20 @@ static __always_inline bool is_next(struct task_struct *p, struct cpu_ctx *c, u3
 	    (tree_on && c->tree.leaf != SLOT_NONE && c->tree.leaf != domain))
 		return false;
 	return !time_before(c->tree.vtime + FAIR_SLICE_NS, p->scx.dsq_vtime);
+}
+
+/*
+ * The virtual time of @p, which comes to our scheduling class. It is new, unless it runs: then it
+ * comes from a real-time class, has not been chosen from its queue, and the queue's virtual time
+ * must not follow it (fair_running()). A thousand of those, one after another, would put it ahead
+ * by a slice each, and all that sleep meanwhile would come back behind them.
+ */
+static __always_inline u64 first_place(struct task_struct *p)
+{
+	struct branch *b = branch(domain_of_task(p));
+	u64 v = tree_on ? branch_start(b) : fair_start(&fair_all);
+
+	return scx_bpf_task_running(p) && (!tree_on || leaf_is_fair(b)) ? v - FAIR_SLICE_NS : v;
 }
 
 /* Did @p last begin to run so long ago that it is rested (policy/fair.h 3)? */

@@ -24,6 +24,9 @@ pub enum Change {
     Affinity(TaskId, CpuMask),
     /// The nice value, as a weight of sched_ext (nice 0: 100).
     Weight(TaskId, u32),
+    /// The task, which waits, comes from a real-time class while it runs on its CPU (`chrt -o`),
+    /// and another real-time task preempts it at once.
+    FromRealTime(TaskId),
     /// `setsid`: the task is in the autogroup with this number, and so are its later children.
     /// 0: in none, as while `kernel.sched_autogroup_enabled` is 0.
     Session(TaskId, u16),
@@ -55,6 +58,7 @@ impl State {
                 });
                 true
             }),
+            Change::FromRealTime(id) => alive(id).is_some_and(|t| self.leave_real_time(t)),
             Change::Session(id, session) => alive(id).is_some_and(|t| {
                 self.sched_change(t, SAVE, || t.kernel.session.set(session));
                 true
@@ -116,6 +120,32 @@ impl State {
             }
             _ => {}
         }
+    }
+
+    fn leave_real_time(&self, t: &Task) -> bool {
+        let cpu = t.kernel.cpu.get() as usize;
+        let c = &self.cpus[cpu];
+        if !matches!(t.place.get(), Place::Queue(_)) {
+            return false;
+        }
+        self.count_run(cpu);
+        if let Some(preempted) = c.curr.get() {
+            self.enter_cpu(cpu);
+            self.put_prev(&self.tasks[preempted], 0);
+        }
+        self.run_higher_class(cpu);
+        self.dequeue(t);
+        self.ops_quiescent(t, SAVE);
+        c.curr.set(Some(Self::id(t.pointer())));
+        self.ops_enable(t);
+        self.ops_runnable(t, SAVE);
+        t.place.set(Place::Running(cpu));
+        self.enter_cpu(cpu);
+        self.ops_running(t);
+        self.put_prev(t, 0);
+        self.run_higher_class(cpu);
+        self.resched(cpu);
+        true
     }
 
     fn affinity(&self, t: &Task, mask: &CpuMask) -> bool {

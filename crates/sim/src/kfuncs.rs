@@ -160,6 +160,12 @@ extern "C" fn scx_bpf_task_set_dsq_vtime(p: *mut TaskStruct, vtime: u64) -> bool
 }
 
 #[no_mangle]
+extern "C" fn scx_bpf_task_running(p: *const TaskStruct) -> bool {
+    let id = State::id(p.cast_mut());
+    with(|s| s.cpus.iter().any(|c| c.curr.get() == Some(id)))
+}
+
+#[no_mangle]
 extern "C" fn scx_bpf_kick_cpu(cpu: i32, flags: u64) {
     let Some(cpu) = cpu_number(cpu) else { return };
     with(|s| {

@@ -7,7 +7,7 @@ use super::cgroups::machine;
 use super::domains::{domain, group, had, hogs, near};
 use super::{reserve, MS, SEC};
 use crate::workload::{hog, on_off, Periodic};
-use crate::{CgroupId, CpuMask, Program, Simulation, Step, ROOT};
+use crate::{CgroupId, Change, CpuMask, Program, Simulation, Step, ROOT};
 
 const WORK: u64 = MS;
 const FAIR_SLICE: u64 = 4 * MS;
@@ -264,5 +264,31 @@ fn a_task_that_a_reserved_one_interrupts_keeps_its_turn() {
         let worst = *jobs.borrow().response.iter().skip(20).max().unwrap();
         println!("grouped {grouped}: {worst} ns");
         assert!(worst < MS, "{worst} ns");
+    }
+}
+
+/// Real-time tasks take the CPU before a task that woke up has run, and leave their class while
+/// they run, one after another. None of them was in the local queue, so none keeps its turn there:
+/// what wakes up next waits for the running task's slice at most, not for one of each.
+#[test]
+fn tasks_that_were_real_time_keep_no_turn() {
+    for grouped in [false, true] {
+        let mut sim = machine(1);
+        let group = group(&mut sim, grouped);
+        let storm = hogs(&mut sim, group, 30);
+        let (first, _) = Periodic::new(0, MS / 10, 50 * MS, SEC);
+        let (next, jobs) = Periodic::new(0, MS / 10, 50 * MS, SEC + 5 * MS);
+        for task in [first, next] {
+            sim.start_in(group, 100, CpuMask::first(1), Box::new(task))
+                .unwrap();
+        }
+        sim.run_until(2 * SEC - MS);
+        for &id in &storm {
+            sim.plan(2 * SEC, Change::FromRealTime(id));
+        }
+        sim.run_until(3 * SEC);
+        let worst = *jobs.borrow().response.iter().skip(10).max().unwrap();
+        println!("grouped {grouped}: {worst} ns");
+        assert!(worst <= 2 * FAIR_SLICE, "{worst} ns");
     }
 }
