@@ -56,6 +56,24 @@ fn a_slice_takes_two_locks() {
     }
 }
 
+/// A task with a mask that wakes up asks without the lock whether it goes before the loop of
+/// another domain. What is left are the slices on four CPUs: 14.5 for each cycle; one more with the
+/// lock.
+#[test]
+fn the_wake_up_of_a_task_with_a_mask_takes_no_lock() {
+    let mut sim = machine(4);
+    let loops = domain(&mut sim, ROOT, "loops", 100);
+    let masked = domain(&mut sim, ROOT, "masked", 100);
+    hogs(&mut sim, loops, 4);
+    let often = Box::new(on_off(0, MS, 20 * MS));
+    sim.start_in(masked, 100, CpuMask::only(1), often).unwrap();
+    sim.run_until(SEC);
+    let locks = sim.tree_locks();
+    sim.run_until(22 * SEC);
+    let each = (sim.tree_locks() - locks) as f64 / 1000.0;
+    assert!((12.0..15.0).contains(&each), "{each} for each cycle");
+}
+
 /// What a domain ran alone is its CPU time, and that of the domains above it, also when it has
 /// gone.
 #[test]
