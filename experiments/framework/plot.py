@@ -4,6 +4,7 @@ data does."""
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,31 @@ def colour(scheduler: str) -> str:
 
 def title(scheduler: str) -> str:
     return all_schedulers()[scheduler].title
+
+
+def exceeding(
+    axis: Axes, scheduler: str, total: int, below_us: Mapping[str, int], label: str
+) -> None:
+    """For each latency the part of `total` wake-ups that took longer, both axes by logarithm.
+    below_us: how many took less than so many us, and not less than the bound before."""
+    left = total
+    xs, ys = [1.0], [1.0]
+    for bound, count in below_us.items():
+        left -= count
+        xs.append(float(bound))
+        ys.append(left / total)
+    axis.plot(
+        xs,
+        [max(y, 1e-4) for y in ys],
+        drawstyle="steps-post",
+        color=colour(scheduler),
+        linewidth=2 if scheduler == "aplomb" else 1.3,
+        label=label,
+    )
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_ylim(2e-4, 1.3)
+    axis.set_xlabel("wake-up latency (us)")
 
 
 def one_legend(figure: Figure, axes: list[Axes], columns: int = 4) -> None:

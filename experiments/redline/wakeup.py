@@ -216,25 +216,9 @@ def draw(samples: Samples) -> Figure:
             m = steps.get(f"periodic-{key}")
             if not m:
                 continue
-            left, total = m["jobs"], m["jobs"]
-            xs, ys = [1.0], [1.0]
-            for bound, count in m["wakeup_us"]["below_us"].items():
-                left -= count
-                xs.append(float(bound))
-                ys.append(left / total)
-            axis.plot(
-                xs,
-                [max(y, 1e-4) for y in ys],
-                drawstyle="steps-post",
-                color=plot.colour(scheduler),
-                linewidth=2 if scheduler == "aplomb" else 1.3,
-                label=f"{plot.title(scheduler).replace('player', 'task')}",
-            )
-        axis.set_xscale("log")
-        axis.set_yscale("log")
-        axis.set_ylim(2e-4, 1.3)
+            label = plot.title(scheduler).replace("player", "task")
+            plot.exceeding(axis, scheduler, m["jobs"], m["wakeup_us"]["below_us"], label)
         axis.set_title(title)
-        axis.set_xlabel("wake-up latency (us)")
         axis.axvline(PERIOD_US, color="black", linewidth=0.6, linestyle=":")
     axes[0].set_ylabel("part of wake-ups that took longer")
     figure.suptitle(
