@@ -19,3 +19,4 @@ class NetMiddle(harness.JobTest):
     job = "net"
     seconds = 240
     kernel = "6.18"
+    append = harness.STALLS_LATER
