@@ -224,8 +224,11 @@ struct task_struct {
 	unsigned int flags;
 	int pid, tgid;
 	int nr_cpus_allowed;
+#ifdef __bpf__
+	unsigned int policy; /* SCHED_NORMAL, SCHED_BATCH or SCHED_IDLE */
 	unsigned short migration_disabled;
-#ifndef __bpf__
+#else /* small, so that a task of the simulator has four lines of the cache */
+	unsigned char policy, migration_disabled;
 	unsigned short session; /* the number of its autogroup; 0: none */
 #endif
 	const cpumask_t *cpus_ptr;

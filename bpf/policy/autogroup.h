@@ -35,13 +35,13 @@
 #include "fair.h"
 
 /*
- * The weight of a task of @weight in an autogroup of weight @group with @crowd, all in sched_ext's
- * units (nice 0: 100). @unit: what is returned is in 1/@unit of these; at least 1.
+ * The weight, in 1/@unit of sched_ext's (nice 0: 100) and at least 1, of a task of @weight, in the
+ * same unit, in an autogroup of weight @group with @crowd, both in sched_ext's.
  */
 static inline u32 autogroup_weight(u32 weight, u32 group, u32 crowd, u32 unit)
 {
-	u64 most = weight > FAIR_NICE_0 ? weight : FAIR_NICE_0;
-	u64 own = (u64)weight * unit * group / FAIR_NICE_0;
+	u64 most = weight / unit > FAIR_NICE_0 ? weight / unit : FAIR_NICE_0;
+	u64 own = (u64)weight * group / FAIR_NICE_0;
 
 	if (crowd > most)
 		own = own * most / crowd;

@@ -52,6 +52,11 @@
  */
 #define FAIR_UNIT 64
 #define FAIR_WEIGHT (FAIR_NICE_0 * FAIR_UNIT)
+/*
+ * Of SCHED_IDLE: as the kernel's, 3 where nice 0 has 1024. With sched_ext's least weight, 1 of 100,
+ * it would have a whole percent beside one task.
+ */
+#define FAIR_IDLE_WEIGHT (FAIR_WEIGHT * 3 / 1024)
 #define FAIR_SLICE_NS (4 * NSEC_PER_MSEC)
 /* One slice: a task that wakes up is served soon, and cannot hurt the queue by waking up often. */
 #define FAIR_CREDIT_NS FAIR_SLICE_NS

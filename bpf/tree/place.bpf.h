@@ -160,6 +160,12 @@ static __always_inline struct fair_queue *fair_queue_of(struct task_struct *p, s
  */
 #define KTHREAD_WEIGHT (10 * FAIR_WEIGHT)
 
+/* The weight of @p by its nice value and its policy, in 1/FAIR_UNIT of sched_ext's. */
+static __always_inline u32 nice_weight(const struct task_struct *p)
+{
+	return p->policy == SCHED_IDLE ? FAIR_IDLE_WEIGHT : p->scx.weight * FAIR_UNIT;
+}
+
 /*
  * The weight of a kernel thread. One with a server is one of those that a specification names
  * (specs/kernel.toml): interactive programs wait for it, so it is always lifted. Another one is for
@@ -167,7 +173,7 @@ static __always_inline struct fair_queue *fair_queue_of(struct task_struct *p, s
  */
 static __noinline u32 kthread_weight(struct task_struct *p)
 {
-	u32 weight = p->scx.weight * FAIR_UNIT;
+	u32 weight = nice_weight(p);
 	const struct task_ctx *t;
 
 	if (weight >= KTHREAD_WEIGHT)
@@ -224,7 +230,7 @@ static __noinline u32 session_weight(struct task_struct *p)
 	const struct task_ctx *t = task_ctx(p);
 	u32 crowd = t && t->crowd_weight ? crowd_of(t->crowd) : 0;
 
-	return autogroup_weight(p->scx.weight, autogroup_nice_weight(p), crowd, FAIR_UNIT);
+	return autogroup_weight(nice_weight(p), autogroup_nice_weight(p), crowd, FAIR_UNIT);
 }
 
 /* The weight of @p, in 1/FAIR_UNIT of sched_ext's. */
@@ -232,7 +238,7 @@ static __always_inline u32 fair_weight(struct task_struct *p)
 {
 	if (p->flags & PF_KTHREAD)
 		return kthread_weight(p);
-	return sessions_used && autogroup_of(p) ? session_weight(p) : p->scx.weight * FAIR_UNIT;
+	return sessions_used && autogroup_of(p) ? session_weight(p) : nice_weight(p);
 }
 
 /* Kernel thread @p ran for @ran ns. */
@@ -240,7 +246,7 @@ static __noinline int kthread_charge(struct task_struct *p, u64 ran)
 {
 	struct task_ctx *t;
 
-	if (p->scx.weight * FAIR_UNIT >= KTHREAD_WEIGHT)
+	if (nice_weight(p) >= KTHREAD_WEIGHT)
 		return 0;
 	t = bpf_task_storage_get(&tasks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (t && !t->slot)
@@ -421,7 +427,7 @@ static __always_inline u64 ran_beyond_lead(const struct task_struct *p, const st
 /* Returns the virtual time with which @p joins @dsq, which is @q. */
 static __always_inline u64 fair_vtime(struct task_struct *p, u64 dsq, const struct fair_queue *q)
 {
-	u32 weight = fair_weight(p), own = p->scx.weight * FAIR_UNIT;
+	u32 weight = fair_weight(p), own = nice_weight(p);
 	u64 v = fair_place(p->scx.dsq_vtime, q, weight), latest, waiting;
 
 	if (!time_before(q->now + FAIR_SLICE_NS, v))

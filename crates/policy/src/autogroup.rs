@@ -4,8 +4,9 @@ extern "C" {
     fn policy_autogroup_weight(weight: u32, group: u32, crowd: u32, unit: u32) -> u32;
 }
 
-/// The weight, in 1/`unit` of sched_ext's (nice 0: 100), of a task of `weight` whose session has
-/// the weight `group`, and tasks that compete with the weights `crowd` in sum, its own included.
+/// The weight, in 1/`unit` of sched_ext's (nice 0: 100), of a task of `weight`, in the same unit,
+/// whose session has the weight `group`, and tasks that compete with the weights `crowd` in sum,
+/// its own included, both in sched_ext's.
 pub fn weight(weight: u32, group: u32, crowd: u32, unit: u32) -> u32 {
     // SAFETY: pure arithmetic on the arguments.
     unsafe { policy_autogroup_weight(weight, group, crowd, unit) }
@@ -15,8 +16,12 @@ pub fn weight(weight: u32, group: u32, crowd: u32, unit: u32) -> u32 {
 mod tests {
     use proptest::prelude::*;
 
-    use super::weight;
     use crate::fair::UNIT;
+
+    /// A task's weight is in sched_ext's unit here.
+    fn weight(weight: u32, group: u32, crowd: u32, unit: u32) -> u32 {
+        super::weight(weight * unit, group, crowd, unit)
+    }
 
     #[test]
     fn a_session_with_little_to_run_loses_nothing() {

@@ -24,6 +24,8 @@ pub enum Change {
     Affinity(TaskId, CpuMask),
     /// The nice value, as a weight of sched_ext (nice 0: 100).
     Weight(TaskId, u32),
+    /// `sched_setscheduler`, within sched_ext: SCHED_NORMAL (0), [`crate::SCHED_IDLE`].
+    Policy(TaskId, u8),
     /// The task, which waits, comes from a real-time class while it runs on its CPU (`chrt -o`),
     /// and another real-time task preempts it at once.
     FromRealTime(TaskId),
@@ -56,6 +58,10 @@ impl State {
                     t.kernel.scx.weight.set(weight);
                     self.ops_set_weight(t);
                 });
+                true
+            }),
+            Change::Policy(id, policy) => alive(id).is_some_and(|t| {
+                self.sched_change(t, SAVE, || t.kernel.policy.set(policy));
                 true
             }),
             Change::FromRealTime(id) => alive(id).is_some_and(|t| self.leave_real_time(t)),

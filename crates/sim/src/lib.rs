@@ -62,7 +62,7 @@ pub use change::Change;
 pub use engine::{Settings, Simulation, Switch};
 pub use host::{Reservation, ServerPolicy};
 pub use numbers::Numbers;
-pub use task::{CpuMask, Ends, Place, Program, Step, TaskId, MAX_CPUS, PF_KTHREAD};
+pub use task::{CpuMask, Ends, Place, Program, Step, TaskId, MAX_CPUS, PF_KTHREAD, SCHED_IDLE};
 
 /// A CPU may be idle for this long, ns, while a task waits that may run there. The CPU picks when a
 /// kick arrives, which takes 1 us by default and up to 20 us in the tests of random changes.

@@ -14,6 +14,8 @@ use crate::queue::Seat;
 
 /// Most CPUs of a simulation (`MAX_CPUS` of bpf/intf.h).
 pub const MAX_CPUS: usize = 1024;
+/// The policy of work that runs when no other does, or hardly (`SCHED_IDLE`).
+pub const SCHED_IDLE: u8 = 5;
 /// Kernel thread (`PF_KTHREAD`).
 pub const PF_KTHREAD: u32 = 0x0020_0000;
 /// The task exits (`PF_EXITING`).
@@ -105,7 +107,8 @@ pub(crate) struct TaskStruct {
     pub pid: NonZeroI32, // not 0, so that OnceCell<Task> needs no flag
     pub tgid: Cell<i32>,
     pub nr_cpus_allowed: Cell<i32>,
-    pub migration_disabled: Cell<u16>,
+    pub policy: Cell<u8>,
+    pub migration_disabled: Cell<u8>,
     pub session: Cell<u16>,
     pub cpus_ptr: Cell<*const CpuMask>,
     pub mm: *mut c_void,
@@ -128,6 +131,7 @@ impl TaskStruct {
             pid,
             tgid: Cell::new(pid.get()),
             nr_cpus_allowed: Cell::new(0),
+            policy: Cell::new(0),
             migration_disabled: Cell::new(0),
             session: Cell::new(0),
             cpus_ptr: Cell::new(ptr::null()),

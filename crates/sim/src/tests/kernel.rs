@@ -3,7 +3,7 @@
 use crate::calls::recorded::{calls, STAND_IN};
 use crate::kfuncs;
 use crate::workload::{hog, on_off};
-use crate::{Change, CpuMask, Place, Program, Settings, Simulation, Step, TaskId};
+use crate::{Change, CpuMask, Place, Program, Settings, Simulation, Step, TaskId, SCHED_IDLE};
 
 const MS: u64 = 1_000_000;
 const SEC: u64 = 1000 * MS;
@@ -173,6 +173,18 @@ fn a_new_weight_counts_from_then_on() {
     let ran = |i: usize| (sim.ran(ids[i]) - before[i]) as f64;
     let share = ran(0) / ran(1);
     assert!((2.9..3.1).contains(&share), "{share}");
+}
+
+/// As under EEVDF: 3 where nice 0 has 1024. With sched_ext's least weight it would be a percent.
+#[test]
+fn a_task_of_sched_idle_has_a_three_hundredth() {
+    let mut sim = machine(1);
+    let ids = [sim.start(hog(0)), sim.start(hog(0))];
+    assert!(sim.change(Change::Weight(ids[0], 1)));
+    assert!(sim.change(Change::Policy(ids[0], SCHED_IDLE)));
+    sim.run_until(60 * SEC);
+    let ppm = sim.ran(ids[0]) / 60_000;
+    assert!((2_500..3_200).contains(&ppm), "{ppm}");
 }
 
 #[test]
