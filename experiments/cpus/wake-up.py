@@ -53,7 +53,7 @@ def make(scheduler: Scheduler, quick: bool) -> list[Step]:
     steps = []
     if scheduler.name != "deadline":  # it is for reserved tasks
         for key, (_, load) in LIGHT.items():
-            start = ["loaded", "sessions", str(SETTLE_S), "--", "/job/periodic"]
+            start = ["loaded", "one", str(SETTLE_S), "--", "/job/periodic"]
             ordinary = [str(WORK_US), str(EVERY_US), str(times)]
             steps.append(
                 Step(f"wake-up-{key}", [*start, *ordinary, "--", *load], times * EVERY_US / 1e6 + 2)

@@ -31,7 +31,7 @@ class WakeUp(unittest.TestCase):
         }
         self.assertEqual(
             words["wake-up-idle"],
-            "loaded sessions 1 -- /job/periodic 1000 10000 2000 -- chrt -i 0 /job/hog 1",
+            "loaded one 1 -- /job/periodic 1000 10000 2000 -- chrt -i 0 /job/hog 1",
         )
         self.assertIn("loaded sessions 1 nice -n -20 -- /job/periodic 300 2667", words["sound"])
 
