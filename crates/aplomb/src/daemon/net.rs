@@ -370,12 +370,7 @@ impl Net {
     /// From now on these are the settings of domains; all others have the default.
     pub fn set_domains(&mut self, domains: BTreeMap<u64, NetSetting>) {
         let old = std::mem::replace(&mut self.domains, domains);
-        let gone = old.keys().filter(|id| !self.domains.contains_key(id));
-        let changes = gone
-            .map(|id| (*id, NetSetting::default()))
-            .chain(self.domains.iter().map(|(id, setting)| (*id, *setting)))
-            .filter(|(id, setting)| old.get(id) != Some(setting));
-        for (id, setting) in changes {
+        for (id, setting) in changes(&old, &self.domains) {
             for installed in self.installed.values_mut() {
                 setting.apply(&mut installed.qdisc, id);
             }
@@ -386,6 +381,18 @@ impl Net {
     pub fn lines(&self) -> Vec<NetLine> {
         self.installed.values().map(line).collect()
     }
+}
+
+/// What differs between the settings of before and of now. A domain that has gone has the default.
+fn changes(
+    before: &BTreeMap<u64, NetSetting>,
+    now: &BTreeMap<u64, NetSetting>,
+) -> Vec<(u64, NetSetting)> {
+    let gone = before.keys().filter(|id| !now.contains_key(id));
+    gone.map(|id| (*id, NetSetting::default()))
+        .chain(now.iter().map(|(id, setting)| (*id, *setting)))
+        .filter(|(id, setting)| before.get(id) != Some(setting))
+        .collect()
 }
 
 fn line(installed: &Installed) -> NetLine {
@@ -444,3 +451,6 @@ fn failed(e: NetError) -> Refusal {
 pub fn restore(of: Option<u32>) -> Vec<NetError> {
     journal::restore(Path::new(journal::DEFAULT), of)
 }
+
+#[cfg(test)]
+mod tests;
