@@ -257,9 +257,9 @@ static __noinline int kthread_charge(struct task_struct *p, u64 ran)
 /*
  * @p begins to run: did it go straight to the local queue of @c's CPU? What is there runs before
  * anything else, so one task less is left of those that did. But a task that runs may come from a
- * real-time class; then it was not there. If it counted, it would keep its turn when a real-time
- * task preempts it, and the next one would too: a storm of programs that begin as real-time tasks
- * (`chrt`) left a thousand in the local queue, and all kernel threads waited for 6 s.
+ * real-time class (`chrt -o`); then it was not there. If it counted, it would keep its turn in the
+ * local queue when a real-time task preempts it, as would the next one, and what wakes up would
+ * wait for a slice of each.
  */
 static __always_inline bool comes_straight(struct task_struct *p, struct cpu_ctx *c)
 {
