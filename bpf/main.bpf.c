@@ -351,6 +351,8 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	c->reserved.slot = 0;
 	c->by_right = 0;
 	c->reserved.stopped_pid = runnable ? p->pid : 0;
+	if (runnable)
+		stop_for_higher_class(p, cpu);
 }
 
 /* --- a CPU comes and goes -------------------------------------------------------------------- */

@@ -34,4 +34,30 @@ static __noinline void ask_idle(struct task_struct *p)
 	}
 }
 
+/*
+ * With one CPU: tasks that a higher scheduling class has preempted, and that keep their place in
+ * the local queue. Further ones wait in their queues: what is in the local queue runs before
+ * anything else, the last one first.
+ */
+#define MAX_KEPT 2
+
+/*
+ * @p stops on @cpu, and could go on. If it has slice left, a task of a higher scheduling class
+ * takes the CPU. The kernel would leave @p first in the CPU's local queue, where no other CPU can
+ * take it, until that class is done: a real-time loop has the CPU for 0.95 s of each second. So the
+ * slice ends: then the kernel enqueues @p, and another CPU may take it. (Not if @p may not stay:
+ * then the higher class is the kernel's stopper, which migrates it.)
+ *
+ * Trade: beside a real-time task that runs for some microseconds only, another CPU that chooses in
+ * this time may take @p, which loses its cache. Usually @p is the first of its queue, and goes on.
+ */
+static __always_inline void stop_for_higher_class(struct task_struct *p, u32 cpu)
+{
+	if (!p->scx.slice)
+		return;
+	if (nr_cpus > 1 ? bpf_cpumask_test_cpu(cpu, p->cpus_ptr)
+			: scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON(cpu)) >= MAX_KEPT)
+		task_set_slice(p, 0);
+}
+
 #endif /* APLOMB_IDLE_BPF_H */

@@ -8,6 +8,7 @@
 
 use crate::agenda::Event;
 use crate::hotplug::SAVE;
+use crate::run::SLICE_DEFAULT;
 use crate::state::State;
 use crate::task::{CpuMask, Place, Task, TaskId};
 use crate::CgroupChange;
@@ -26,6 +27,8 @@ pub enum Change {
     Weight(TaskId, u32),
     /// `sched_setscheduler`, within sched_ext: SCHED_NORMAL (0), [`crate::SCHED_IDLE`].
     Policy(TaskId, u8),
+    /// A real-time task has this CPU for so many ns.
+    RealTime(usize, u64),
     /// The task, which waits, comes from a real-time class while it runs on its CPU (`chrt -o`),
     /// and another real-time task preempts it at once.
     FromRealTime(TaskId),
@@ -64,6 +67,14 @@ impl State {
                 self.sched_change(t, SAVE, || t.kernel.policy.set(policy));
                 true
             }),
+            Change::RealTime(cpu, ns) => {
+                self.count_run(cpu);
+                self.take_for_higher_class(cpu);
+                let end = self.now.get() + ns;
+                self.cpus[cpu].taken_until.set(end);
+                self.plan(end, Event::Resched(cpu as u32));
+                true
+            }
             Change::FromRealTime(id) => alive(id).is_some_and(|t| self.leave_real_time(t)),
             Change::Session(id, session) => alive(id).is_some_and(|t| {
                 self.sched_change(t, SAVE, || t.kernel.session.set(session));
@@ -128,6 +139,26 @@ impl State {
         }
     }
 
+    /// A task of a higher scheduling class runs on `cpu` from now on. A task that has slice left
+    /// stays, first in the local queue (`put_prev_task_scx()`).
+    fn take_for_higher_class(&self, cpu: usize) {
+        let c = &self.cpus[cpu];
+        if let Some(id) = c.curr.get() {
+            let t = &self.tasks[id];
+            self.enter_cpu(cpu);
+            self.ops_stopping(t, true);
+            self.insertion.set(None);
+            if t.kernel.scx.slice.get() > 0 {
+                c.local.borrow_mut().push_front(id);
+                t.place.set(Place::Local(cpu));
+                t.waits_since.set(self.now.get());
+            } else {
+                self.enqueue(t, 0);
+            }
+        }
+        self.run_higher_class(cpu);
+    }
+
     fn leave_real_time(&self, t: &Task) -> bool {
         let cpu = t.kernel.cpu.get() as usize;
         let c = &self.cpus[cpu];
@@ -135,21 +166,17 @@ impl State {
             return false;
         }
         self.count_run(cpu);
-        if let Some(preempted) = c.curr.get() {
-            self.enter_cpu(cpu);
-            self.put_prev(&self.tasks[preempted], 0);
-        }
-        self.run_higher_class(cpu);
+        self.take_for_higher_class(cpu);
         self.dequeue(t);
         self.ops_quiescent(t, SAVE);
         c.curr.set(Some(Self::id(t.pointer())));
         self.ops_enable(t);
         self.ops_runnable(t, SAVE);
+        t.kernel.scx.slice.set(SLICE_DEFAULT);
         t.place.set(Place::Running(cpu));
         self.enter_cpu(cpu);
         self.ops_running(t);
-        self.put_prev(t, 0);
-        self.run_higher_class(cpu);
+        self.take_for_higher_class(cpu);
         self.resched(cpu);
         true
     }

@@ -17,7 +17,7 @@ use crate::Switch;
 const WAKE_FORK: u64 = 4;
 const WAKE_TTWU: u64 = 8;
 /// Slice of a task that goes on because the CPU has no other (`SCX_SLICE_DFL`), ns.
-const SLICE_DEFAULT: u64 = 20_000_000;
+pub const SLICE_DEFAULT: u64 = 20_000_000;
 /// Calls of dispatch in one pick, as long as each moves a task (`SCX_DSP_MAX_LOOPS`).
 const DISPATCH_LOOPS: u32 = 32;
 
@@ -137,6 +137,9 @@ impl State {
 
     /// The CPU picks its next task.
     pub fn pick(&self, cpu: usize) {
+        if self.now.get() < self.cpus[cpu].taken_until.get() {
+            return; // by a higher class
+        }
         self.enter_cpu(cpu);
         self.count_run(cpu);
         let prev = self.cpus[cpu].curr.get();

@@ -46,6 +46,8 @@ pub(crate) struct Cpu {
     /// The task of the last switch in the trace.
     pub traced: Cell<Option<TaskId>>,
     pub power: Cell<Power>,
+    /// A real-time task has the CPU until then, ns.
+    pub taken_until: Cell<u64>,
     /// Number of runnable tasks on the CPU's run queue, in whichever dispatch queue they wait.
     pub runnable: Cell<u32>,
 }
@@ -64,6 +66,7 @@ impl Cpu {
             idle_since: Cell::new(Some(0)),
             traced: Cell::new(None),
             power: Cell::new(Power::On),
+            taken_until: Cell::new(0),
             runnable: Cell::new(0),
         }
     }

@@ -166,6 +166,7 @@ mod chaos_domains;
 mod domain_servers;
 mod domains;
 mod faults;
+mod higher;
 mod kernel;
 mod leaves;
 mod limits;
