@@ -1,8 +1,8 @@
 #!/bin/bash
 # Tests that tasks which may run on some CPUs only (taskset, cpuset.cpus) have what they are due,
 # each of them, beside one free loop for each CPU: without domains, in one domain with the free
-# loops, and as a container with CPUs of its own. Four CPUs or eight, in virtual time. $LENGTH: how
-# long each is measured, ms.
+# loops, and as a container with CPUs of its own. A task that a real-time one preempts goes on at a
+# CPU that is idle. Four CPUs or eight, in virtual time. $LENGTH: how long each is measured, ms.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 
@@ -52,6 +52,27 @@ wakes_at_once() {
 		"$(sed -n 's/.*"mean": \([0-9]*\).*/\1/p' <<< "$r")" 500
 }
 
+# NAME CGROUP: one CPU is idle, a real-time task takes that of a loop for 800 ms. A slice is 4 ms.
+goes_on_elsewhere() {
+	local i at gap worst=0 loops=()
+	for ((i = 0; i < cpus - 1; i++)); do
+		(
+			[ -z "$2" ] || echo $BASHPID > "$cg/$2/cgroup.procs"
+			exec chrt -o 0 $spin 2500 0 100
+		) > "$out/spin.$i" 2>&1 < /dev/null &
+		loops+=($!)
+	done
+	sleep 1
+	at=$(sed 's/.*) //' "/proc/${loops[0]}/stat" | cut -d' ' -f37) # field 39: the CPU
+	chrt -f 2 taskset -c "$at" $spin 800 > /dev/null
+	wait "${loops[@]}"
+	for ((i = 0; i < cpus - 1; i++)); do
+		gap=$(value gap_ms "$(cat "$out/spin.$i")")
+		[ "$gap" -le $worst ] || worst=$gap
+	done
+	check "$1-goes-on-elsewhere" "stood still for $worst ms" [ "$worst" -le 20 ]
+}
+
 # first and last CPU, loops
 masks="1:3:3 1:2:3"
 [ "$cpus" -lt 8 ] || masks="2:5:6 4:7:4 1:7:9"
@@ -62,9 +83,11 @@ for ((i = 0; i < cpus; i++)); do bg $hog 1; done
 beside_free plain ""
 wakes_at_once plain ""
 end_all
+goes_on_elsewhere plain ""
 
 say "in one domain"
 domain_of a
+goes_on_elsewhere in-a-domain a
 for ((i = 0; i < cpus; i++)); do in_domain a $hog 1; done
 beside_free in-a-domain a
 wakes_at_once in-a-domain a
