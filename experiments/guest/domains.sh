@@ -142,6 +142,13 @@ signal_domains() { # EVENTS
 	done
 }
 
+# timed_in DOMAIN WORD…: as `timed`, in a domain of its own; "-" for none
+timed_in() {
+	[ "$1" = - ] || domain "$1"
+	timed_where "$@"
+	end_domains
+}
+
 # disk LATENCY_US: makes /dev/nullb0, a disk inside the kernel (null_blk: blocks of zeros) that
 # serves one request at a time, each in LATENCY_US by a timer of the guest. An emulated disk would
 # take the host's time, which is not the guest's virtual time.

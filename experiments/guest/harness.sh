@@ -196,10 +196,15 @@ alone() { loaded one 0 -- "$@" --; }
 
 # timed WORD…: measures how long a program takes that runs alone, in a session of its own. Its
 # output goes to a file.
-timed() {
-	local from to # seconds
+timed() { timed_where - "$@"; }
+timed_where() { # DOMAIN WORD…: the same in a domain that exists; "-" for none
+	local domain=$1 from to # seconds
+	shift
 	from=$(date +%s.%N)
-	( in_form sessions "$@" > "$out/stdout" 2>&1 < /dev/null ) || fail "$name: $* failed: $(tail -n 2 "$out/stdout")"
+	(
+		[ "$domain" = - ] || echo $BASHPID > "$cgroups/$domain/cgroup.procs" || exit 125
+		in_form sessions "$@" > "$out/stdout" 2>&1 < /dev/null
+	) || fail "$name: $* failed: $(tail -n 2 "$out/stdout")"
 	to=$(date +%s.%N)
 	awk "BEGIN { printf \"%.6f\\n\", $to - $from }" > "$out/seconds"
 }

@@ -1,0 +1,5 @@
+"""Ordinary programs on one CPU. See framework/programs.py."""
+
+from experiments.framework.programs import programs
+
+EXPERIMENT = programs(1)
