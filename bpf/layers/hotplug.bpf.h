@@ -96,6 +96,18 @@ static __always_inline void move_servers(s32 cpu)
 }
 
 /*
+ * Moves @p, at @it in a queue of a CPU that leaves, to the local queue of @home. If that CPU is
+ * idle, no other task counts on it from now on.
+ */
+static __always_inline void send_home(struct bpf_iter_scx_dsq *it, struct task_struct *p, s32 home)
+{
+	bool idle = cpu_ctx(home)->online && scx_bpf_test_and_clear_cpu_idle(home);
+
+	if (!scx_bpf_dsq_move(it, p, SCX_DSQ_LOCAL_ON(home), 0) && idle)
+		scx_bpf_kick_cpu(home, SCX_KICK_IDLE); /* it is idle again after that */
+}
+
+/*
  * Moves the tasks in @queue of @cpu, which leaves, to its local queue. From there the kernel pushes
  * each to another CPU, with a wider affinity if it has to, and calls ops.enqueue for it again. A
  * task that came to a lane here from another CPU (tree/spread.bpf.h) goes back to that one.
@@ -113,8 +125,7 @@ VERIFIED_ONCE int drain(u64 queue, u32 cpu)
 		if (p) { /* refused, if another CPU takes it out or puts it back: look again */
 			u32 home = task_cpu(p);
 
-			home = cpu_ctx(home)->online ? home : cpu;
-			scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON(home), 0);
+			send_home(&it, p, cpu_ctx(home)->online ? home : cpu);
 		}
 		bpf_iter_scx_dsq_destroy(&it);
 		if (!p)
