@@ -168,8 +168,8 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
-	/* for a reserved task select_cpu has not looked for an idle CPU */
-	fair_enqueue(p, enq_flags, !t && (enq_flags & SCX_ENQ_CPU_SELECTED));
+	/* for a task with a server select_cpu need not have looked for an idle CPU */
+	fair_enqueue(p, enq_flags, (enq_flags & SCX_ENQ_CPU_SELECTED) && !draws_on(t));
 }
 
 /* --- it runs --------------------------------------------------------------------------------- */
@@ -301,7 +301,7 @@ void OPS(aplomb_running, struct task_struct *p)
 	else if (reserved_on && !sent.best_effort)
 		yield_to_earlier(cpu, TIME_NEVER);
 	if (!sent.rescued) /* it was nowhere near its turn: no virtual time follows it */
-		fair_running(p, c);
+		fair_comes(p, c);
 }
 
 /* While a task of ours runs: what is due before the next tick? */
@@ -317,6 +317,8 @@ void OPS(aplomb_tick, struct task_struct *p)
 	if (parks_on)
 		park_tick(p);
 	c->tree.unwanted = 0;
+	if (c->tree.wanted)
+		fair_yields(p, c);
 	if (!rescue_armed)
 		rescue_look(c, fair_waiting(cpu));
 }

@@ -36,6 +36,10 @@
  *    rested: it preempts unless it is ahead of the queue's virtual time by FAIR_LEAD. That bounds
  *    how often each task may, and virtual time bounds what it gets: no more than its share.
  *
+ *    A task that has just begun to run is guarded for FAIR_GUARD: it can send, and read, several
+ *    messages before the tasks that these wake up. What would have preempted it has its turn when
+ *    it sleeps, at another wake-up after that time, or at the tick.
+ *
  *    The running task may be the first one of the queue itself, and would go on. So a task that
  *    preempts goes before those that wait, unless it is ahead of the first of them by FAIR_LEAD.
  *    None of those starves: each task can overtake it only until it is ahead so far.
@@ -83,6 +87,15 @@
  * reads its pages from a disk would wait for a slice at each of them.
  */
 #define FAIR_REST_NS (2 * NSEC_PER_MSEC)
+
+/*
+ * A task that has just begun to run keeps the CPU for so long before one that wakes up may preempt
+ * it. Trade: with less, tasks that pass messages to each other switch at each of them. (40 tasks
+ * that send to each other over sockets on one CPU switched 35,000 times in 1.43 s without a guard,
+ * and do the same work with 1,500 switches in 1.06 s.) With more, a task that a user waits for is
+ * delayed more often.
+ */
+#define FAIR_GUARD_NS (300 * NSEC_PER_USEC)
 
 /* The virtual time that @ran_ns of CPU time cost a task of @weight. */
 static inline u64 fair_cost(u64 ran_ns, u32 weight)
@@ -161,6 +174,15 @@ static inline bool fair_preempts(u64 v, u32 weight, u64 other)
 static inline bool fair_rested_preempts(u64 v, u32 weight, u64 now)
 {
 	return time_before(v - fair_scaled(FAIR_LEAD_NS, weight), now);
+}
+
+/*
+ * Does the running task, of @weight, which began @ran_ns ago, keep the CPU from one of weight
+ * @wakes? One that is lighter does so for less time.
+ */
+static inline bool fair_guarded(u64 ran_ns, u32 weight, u32 wakes)
+{
+	return ran_ns < FAIR_GUARD_NS && ran_ns * wakes < FAIR_GUARD_NS * weight;
 }
 
 /* Does it go before the first task that waits, which is at @first? */

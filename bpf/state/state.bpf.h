@@ -180,7 +180,9 @@ struct tree_cpu {
 	u32 rescued;  /* it was rescued (tree/rescue.bpf.h): no wake-up preempts it */
 	/* of the last task that the fair layer chose */
 	u64 vtime;    /* its virtual time when it began to run, or was charged last */
-	u64 began;    /* when it began to run: scx_bpf_now() */
+	u64 came;     /* when it got the CPU: scx_bpf_now() */
+	u64 began;    /* the same, or when it was chosen to go on */
+	u32 wanted;   /* one that woke up would have preempted it, but it was guarded */
 	u32 weight;   /* its weight then */
 	u32 pinned;   /* it may not run everywhere: those have a virtual time of their own */
 	u32 straight; /* tasks that woke up, went straight to its local queue, and wait there */

@@ -379,7 +379,8 @@ static __always_inline bool undisturbed(const struct cpu_ctx *c)
  * another domain, which the tree compares; nor of a higher scheduling class. If only one of them is
  * pinned, both are compared by their domain's clock (3).
  *
- * First @v is compared with the queue: tasks that wake up each other end there.
+ * First @v is compared with the queue: tasks that wake up each other end there. If the running task
+ * has just begun, @p waits at least until the tick (fair_yields()).
  */
 static __always_inline bool wake_preempts(struct task_struct *p, struct cpu_ctx *c, u32 domain,
 					  u64 v, u64 now)
@@ -406,6 +407,10 @@ static __always_inline bool wake_preempts(struct task_struct *p, struct cpu_ctx 
 	rest = rested(p, clock) && fair_rested_preempts(v, weight, now);
 	if (!rest && !fair_preempts(v, weight, now))
 		return false;
+	if (fair_guarded(clock - c->tree.came, c->tree.weight, weight)) {
+		c->tree.wanted = 1;
+		return false;
+	}
 	if (rest || fair_preempts(v, weight, other))
 		return true;
 	ran = clock - c->tree.began;

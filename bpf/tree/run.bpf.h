@@ -155,6 +155,22 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu, boo
 	return 0;
 }
 
+/* @p gets @c's CPU, and was not rescued: the virtual time of its queue follows. */
+static __always_inline void fair_comes(struct task_struct *p, struct cpu_ctx *c)
+{
+	fair_running(p, c);
+	c->tree.came = c->tree.began;
+	c->tree.wanted = 0;
+}
+
+/* The tick: @p was guarded from a task that woke up, and no longer is. The CPU chooses anew. */
+static __always_inline void fair_yields(struct task_struct *p, struct cpu_ctx *c)
+{
+	c->tree.wanted = 0;
+	if (!undisturbed(c))
+		task_set_slice(p, 0);
+}
+
 /* --- a task stops, or is charged while it goes on -------------------------------------------- */
 
 /*

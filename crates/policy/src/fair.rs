@@ -10,6 +10,8 @@ pub const WEIGHT: u64 = 100;
 pub const UNIT: u32 = 64;
 /// How far behind its queue's virtual time a task may be when it joins, ns (`FAIR_CREDIT_NS`).
 pub const CREDIT: u64 = 4_000_000;
+/// How long a task that has just begun keeps the CPU from those that wake up, ns (`FAIR_GUARD_NS`).
+pub const GUARD: u64 = 300_000;
 /// How far ahead of its queue's virtual time a task may be when it joins, ns (`FAIR_DEBT_NS`).
 pub const DEBT: u64 = 100_000_000;
 
@@ -41,6 +43,7 @@ extern "C" {
     fn policy_fair_place(v: u64, q: *const Queue, weight: u32) -> u64;
     fn policy_fair_preempts(v: u64, weight: u32, other: u64) -> bool;
     fn policy_fair_rested_preempts(v: u64, weight: u32, now: u64) -> bool;
+    fn policy_fair_guarded(ran_ns: u64, weight: u32, wakes: u32) -> bool;
     fn policy_fair_debt(waiting: u64, weight: u32) -> u64;
     fn policy_fair_start(q: *const Queue) -> u64;
     fn policy_fair_pair_ahead(f: *mut Pair, pinned: u64, others: u64) -> i64;
@@ -49,7 +52,7 @@ extern "C" {
 
 /// The virtual time, ns, that `ran_ns` of CPU time cost a task of `weight`.
 pub fn cost(ran_ns: u64, weight: u32) -> u64 {
-    // SAFETY: pure arithmetic on its arguments, as are the next three
+    // SAFETY: pure arithmetic on its arguments, as are the next four
     unsafe { policy_fair_cost(ran_ns, weight * UNIT) }
 }
 
@@ -62,6 +65,12 @@ pub fn preempts(v: u64, weight: u32, other: u64) -> bool {
 /// its queue is at `now`, ns.
 pub fn rested_preempts(v: u64, weight: u32, now: u64) -> bool {
     unsafe { policy_fair_rested_preempts(v, weight * UNIT, now) }
+}
+
+/// Whether a task of `weight` that began `ran_ns` ago keeps the CPU from one of weight `wakes` that
+/// wakes up.
+pub fn guarded(ran_ns: u64, weight: u32, wakes: u32) -> bool {
+    unsafe { policy_fair_guarded(ran_ns, weight * UNIT, wakes * UNIT) }
 }
 
 /// How far ahead of its queue a task of `weight` may be when it joins while `waiting` tasks wait,

@@ -131,6 +131,7 @@ const u64 policy_fair_unit = FAIR_UNIT;
 const u64 policy_fair_slice_ns = FAIR_SLICE_NS;
 const u64 policy_fair_credit_ns = FAIR_CREDIT_NS;
 const u64 policy_fair_debt_ns = FAIR_DEBT_NS;
+const u64 policy_fair_guard_ns = FAIR_GUARD_NS;
 
 u64 policy_fair_cost(u64 ran_ns, u32 weight)
 {
@@ -160,6 +161,11 @@ u64 policy_fair_place(u64 v, const struct fair_queue *q, u32 weight)
 bool policy_fair_preempts(u64 v, u32 weight, u64 other)
 {
 	return fair_preempts(v, weight, other);
+}
+
+bool policy_fair_guarded(u64 ran_ns, u32 weight, u32 wakes)
+{
+	return fair_guarded(ran_ns, weight, wakes);
 }
 
 bool policy_fair_rested_preempts(u64 v, u32 weight, u64 now)

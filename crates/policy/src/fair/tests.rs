@@ -26,6 +26,7 @@ fn layout_and_constants_are_the_headers() {
         static policy_fair_slice_ns: u64;
         static policy_fair_credit_ns: u64;
         static policy_fair_debt_ns: u64;
+        static policy_fair_guard_ns: u64;
     }
     // SAFETY: constants of shim.c.
     let (weight, slice, credit, debt) = unsafe {
@@ -38,7 +39,8 @@ fn layout_and_constants_are_the_headers() {
     };
     assert_eq!((weight, slice, credit, debt), (WEIGHT, SLICE, CREDIT, DEBT));
     // SAFETY: as above.
-    assert_eq!(unsafe { policy_fair_unit }, u64::from(UNIT));
+    let (unit, guard) = unsafe { (policy_fair_unit, policy_fair_guard_ns) };
+    assert_eq!((unit, guard), (u64::from(UNIT), GUARD));
 }
 
 /// The virtual time with which a task of `weight` and virtual time `v` joins a queue at `now` in
@@ -130,6 +132,23 @@ fn a_rested_task_needs_no_lead() {
         assert!(rested_preempts(now + lead - 1, weight, now), "{weight}");
         assert!(!rested_preempts(now + lead, weight, now), "{weight}: ahead");
     }
+}
+
+/// Not a light task from a heavier one: SCHED_IDLE would keep the CPU from all others.
+#[test]
+fn a_task_that_has_just_begun_is_guarded_by_its_weight() {
+    for (weight, wakes, guard) in [
+        (100, 100, GUARD),
+        (1000, 100, GUARD),
+        (10, 100, GUARD / 10),
+        (1, 100, GUARD / 100),
+        (1, 1, GUARD),
+    ] {
+        assert!(guarded(guard - 1, weight, wakes), "{weight}, {wakes}");
+        assert!(!guarded(guard, weight, wakes), "{weight}, {wakes}");
+    }
+    let long_ago = u64::MAX / 10_000;
+    assert!(!guarded(long_ago, 1, 10_000));
 }
 
 /// Virtual time starts at 0 and may wrap.

@@ -204,6 +204,55 @@ fn goes_before(others: usize, weight: u32, work: u64, every: u64, apart: bool) {
     }
 }
 
+/// Tasks that do little at each wake-up, and use most of the CPU together: one that has just begun
+/// is not preempted by the next, so each job takes one switch to it.
+#[test]
+fn short_jobs_do_not_preempt_each_other() {
+    const TASKS: usize = 40;
+    for grouped in [false, true] {
+        let mut sim = machine(1);
+        let group = group(&mut sim, grouped);
+        for i in 0..TASKS as u64 {
+            let (task, _) = Periodic::new(0, MS / 10, 5 * MS, SEC + i * 7919);
+            sim.start_in(group, 100, CpuMask::first(1), Box::new(task))
+                .unwrap();
+        }
+        sim.run_until(2 * SEC);
+        let from = sim.trace().len();
+        sim.run_until(3 * SEC);
+        let begun = sim.trace()[from..].iter().filter(|s| s.task.is_some());
+        let (begun, jobs) = (begun.count(), TASKS * 200);
+        assert!(
+            begun < jobs * 101 / 100,
+            "{begun} switches for {jobs} jobs, grouped {grouped}"
+        );
+    }
+}
+
+/// A task wakes up when a hog has just begun a turn: it does not wait for the end of the slice, but
+/// for the tick.
+#[test]
+fn a_guard_ends_at_the_tick() {
+    for grouped in [false, true] {
+        let mut sim = machine(1);
+        let group = group(&mut sim, grouped);
+        hogs(&mut sim, group, 1);
+        // 12 ticks apart, just after a tick; the second one when the hog goes on after the first
+        let (first, _) = Periodic::new(0, MS / 20, 48 * MS, SEC + MS / 3);
+        let (second, jobs) = Periodic::new(0, MS / 20, 48 * MS, SEC + MS / 2);
+        for task in [first, second] {
+            sim.start_in(group, 100, CpuMask::first(1), Box::new(task))
+                .unwrap();
+        }
+        sim.run_until(3 * SEC);
+        let jobs = jobs.borrow();
+        let (least, most) = (jobs.response.iter().min(), jobs.response.iter().max());
+        println!("grouped {grouped}: {least:?} to {most:?} ns");
+        assert!(*least.unwrap() > MS, "it was guarded: {least:?}");
+        assert!(*most.unwrap() <= 4 * MS + ALLOWED, "{most:?} ns");
+    }
+}
+
 /// A task of 1 ms every 50 ms, and how long after each wake-up it began to run, ns.
 fn sleeper() -> (impl Program, Rc<RefCell<Vec<u64>>>) {
     const FIRST: u64 = 1000; // then it has begun
