@@ -27,7 +27,7 @@ class Programs(unittest.TestCase):
         steps = {
             step.name: step.words for step in THROUGHPUT.steps(all_schedulers()["aplomb"], False)
         }
-        self.assertEqual(len(steps), 2 * 2 * 7)
+        self.assertEqual(len(steps), 3 * 2 * 7)
         self.assertEqual(list(steps["plain-fork-0"][:3]), ["timed_in", "-", "stress-ng"])
         self.assertEqual(list(steps["deep-fork-1"][:3]), ["timed_in", DEEP, "stress-ng"])
         self.assertEqual(DEEP.count("/") + 1, 4)
