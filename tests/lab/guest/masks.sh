@@ -54,18 +54,18 @@ wakes_at_once() {
 
 # NAME CGROUP: one CPU is idle, a real-time task takes that of a loop for 800 ms. A slice is 4 ms.
 goes_on_elsewhere() {
-	local i at gap worst=0 loops=()
+	local i at gap worst=0 spun=()
 	for ((i = 0; i < cpus - 1; i++)); do
 		(
 			[ -z "$2" ] || echo $BASHPID > "$cg/$2/cgroup.procs"
 			exec chrt -o 0 $spin 2500 0 100
 		) > "$out/spin.$i" 2>&1 < /dev/null &
-		loops+=($!)
+		spun+=($!)
 	done
 	sleep 1
-	at=$(sed 's/.*) //' "/proc/${loops[0]}/stat" | cut -d' ' -f37) # field 39: the CPU
+	at=$(sed 's/.*) //' "/proc/${spun[0]}/stat" | cut -d' ' -f37) # field 39: the CPU
 	chrt -f 2 taskset -c "$at" $spin 800 > /dev/null
-	wait "${loops[@]}"
+	wait "${spun[@]}"
 	for ((i = 0; i < cpus - 1; i++)); do
 		gap=$(value gap_ms "$(cat "$out/spin.$i")")
 		[ "$gap" -le $worst ] || worst=$gap
