@@ -31,6 +31,10 @@ void aplomb_cgroup_set_bandwidth(struct cgroup *cgrp, unsigned long long period_
 				 unsigned long long quota_us, unsigned long long burst_us) OPTIONAL;
 void aplomb_cgroup_set_idle(struct cgroup *cgrp, _Bool idle) OPTIONAL;
 
+/* Rounds of all loops so far. A lock is held for longer by those under it: src/cost.rs. */
+unsigned long long sim_rounds;
+#define policy_for(i, from, to) for ((i) = (from); (i) < (to) && ++sim_rounds; (i)++)
+
 #pragma clang section bss = "aplomb_bss" data = "aplomb_data"
 #include "main.bpf.c"
 

@@ -16,6 +16,7 @@ impl State {
     /// once more. The kernel does so with preemptible RCU, and in all versions before 6.18.
     fn call<R>(&self, name: &'static str, of: TaskId, callback: impl FnOnce() -> R) -> R {
         record(name, of);
+        self.pay_call();
         let depth = &self.current().migration_disabled;
         depth.set(depth.get() + 1);
         let result = callback();

@@ -23,6 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::agenda::Event;
 use crate::cgroups::{CgroupError, Existing};
+use crate::cost::{Costs, Ledger, Spent};
 use crate::host::{self, Reservation, ServerPolicy};
 use crate::invariants::Invariants;
 use crate::kfuncs::enter;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub server: ServerPolicy,
     /// The kernel's flags and queue ids.
     pub numbers: Numbers,
+    /// How long the scheduler's own work takes; None: no time.
+    pub costs: Option<Costs>,
     /// Check the invariants after each event.
     pub checked: bool,
     /// Keep every context switch, for [`Simulation::trace`].
@@ -71,6 +74,7 @@ impl Default for Settings {
             r_max_ppm: 900_000,
             server: ServerPolicy::default(),
             numbers: Numbers::default(),
+            costs: None,
             checked: false,
             traced: false,
         }
@@ -183,6 +187,12 @@ impl Simulation {
             self.state.count_run(cpu);
         }
         t.kernel.sum_exec_runtime.get()
+    }
+
+    /// Where the CPUs' time went that the scheduler took (if [`Settings::costs`]).
+    pub fn spent(&self) -> Spent {
+        let ledger = self.state.ledger.as_ref();
+        ledger.map_or_else(Spent::default, Ledger::spent)
     }
 
     /// Where a task is.
@@ -309,7 +319,9 @@ impl State {
                 let cpu = cpu as usize;
                 if self.cpus[cpu].run.get() == run {
                     self.count_run(cpu);
-                    self.advance_running(cpu);
+                    if !self.goes_on(cpu) {
+                        self.advance_running(cpu);
+                    }
                 }
             }
             Event::Timer(timer, armed) => {
@@ -335,6 +347,18 @@ impl State {
                 });
             }
         }
+    }
+
+    /// Is the running task not done yet, since the scheduler's work took its time? Then it is, when
+    /// what the CPU owes has passed.
+    fn goes_on(&self, cpu: usize) -> bool {
+        let c = &self.cpus[cpu];
+        let left = c.curr.get().map_or(0, |id| self.tasks[id].left.get());
+        if left > 0 && self.ledger.is_some() {
+            let at = self.now.get() + c.owes.get() + left;
+            self.plan(at, Event::Done(cpu as u32, c.run.get()));
+        }
+        left > 0 && self.ledger.is_some()
     }
 
     fn kicked(&self, cpu: usize, preempt: bool) {

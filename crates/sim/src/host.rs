@@ -170,6 +170,7 @@ extern "C" {
     fn host_reserve(pid: i32, spec: *const Spec) -> i32;
     fn host_cpu_view(cpu: u32, view: *mut CpuView);
     fn host_throttled(p: *mut TaskStruct) -> bool;
+    static sim_rounds: u64;
     fn host_tree_lock() -> *const c_void;
     fn host_wait(p: *mut TaskStruct, wait: *mut Wait);
     static host_cgroup_ops: CgroupOps;
@@ -249,6 +250,12 @@ pub(crate) fn wait(p: &TaskStruct) -> Wait {
 pub(crate) fn is_tree_lock(lock: *const c_void) -> bool {
     // SAFETY: host_tree_lock() returns an address
     lock == unsafe { host_tree_lock() }
+}
+
+/// Rounds of all loops of the scheduler so far.
+pub(crate) fn rounds() -> u64 {
+    // SAFETY: a counter that only the scheduler changes, in the thread of this simulation
+    unsafe { sim_rounds }
 }
 
 /// Is a task's domain, or one above it, throttled (its `cpu.max` used up)?

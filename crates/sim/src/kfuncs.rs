@@ -6,6 +6,7 @@ use std::ptr;
 
 use crate::agenda::Event;
 use crate::cgroups::{Cgroup, CgroupStruct};
+use crate::cost::Lock;
 use crate::state::{State, Timer};
 use crate::task::{CpuMask, Place, TaskStruct};
 
@@ -64,12 +65,24 @@ extern "C" fn sim_jiffies() -> u64 {
     with(|s| s.now.get() / s.settings.tick_ns)
 }
 
-/// Callbacks run one at a time, so no lock is ever held by another CPU: only counted.
+/// Callbacks run one at a time, so no lock is ever held by another CPU: only counted, and paid for
+/// (cost.rs).
 #[no_mangle]
 extern "C" fn sim_lock(lock: *const std::ffi::c_void) {
     with(|s| {
-        let tree = u64::from(crate::host::is_tree_lock(lock));
-        s.tree_locks.set(s.tree_locks.get() + tree);
+        if crate::host::is_tree_lock(lock) {
+            s.tree_locks.set(s.tree_locks.get() + 1);
+            s.pay_lock(Lock::Tree);
+        }
+    });
+}
+
+#[no_mangle]
+extern "C" fn sim_unlock(lock: *const std::ffi::c_void) {
+    with(|s| {
+        if crate::host::is_tree_lock(lock) {
+            s.pay_rounds();
+        }
     });
 }
 

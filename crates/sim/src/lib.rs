@@ -13,6 +13,7 @@
 //! | `change.rs` | changes from outside: affinity, weight, signals |
 //! | `cgroups.rs`, `cgroups/` | the tree of cgroups, its changes and their callbacks |
 //! | `calls.rs` | calls of the scheduler's callbacks |
+//! | `cost.rs` | what the scheduler's own work costs: callbacks, and waiting for locks |
 //! | `state.rs` | CPUs, tasks, queues, timers |
 //! | `agenda.rs` | the event queue |
 //! | `kfuncs.rs`, `kfuncs/` | the kernel functions that the scheduler calls |
@@ -23,7 +24,7 @@
 //! | `workload/`, `rng.rs` | programs of tasks, and random numbers from a seed |
 //! | `machine.rs`, `model/` | any scheduler: aplomb, or models of others |
 //! | `scenario.rs`, `scenario/`, `report.rs` | files that describe a run; its table and picture |
-//! | `study/` | studies over many runs: schedulability, movies |
+//! | `study/` | studies over many runs: schedulability, movies, machines of many CPUs |
 //! | `pool.rs`, `worker.rs` | many runs on all cores, in processes |
 //! | `invariants.rs` | what must hold after every event |
 //! | `host/` | the scheduler compiled for the host: BPF helpers, maps, timers |
@@ -33,6 +34,7 @@ mod agenda;
 mod calls;
 mod cgroups;
 mod change;
+mod cost;
 mod engine;
 mod host;
 mod hotplug;
@@ -59,6 +61,7 @@ pub use cgroups::{
     Bandwidth, CgroupChange, CgroupError, CgroupId, DomainChange, DomainPolicy, Existing, ROOT,
 };
 pub use change::Change;
+pub use cost::{Costs, Spent};
 pub use engine::{Settings, Simulation, Switch};
 pub use host::{Reservation, ServerPolicy};
 pub use numbers::Numbers;

@@ -10,6 +10,7 @@ use std::ptr;
 
 use crate::agenda::{Agenda, Event};
 use crate::cgroups::Cgroups;
+use crate::cost::{Ledger, Lock};
 use crate::host::{self, CgroupOps, Has};
 use crate::numbers::Numbers;
 use crate::queue::{Queues, GLOBAL};
@@ -48,6 +49,8 @@ pub(crate) struct Cpu {
     pub power: Cell<Power>,
     /// A real-time task has the CPU until then, ns.
     pub taken_until: Cell<u64>,
+    /// What the scheduler's work takes here and has not passed yet, ns (cost.rs).
+    pub owes: Cell<u64>,
     /// Number of runnable tasks on the CPU's run queue, in whichever dispatch queue they wait.
     pub runnable: Cell<u32>,
 }
@@ -67,6 +70,7 @@ impl Cpu {
             traced: Cell::new(None),
             power: Cell::new(Power::On),
             taken_until: Cell::new(0),
+            owes: Cell::new(0),
             runnable: Cell::new(0),
         }
     }
@@ -136,6 +140,8 @@ pub(crate) struct State {
     pub idle_searches: Cell<u64>,
     /// How often the lock of the domain tree was taken.
     pub tree_locks: Cell<u64>,
+    /// None: the scheduler's work takes no time.
+    pub ledger: Option<Ledger>,
     /// The CPU that `bpf_cpumask_any_distribute()` gave out last.
     pub distributed: Cell<usize>,
     /// Number of decisions that the scheduler has reported, by type.
@@ -175,6 +181,7 @@ impl State {
             rivals: Rivals::new(),
             idle_searches: Cell::new(0),
             tree_locks: Cell::new(0),
+            ledger: settings.costs.map(Ledger::new),
             distributed: Cell::new(0),
             reported: RefCell::new(vec![0; 64]),
             trace: RefCell::default(),
@@ -230,13 +237,14 @@ impl State {
         let c = &self.cpus[cpu];
         let now = self.now.get();
         let ran = now - c.counted_to.replace(now);
+        let paid = self.pay_back(cpu, ran);
         let Some(id) = c.curr.get() else { return };
         if ran > 0 {
             let t = &self.tasks[id];
             let k = &t.kernel;
             k.sum_exec_runtime.set(k.sum_exec_runtime.get() + ran);
             k.scx.slice.set(k.scx.slice.get().saturating_sub(ran));
-            t.left.set(t.left.get().saturating_sub(ran));
+            t.left.set(t.left.get().saturating_sub(ran - paid));
         }
     }
 
@@ -313,6 +321,7 @@ impl State {
         } else {
             0
         };
+        self.pay_lock(Lock::Queue(queue));
         let seat = self.queues.borrow_mut().insert(queue, id, vtime);
         let seat = seat.unwrap_or_else(|| {
             panic!("task {id} is inserted into a queue that does not exist: {queue:#x}");
@@ -329,6 +338,9 @@ impl State {
     /// Move the first task of a queue that may run on `cpu` to its local queue. False: there is
     /// none.
     pub fn move_to_local(&self, queue: u64, cpu: usize) -> bool {
+        if self.queues.borrow().len(queue).unwrap_or(0) > 0 {
+            self.pay_lock(Lock::Queue(queue)); // an empty queue is seen without
+        }
         let mut after = None;
         loop {
             let Some((seat, id)) = self.queues.borrow().next(queue, after) else {

@@ -10,6 +10,7 @@ use crate::pool;
 use crate::report::Report;
 use crate::scenario::{Options, Scenario};
 use crate::study::movies::{self, Outcome};
+use crate::study::scaling;
 use crate::study::schedulability::{self, Tally};
 
 /// A job.
@@ -19,6 +20,8 @@ pub enum Job {
     Sets(schedulability::Batch),
     /// One run of several movies.
     Movies(movies::Show),
+    /// One run of a machine of many CPUs.
+    Scaling(scaling::Load),
     /// One run of a scenario file.
     Scenario {
         /// The file.
@@ -39,6 +42,8 @@ pub enum Answer {
     Sets(Vec<Tally>),
     /// See [`Outcome`].
     Movies(Result<Outcome, String>),
+    /// See [`scaling::Outcome`].
+    Scaling(scaling::Outcome),
     /// See [`Report`].
     Scenario(Result<Report, String>),
 }
@@ -48,6 +53,7 @@ pub fn work(job: Job) -> Answer {
     match job {
         Job::Sets(batch) => Answer::Sets(batch.play()),
         Job::Movies(show) => Answer::Movies(show.play().map_err(|e| e.to_string())),
+        Job::Scaling(load) => Answer::Scaling(load.play()),
         Job::Scenario {
             path,
             cpus,

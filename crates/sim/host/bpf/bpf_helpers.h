@@ -29,7 +29,7 @@ typedef unsigned long size_t;
 #define __type(name, val) typeof(val) *name
 /* As with the kernel's, the address of a weak function that the simulator lacks is NULL. */
 #define bpf_ksym_exists(sym) ((sym) != NULL)
-#define bpf_for(i, from, to) for ((i) = (from); (i) < (to); (i)++)
+#define bpf_for policy_for
 #define NULL ((void *)0)
 
 struct task_struct;
@@ -45,13 +45,14 @@ void sim_timer_start(u32 number, u64 at_ns);
 void sim_timer_cancel(u32 number);
 void sim_event(const void *event);
 void sim_lock(const void *lock);
+void sim_unlock(const void *lock);
 
 #define bpf_ktime_get_ns() sim_now()
 #define bpf_jiffies64() sim_jiffies()
 #define bpf_get_smp_processor_id() sim_cpu()
 #define bpf_get_current_task_btf() sim_current()
 #define bpf_spin_lock(lock) sim_lock(lock)
-#define bpf_spin_unlock(lock) ((void)(lock))
+#define bpf_spin_unlock(lock) sim_unlock(lock)
 
 /* --- maps: scheduler.c ----------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 use std::ptr;
 
 use super::with;
+use crate::cost::Lock;
 use crate::state::{Insertion, State};
 use crate::task::{Place, TaskStruct};
 
@@ -129,6 +130,7 @@ extern "C" fn bpf_iter_scx_dsq_next(it: *mut Iter) -> *mut TaskStruct {
     // SAFETY: made by bpf_iter_scx_dsq_new()
     let it = unsafe { &mut *it };
     with(|s| {
+        s.pay_lock(Lock::Queue(it.queue));
         let queues = s.queues.borrow();
         loop {
             let from = (it.begun & STEPPED != 0).then_some(it.at);
@@ -187,6 +189,7 @@ fn dsq_move(it: *mut Iter, p: *mut TaskStruct, queue: u64, flags: u64, ordered: 
         if t.place.get() != Place::Queue(it.queue) || t.seat.get().1 > it.begun / 4 {
             return false; // it runs, sleeps, is in another queue, or was put in again
         }
+        s.pay_lock(Lock::Queue(it.queue));
         s.queues.borrow_mut().remove(it.queue, t.seat.get());
         let or = |new, old| if new == u64::MAX { old } else { new };
         let insertion = Insertion {

@@ -1,4 +1,5 @@
-//! Studies: figures that take many runs (Kato, Ishikawa and Rajkumar, section 7.1).
+//! Studies: figures that take many runs (Kato, Ishikawa and Rajkumar, section 7.1), and machines of
+//! many CPUs.
 //!
 //! | file | what |
 //! |---|---|
@@ -7,6 +8,7 @@
 //! | `edf_wm.rs` | the analytic test of EDF-WM, which splits tasks over CPUs |
 //! | `schedulability.rs` | figures 21 to 23: how many sets miss no deadline |
 //! | `movies.rs` | figures 8 to 12 and 15 to 18: frames per second of several movies |
+//! | `scaling.rs` | what 1 to 1,024 CPUs get done, if the scheduler's work takes time |
 
 use crate::Settings;
 
@@ -25,5 +27,6 @@ fn settings(cpus: usize) -> Settings {
 pub mod analysis;
 mod edf_wm;
 pub mod movies;
+pub mod scaling;
 pub mod schedulability;
 pub mod taskset;

@@ -8,7 +8,8 @@
 //! | `play.rs` | one scenario, once or with many seeds |
 //! | `sets.rs` | schedulability of random task sets |
 //! | `movies.rs` | frames per second of several movies |
-//! | `study.rs` | what the two studies share: options, the pool of workers, JSON |
+//! | `scaling.rs` | what machines of many CPUs get done |
+//! | `study.rs` | what the studies share: options, the pool of workers, JSON |
 //! | `progress.rs` | the line that shows how far a long command is |
 //! | `docs.rs` | completions and the manual page |
 
@@ -23,6 +24,7 @@ mod docs;
 mod movies;
 mod play;
 mod progress;
+mod scaling;
 mod sets;
 mod study;
 
@@ -57,6 +59,9 @@ enum Command {
     /// Count the frames per second of several movies (Kato and others, figures 8 to 12, 15 to 18)
     #[command(after_help = movies::EXAMPLES)]
     Movies(movies::Args),
+    /// Count what machines of 1 to 1,024 CPUs get done, if the scheduler's own work takes time
+    #[command(after_help = scaling::EXAMPLES)]
+    Scaling(scaling::Args),
     /// Print shell completions
     #[command(after_help = docs::COMPLETIONS_EXAMPLES)]
     Completions { shell: clap_complete::Shell },
@@ -78,6 +83,7 @@ fn main() -> ExitCode {
         Command::Play(args) => play::play(&args),
         Command::Schedulability(args) => sets::run(&args),
         Command::Movies(args) => movies::run(&args),
+        Command::Scaling(args) => scaling::run(&args),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man(args) => docs::man(&args),
         Command::Worker => worker::run().map_err(anyhow::Error::from),

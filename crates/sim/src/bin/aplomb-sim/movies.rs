@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<()> {
         }
     }
     let mut shows = Vec::new();
-    for answer in common.spread(&jobs)? {
+    for answer in common.output.spread(&jobs)? {
         if let Answer::Movies(outcome) = answer {
             shows.push(outcome.map_err(anyhow::Error::msg)?);
         }
@@ -117,7 +117,7 @@ pub fn run(args: &Args) -> Result<()> {
         period_ns: args.reserve.period,
         shows,
     };
-    common.write(&result, || table(&result))
+    common.output.write(&result, || table(&result))
 }
 
 fn table(result: &MoviesResult) -> String {

@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> Result<()> {
     let columns = Batch::columns(&schedulers);
     let mut points = points(args, columns.len());
     let (jobs, point_of) = jobs(args, &schedulers, &points);
-    for (answer, at) in common.spread(&jobs)?.into_iter().zip(point_of) {
+    for (answer, at) in common.output.spread(&jobs)?.into_iter().zip(point_of) {
         if let Answer::Sets(tallies) = answer {
             let sums = points[at].tallies.iter_mut().zip(tallies);
             sums.for_each(|(sum, part)| sum.add(part));
@@ -107,7 +107,7 @@ pub fn run(args: &Args) -> Result<()> {
         columns,
         points,
     };
-    common.write(&result, || table(&result))
+    common.output.write(&result, || table(&result))
 }
 
 /// All points of the figure, still without results.

@@ -1,4 +1,4 @@
-//! What the two studies share: options, the pool of workers, JSON.
+//! What the studies share: options, the pool of workers, JSON.
 
 use std::path::PathBuf;
 
@@ -27,6 +27,13 @@ pub struct Common {
     /// Seed of the random numbers
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// How a study runs, and where its result goes.
+#[derive(clap::Args)]
+pub struct Output {
     /// Processes at a time [default: one for each core]
     #[arg(long, value_name = "N")]
     pub jobs: Option<usize>,
@@ -46,7 +53,9 @@ impl Common {
         }
         default.iter().map(|name| Ok(name.parse()?)).collect()
     }
+}
 
+impl Output {
     /// Do the jobs in workers. The answers come in the order of the jobs.
     pub fn spread(&self, jobs: &[Job]) -> Result<Vec<Answer>> {
         let mut progress = Progress::new();
