@@ -18,7 +18,11 @@
  *    CPU time is counted, by its own domain (`ran_alone`). Otherwise the domain is placed and
  *    charged then.
  *
- * 4. Not for a domain with a cpu.max; nor once any domain had MTR-LS or WRR, whose tokens and turns
+ * 4. With one CPU, a task that goes on after its slice is charged again: time that others sleep
+ *    through is to take their debt away. With several CPUs it is not, so a light domain may owe for
+ *    its last turn when it wakes up, at most what that turn cost it.
+ *
+ * 5. Not for a domain with a cpu.max; nor once any domain had MTR-LS or WRR, whose tokens and turns
  *    count time alone, too. Nor while tasks wait in lanes of this CPU. Those of other CPUs do not
  *    want it.
  */

@@ -353,7 +353,7 @@ VERIFIED_ONCE u32 none_dispatch(u32 cpu, struct task_struct *prev __arg_trusted 
 	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT;
 
 	if (!prev)
-		return nr_cpus > 1 && pinned_steal(cpu) ? FAIR_TAKEN : FAIR_NONE;
+		return pinned_steal(cpu) ? FAIR_TAKEN : FAIR_NONE;
 	if (!t || c->tree.leaf != slot || !alone_goes_on(c, cpu, slot))
 		return FAIR_AGAIN;
 	task_set_slice(prev, FAIR_SLICE_NS);
@@ -379,7 +379,7 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 			fetch_behind(prev, cpu);
 		ch.lanes = look_at_lanes(cpu, running);
 	}
-	if (!ch.lanes && !prev_pinned && !branches[SLOT_ROOT].heap) {
+	if (nr_cpus > 1 && !ch.lanes && !prev_pinned && !branches[SLOT_ROOT].heap) {
 		result = none_dispatch(cpu, prev);
 		look_again(cpu, false);
 		if (result != FAIR_AGAIN)
