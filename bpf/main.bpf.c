@@ -318,7 +318,7 @@ void OPS(aplomb_tick, struct task_struct *p)
 		park_tick(p);
 	c->tree.unwanted = 0;
 	if (c->tree.wanted)
-		fair_yields(p, c);
+		guard_ends(p, c);
 	if (!rescue_armed)
 		rescue_look(c, fair_waiting(cpu));
 }

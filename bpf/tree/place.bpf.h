@@ -380,7 +380,7 @@ static __always_inline bool undisturbed(const struct cpu_ctx *c)
  * pinned, both are compared by their domain's clock (3).
  *
  * First @v is compared with the queue: tasks that wake up each other end there. If the running task
- * has just begun, @p waits at least until the tick (fair_yields()).
+ * has just begun, the CPU chooses anew at the tick, unless it does so before (guard_ends()).
  */
 static __always_inline bool wake_preempts(struct task_struct *p, struct cpu_ctx *c, u32 domain,
 					  u64 v, u64 now)

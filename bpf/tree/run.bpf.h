@@ -163,8 +163,11 @@ static __always_inline void fair_comes(struct task_struct *p, struct cpu_ctx *c)
 	c->tree.wanted = 0;
 }
 
-/* The tick: @p was guarded from a task that woke up, and no longer is. The CPU chooses anew. */
-static __always_inline void fair_yields(struct task_struct *p, struct cpu_ctx *c)
+/*
+ * The tick: @p, which runs on @c's CPU, was guarded from a task that woke up. However long it has
+ * run, the CPU chooses anew.
+ */
+static __always_inline void guard_ends(struct task_struct *p, struct cpu_ctx *c)
 {
 	c->tree.wanted = 0;
 	if (!undisturbed(c))

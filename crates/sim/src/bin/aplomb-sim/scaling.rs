@@ -16,7 +16,7 @@ Example:
 
 Each CPU has four tasks that work for 0.1 ms, sleep as long, and wake up again: without domains, in
 40 services at depth 3, and in one domain at depth 8. A CPU without a scheduler would do 10,000
-cycles a second.";
+cycles a second. A cost is 1 ms at most.";
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -30,19 +30,24 @@ pub struct Args {
           value_parser = aplomb_spec::parse_duration)]
     length: u64,
     /// What a callback of the scheduler takes, without locks, ns
-    #[arg(long, default_value_t = 200, value_name = "NS")]
+    #[arg(long, default_value_t = 200, value_name = "NS",
+          value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     call: u64,
     /// What the cache line of a lock takes that another CPU had, ns
-    #[arg(long, default_value_t = 100, value_name = "NS")]
+    #[arg(long, default_value_t = 100, value_name = "NS",
+          value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     line: u64,
     /// How long the lock of the tree of domains is held at least, ns
-    #[arg(long, default_value_t = 50, value_name = "NS")]
+    #[arg(long, default_value_t = 50, value_name = "NS",
+          value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     tree: u64,
     /// How much longer it is held for each round of a loop, ns
-    #[arg(long, default_value_t = 30, value_name = "NS")]
+    #[arg(long, default_value_t = 30, value_name = "NS",
+          value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     round: u64,
     /// How long the lock of a dispatch queue is held, ns
-    #[arg(long, default_value_t = 150, value_name = "NS")]
+    #[arg(long, default_value_t = 150, value_name = "NS",
+          value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     queue: u64,
     #[command(flatten)]
     output: Output,
