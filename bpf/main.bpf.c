@@ -396,6 +396,7 @@ static __always_inline s32 cpu_init(u32 cpu, const struct cpumask *online)
 	c->timer_due = TIME_NEVER;
 	c->tree.leaf = SLOT_NONE;
 	c->tree.next.leaf = SLOT_NONE;
+	c->tree.owed.slot = SLOT_NONE;
 	c->tree.from_lane = SLOT_NONE;
 	c->tree.nr_lanes = 1;
 	c->online = bpf_cpumask_test_cpu(cpu, online);

@@ -167,6 +167,16 @@ struct pick {
 	u64 turn_ns; /* the turn ends after this, ns; 0: with the slice */
 };
 
+/* What a domain owes for the last turn of its task on a CPU (tree/charge.bpf.h) */
+struct owed {
+	u64 ns;
+	u64 cgid;     /* of the domain's cgroup */
+	u32 slot;     /* the domain; SLOT_NONE: nothing is owed */
+	u32 comes;    /* how it is to be placed before, as tree_cpu.alone; 0: it is */
+	u32 sleeps;   /* the task went to sleep */
+	u32 unwanted; /* no task waits in the CPU's lanes */
+};
+
 /* The tree's part of a CPU */
 struct tree_cpu {
 	/* of the task that runs */
@@ -177,6 +187,7 @@ struct tree_cpu {
 	u32 passing;  /* it waited in the queue of SLOT_PASSING */
 	u32 alone;    /* it is not charged while no task waits (tree/alone.bpf.h); 0: it is */
 	u32 entries;  /* tree_entries when it began to run */
+	u64 alone_ns; /* what it ran alone and is not charged for */
 	u32 rescued;  /* it was rescued (tree/rescue.bpf.h): no wake-up preempts it */
 	/* of the last task that the fair layer chose */
 	u64 vtime;    /* its virtual time when it began to run, or was charged last */
@@ -188,6 +199,7 @@ struct tree_cpu {
 	u32 straight; /* tasks that woke up, went straight to its local queue, and wait there */
 	u64 straight_vtime; /* the virtual time of the last of them */
 	u32 turn_pid; /* the thread that began to run last, if it woke up and went there; else 0 */
+	struct owed owed;
 	struct pick next; /* for the task that dispatch has sent; ops.running takes it */
 	u32 from_lane;    /* the domain of a pinned task that it has sent; SLOT_NONE: none */
 	struct lane lanes[MAX_LANES];

@@ -18,9 +18,10 @@
  *    CPU time is counted, by its own domain (`ran_alone`). Otherwise the domain is placed and
  *    charged then.
  *
- * 4. With one CPU, a task that goes on after its slice is charged again: time that others sleep
- *    through is to take their debt away. With several CPUs it is not, so a light domain may owe for
- *    its last turn when it wakes up, at most what that turn cost it.
+ * 4. Time that others sleep through is to take their debt away: a domain of weight 1 that ran for
+ *    1 ms would owe for 0.1 s. So a task that runs alone for long is charged all the same, with the
+ *    nodes' virtual time behind it, each ALONE_NS for each CPU. That is 1,000 locks a second for a
+ *    machine of any size; on 256 CPUs a debt may stay for 0.25 s too long.
  *
  * 5. Not for a domain with a cpu.max; nor once any domain had MTR-LS or WRR, whose tokens and turns
  *    count time alone, too. Nor while tasks wait in lanes of this CPU. Those of other CPUs do not
@@ -38,6 +39,9 @@ struct alone_time {
 } __attribute__((aligned(64)));
 struct alone_time ran_alone[DOMAIN_SLOTS] SEC(".bss.alone") __hidden;
 
+/* A task that has run alone for as long is charged, ns for each CPU (4). */
+#define ALONE_NS NSEC_PER_MSEC
+
 /* Does no task wait that could want @cpu, on which a task of domain @slot runs? */
 static __always_inline bool none_waits(u32 cpu, u32 slot)
 {
@@ -52,20 +56,30 @@ static __always_inline bool none_waits(u32 cpu, u32 slot)
 static __always_inline bool alone_begin(struct cpu_ctx *c, u32 cpu, u32 slot, u32 how)
 {
 	c->tree.entries = tree_entries;
+	c->tree.alone_ns = 0;
 	c->tree.alone = none_waits(cpu, slot) ? how + 1 : 0;
 	return c->tree.alone;
 }
 
 /*
- * The task of domain @slot that runs on @cpu ran for @ran ns. Returns whether it ran alone, so that
- * it is not to be charged.
+ * The task of domain @slot that runs on @cpu ran for *@ran ns. Returns whether it ran alone, so
+ * that it is not to be charged. If it has run alone for long and goes on, it is to be charged for
+ * *@ran ns, which is all of that time.
  */
-static __always_inline bool alone_ran(struct cpu_ctx *c, u32 cpu, u32 slot, u64 ran)
+static __always_inline bool alone_ran(struct cpu_ctx *c, u32 cpu, u32 slot, u64 *ran, bool sleeps)
 {
+	u64 *shown = &ran_alone[slot & (DOMAIN_SLOTS - 1)].ns, before = c->tree.alone_ns;
+
 	if (!c->tree.alone || c->tree.entries != tree_entries || !none_waits(cpu, slot))
 		return false;
-	__sync_fetch_and_add(&ran_alone[slot & (DOMAIN_SLOTS - 1)].ns, ran);
-	return true;
+	c->tree.alone_ns = before + *ran;
+	if (sleeps || c->tree.alone_ns < nr_cpus * ALONE_NS) {
+		__sync_fetch_and_add(shown, *ran);
+		return true;
+	}
+	__sync_fetch_and_sub(shown, before);
+	*ran = c->tree.alone_ns;
+	return false;
 }
 
 /*

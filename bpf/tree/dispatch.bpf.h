@@ -16,9 +16,8 @@
 
 #include "kernel/migration.bpf.h"
 #include "state/idle.bpf.h"
-#include "tree/alone.bpf.h"
+#include "tree/charge.bpf.h"
 #include "tree/lanes.bpf.h"
-#include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
 #include "tree/spread.bpf.h"
@@ -70,6 +69,7 @@ VERIFIED_ONCE int tree_claim(struct choice *ch __arg_nonnull, struct task_ctx *c
 	u32 leaf, mine = ch->mine, blocked = SLOT_NONE, k = MAX_LANES;
 
 	bpf_spin_lock(&tree_lock);
+	charge_owed(c);
 	if (comes)
 		enter_task(comes, mine, false, mine);
 	leaf = choose_leaf(&turn, again || lanes);
@@ -352,10 +352,11 @@ VERIFIED_ONCE u32 none_dispatch(u32 cpu, struct task_struct *prev __arg_trusted 
 	struct task_ctx *t = prev ? task_ctx(prev) : NULL;
 	u32 slot = t ? t->domain & (DOMAIN_SLOTS - 1) : SLOT_ROOT;
 
+	if (prev && (!t || c->tree.leaf != slot || !alone_goes_on(c, cpu, slot)))
+		return FAIR_AGAIN;
+	tree_settle(cpu, c);
 	if (!prev)
 		return pinned_steal(cpu) ? FAIR_TAKEN : FAIR_NONE;
-	if (!t || c->tree.leaf != slot || !alone_goes_on(c, cpu, slot))
-		return FAIR_AGAIN;
 	task_set_slice(prev, FAIR_SLICE_NS);
 	return FAIR_KEPT;
 }
@@ -379,7 +380,7 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 			fetch_behind(prev, cpu);
 		ch.lanes = look_at_lanes(cpu, running);
 	}
-	if (nr_cpus > 1 && !ch.lanes && !prev_pinned && !branches[SLOT_ROOT].heap) {
+	if (!ch.lanes && !prev_pinned && !branches[SLOT_ROOT].heap) {
 		result = none_dispatch(cpu, prev);
 		look_again(cpu, false);
 		if (result != FAIR_AGAIN)

@@ -134,6 +134,25 @@ static __always_inline bool keeps_turn(struct task_struct *p, const struct cpu_c
 	return c->reserved.deadline != TIME_NEVER || !scx_bpf_dsq_nr_queued(DSQ_EDF(task_cpu(p)));
 }
 
+/* Does a task of domain @slot go before one of @running, which has run for @ran_ns? */
+VERIFIED_ONCE int goes_before_unlocked(u32 slot, u32 running, u64 ran_ns)
+{
+	return preempts_domain(slot & (DOMAIN_SLOTS - 1), running & (DOMAIN_SLOTS - 1), ran_ns);
+}
+
+/*
+ * @p, of @domain, wakes up, but no heap changes by it: does it preempt the task of another domain
+ * that runs on @c's CPU? The tree decides, but the tags are read without the lock. Those of a
+ * domain with tasks in lanes only may be from before its sleep, too. If the answer is wrong, the
+ * CPU chooses once too often or too late, and that choice is made with the lock.
+ */
+static __always_inline bool woken_goes_before(struct task_struct *p, const struct cpu_ctx *c,
+					      u32 domain)
+{
+	return tree_on && c->tree.leaf < DOMAIN_SLOTS && !undisturbed(c) &&
+	       goes_before_unlocked(domain, c->tree.leaf, ran_beyond_lead(p, c));
+}
+
 /* @p, of context @t, waits in the queue of domain @leaf from now on; it may preempt @c's CPU. */
 static __always_inline void enqueue_in_domain(struct task_struct *p, struct task_ctx *t,
 					      struct cpu_ctx *c, u32 leaf, u64 enq_flags)
@@ -142,7 +161,9 @@ static __always_inline void enqueue_in_domain(struct task_struct *p, struct task
 	u64 vtime;
 
 	t->weight = fair_weight(p);
-	if (wake || !tree_stays(t, leaf))
+	if (wake && tree_joins(t, leaf))
+		before = woken_goes_before(p, c, leaf);
+	else if (wake || !tree_stays(t, leaf))
 		before = tree_enter(t, leaf, wake, c->tree.leaf, wake ? ran_beyond_lead(p, c) : 0);
 	vtime = leaf_vtime(p, t, leaf, wake);
 	/* of the same domain as the task that runs: its order says which goes first */
@@ -209,25 +230,6 @@ VERIFIED_ONCE int tree_enqueue(struct task_struct *p __arg_trusted, u64 enq_flag
 	return true;
 }
 
-/* Does a task of domain @slot go before one of @running, which has run for @ran_ns? */
-VERIFIED_ONCE int lane_goes_before(u32 slot, u32 running, u64 ran_ns)
-{
-	return preempts_domain(slot & (DOMAIN_SLOTS - 1), running & (DOMAIN_SLOTS - 1), ran_ns);
-}
-
-/*
- * @p, of @domain, wakes up and is to wait in a lane of @c's CPU: does it preempt the task of
- * another domain that runs there? The tree decides, as for tasks that wait in it. But the tags are
- * read without the lock, and @domain's may be from before its sleep: if the answer is wrong, the
- * CPU only chooses once too often or too late, and that choice is made with the lock.
- */
-static __always_inline bool lane_preempts(struct task_struct *p, const struct cpu_ctx *c,
-					  u32 domain)
-{
-	return tree_on && c->tree.leaf < DOMAIN_SLOTS && !undisturbed(c) &&
-	       lane_goes_before(domain, c->tree.leaf, ran_beyond_lead(p, c));
-}
-
 /* @p may not run everywhere: it waits in a lane of @cpu. */
 static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 enq_flags,
 					   bool looked)
@@ -258,7 +260,7 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 	vtime = fair_vtime(p, DSQ_PINNED(cpu, k), &lane(c, k)->fair);
 	before = wake &&
 		 (c->tree.leaf == domain ? wake_preempts(p, c, domain, vtime, lane(c, k)->fair.now)
-					 : lane_preempts(p, c, domain));
+					 : woken_goes_before(p, c, domain));
 	if (before && c->tree.leaf == domain && overtakes(p, c, DSQ_PINNED(cpu, k), vtime)) {
 		send_straight(p, c, vtime, enq_flags | SCX_ENQ_PREEMPT);
 		return;

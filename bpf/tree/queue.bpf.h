@@ -148,6 +148,26 @@ VERIFIED_ONCE int tree_enter(struct task_ctx *t __arg_nonnull, u32 leaf, bool wa
 }
 
 /*
+ * @t's thread, which slept, joins others that wait in the queue of domain @leaf: no heap changes,
+ * so this takes no lock. False: none waits there, another CPU changes the count just now, or the
+ * thread has a place of its own in the domain's order.
+ */
+static __always_inline bool tree_joins(struct task_ctx *t, u32 leaf)
+{
+	struct branch *b = branch(leaf);
+	u32 waiting = b->waiting;
+
+	if ((s32)waiting <= 0 || t->queued || leaf_has_members(b) ||
+	    __sync_val_compare_and_swap(&b->waiting, waiting, waiting + 1) != waiting)
+		return false;
+	__sync_fetch_and_add(&tree_waiting, 1);
+	__sync_fetch_and_add(&tree_entries, 1);
+	t->stay++;
+	t->queued = (u32)t->stay << 16 | (leaf + 1);
+	return true;
+}
+
+/*
  * @t's thread is to move to the queue of domain @leaf: counts it there. Returns `queued`, as it is
  * now; 0: it is counted in a queue already.
  */

@@ -8,22 +8,12 @@
 #ifndef APLOMB_TREE_RUN_BPF_H
 #define APLOMB_TREE_RUN_BPF_H
 
-#include "tree/alone.bpf.h"
+#include "tree/charge.bpf.h"
 #include "tree/clock.bpf.h"
-#include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
 
 /* --- a task begins to run ------------------------------------------------------------------- */
-
-/* A task of domain @slot begins to run without having waited in the tree. @how: runs_alone(). */
-VERIFIED_ONCE int tree_alone(u32 slot, u32 how)
-{
-	bpf_spin_lock(&tree_lock);
-	runs_alone(slot, how);
-	bpf_spin_unlock(&tree_lock);
-	return 0;
-}
 
 /*
  * How the domain of a task comes to run that did not wait in the tree. @held: the task was parked,
@@ -71,7 +61,7 @@ static __always_inline bool take_pick(struct cpu_ctx *c, u32 cpu, u32 slot, u32 
 		if (got->granted)
 			tree_return(got->leaf, got->granted);
 	} else if (!alone_begin(c, cpu, slot, how)) {
-		tree_alone(slot, how);
+		tree_alone(cpu, slot, how);
 	}
 	got->granted = 0;
 	got->turn_ns = 0;
@@ -134,6 +124,7 @@ VERIFIED_ONCE int tree_running(struct task_struct *p __arg_trusted, u32 cpu, boo
 	struct pick got;
 	bool claimed = take_pick(c, cpu, slot, comes_alone(t, held), &got);
 
+	tree_settle(cpu, c); /* if neither the choice nor take_pick() has */
 	c->tree.leaf = slot;
 	c->tree.limited = 0;
 	c->tree.granted = 0;
@@ -175,50 +166,6 @@ static __always_inline void guard_ends(struct task_struct *p, struct cpu_ctx *c)
 }
 
 /* --- a task stops, or is charged while it goes on -------------------------------------------- */
-
-/*
- * Charges the domain of the task that runs on @cpu for @ran ns. @sleeps: the task goes to sleep.
- * @alone: no task waits in that CPU's lanes. A function of its own: what tree_ran() has asked
- * would make the verifier follow all that is below once for each answer.
- */
-VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran, bool sleeps, bool alone)
-{
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1), blocked = SLOT_NONE;
-	u64 now = branch(slot)->limited ? bpf_ktime_get_ns() : 0;
-
-	bpf_spin_lock(&tree_lock);
-	charge_path(slot, ran, sleeps, alone);
-	if (c->tree.passing) {
-		charge_member(branch(SLOT_PASSING), MEMBER_OWN(SLOT_PASSING), ran);
-		charge_member(branch(SLOT_ROOT), MEMBER_OF(SLOT_PASSING), ran);
-	}
-	if (now)
-		blocked = return_time(slot, now, c->tree.granted, ran);
-	bpf_spin_unlock(&tree_lock);
-	if (blocked != SLOT_NONE)
-		limit_timer_start(blocked);
-	if (tree_released)
-		wake_idle();
-	c->tree.granted = 0;
-	return 0;
-}
-
-/* The same, if there is anything to charge. */
-static __always_inline void tree_ran(u32 cpu, struct cpu_ctx *c, u64 ran, bool sleeps, bool alone)
-{
-	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1);
-
-	if (!ran && !sleeps && !branch(slot)->limited)
-		return; /* dispatch has charged it, and chose another task */
-	if (alone_ran(c, cpu, slot, ran))
-		return;
-	if (c->tree.alone) { /* it did not: its domain is placed first */
-		tree_alone(slot, c->tree.alone - 1);
-		c->tree.alone = 0;
-	}
-	tree_charge(cpu, ran, sleeps, alone);
-}
 
 /* A pinned task of @slot goes to sleep on @cpu: if no task waits in its lane, all are even. */
 static __always_inline void lane_sleeps(u32 cpu, struct cpu_ctx *c, u32 slot)

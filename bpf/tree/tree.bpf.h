@@ -53,7 +53,8 @@
  *
  * 6. There is one lock, since every choice starts at the root. It is held for about a microsecond,
  *    and not taken at all while the root is the only domain (tree_on), nor while no task waits
- *    (tree/alone.bpf.h).
+ *    (tree/alone.bpf.h). A slice takes it once, with the choice (tree/charge.bpf.h); a sleep and a
+ *    wake-up take it once more where no other task of the domain waits (tree_joins()).
  *
  * 7. Pinned tasks are in no heap, where each other CPU would have to skip them: such a task waits
  *    in a lane of one CPU (tree/place.bpf.h). That CPU compares the first task of each of its lanes
@@ -148,14 +149,19 @@ static __noinline void sink(u32 slot)
 
 /* --- waiting tasks -------------------------------------------------------------------------- */
 
+/*
+ * The counts change by atomic steps, since tree_joins() counts without the lock. It does so only
+ * where tasks of the domain wait, so the heaps change with the lock alone.
+ */
+
 /* One more task waits in domain @slot. @running: the domain of the task that runs there. */
 static __always_inline void waiting_add(u32 slot, enum coming how, u32 running)
 {
 	struct branch *b = branch(slot);
 
-	tree_waiting++;
-	tree_entries++;
-	if (++b->waiting != 1)
+	__sync_fetch_and_add(&tree_waiting, 1);
+	__sync_fetch_and_add(&tree_entries, 1);
+	if (__sync_fetch_and_add(&b->waiting, 1))
 		return;
 	member_wake(b, MEMBER_OWN(slot), how == WAKES_UP && slot == running ? GOES_ON : how);
 	member_insert(b, MEMBER_OWN(slot));
@@ -167,8 +173,8 @@ static __always_inline void waiting_drop(u32 slot)
 {
 	struct branch *b = branch(slot);
 
-	tree_waiting--;
-	if (--b->waiting)
+	__sync_fetch_and_sub(&tree_waiting, 1);
+	if (__sync_fetch_and_sub(&b->waiting, 1) != 1)
 		return;
 	member_remove(b, MEMBER_OWN(slot));
 	sink(slot);
