@@ -40,7 +40,7 @@ struct alone_time {
 struct alone_time ran_alone[DOMAIN_SLOTS] SEC(".bss.alone") __hidden;
 
 /* A task that has run alone for as long is charged, ns for each CPU (4). */
-#define ALONE_NS NSEC_PER_MSEC
+#define ALONE_NS (4 * NSEC_PER_MSEC)
 
 /* Does no task wait that could want @cpu, on which a task of domain @slot runs? */
 static __always_inline bool none_waits(u32 cpu, u32 slot)

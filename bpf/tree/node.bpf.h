@@ -122,12 +122,17 @@ struct branch branches[DOMAIN_SLOTS] SEC(".bss.branches") __hidden;
 /* 0: the root is the only domain, and every path skips the tree. Once 1 it stays so. */
 u32 tree_on;
 u32 tree_legacy;     /* tasks may be in DSQ_FAIR, from the time before tree_on */
-u32 tree_waiting;    /* tasks in all domains' queues */
-u32 tree_entries;    /* how often a domain has come to have waiting tasks */
 u32 tree_ordered;    /* a policy with an order of its own was set once (MTR-LS, WRR) */
 u32 tree_released;   /* a throttling has ended, and no idle CPU was woken for it yet */
 u32 leaf_epochs;     /* orders of own tasks so far */
 u32 nr_domain_slots; /* highest slot ever used + 1, without SLOT_PASSING */
+
+/*
+ * Changed at each wake-up, so not on the cache line of the flags above: the tasks in all domains'
+ * queues, and how often a domain has come to have waiting tasks.
+ */
+u32 tree_waiting SEC(".bss.waiting") __hidden;
+u32 tree_entries SEC(".bss.waiting") __hidden;
 
 static __always_inline struct branch *branch(u32 slot)
 {

@@ -10,7 +10,8 @@
 //!    time on: a CPU that comes earlier waits until then. It pays for the cache line if another CPU
 //!    had the lock before it, and then holds the lock. The lock of the tree of domains is held for
 //!    longer by each round of a loop under it: a round is a step on a walk through the tree, or
-//!    along a heap. That of a dispatch queue is held for a fixed time.
+//!    along a heap. That of a dispatch queue is held for a fixed time. A word that is changed
+//!    atomically is a lock that is held for no time: its cache line costs.
 //!
 //!    ```text
 //!    CPU 0  |--call--|==hold==|
@@ -35,7 +36,7 @@ use crate::state::State;
 pub struct Costs {
     /// A callback, without the locks that it takes.
     pub call: u64,
-    /// The cache line of a lock that another CPU had.
+    /// The cache line of a lock, or of a word that is changed atomically, that another CPU had.
     pub line: u64,
     /// How long the lock of the tree of domains is held at least.
     pub tree: u64,
@@ -59,6 +60,8 @@ pub struct Spent {
 pub(crate) enum Lock {
     Tree,
     Queue(u64),
+    /// No lock, but a cache line that CPUs change one after the other.
+    Line(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +98,7 @@ impl Ledger {
         let hold = match lock {
             Lock::Tree => self.costs.tree,
             Lock::Queue(_) => self.costs.queue,
+            Lock::Line(_) => 0,
         };
         let working = hold + if held.by == cpu { 0 } else { self.costs.line };
         *held = Held {

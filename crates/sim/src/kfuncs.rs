@@ -13,6 +13,7 @@ use crate::task::{CpuMask, Place, TaskStruct};
 pub(crate) mod queues;
 
 const EBUSY: i32 = -16;
+const CACHE_LINE: usize = 64;
 
 /// The beginning of `struct event` of bpf/intf.h.
 #[repr(C)]
@@ -84,6 +85,12 @@ extern "C" fn sim_unlock(lock: *const std::ffi::c_void) {
             s.pay_rounds();
         }
     });
+}
+
+/// `word` changes atomically.
+#[no_mangle]
+extern "C" fn sim_atomic(word: *const std::ffi::c_void) {
+    with(|s| s.pay_lock(Lock::Line(word as usize / CACHE_LINE)));
 }
 
 #[no_mangle]

@@ -46,6 +46,7 @@ void sim_timer_cancel(u32 number);
 void sim_event(const void *event);
 void sim_lock(const void *lock);
 void sim_unlock(const void *lock);
+void sim_atomic(const void *word);
 
 #define bpf_ktime_get_ns() sim_now()
 #define bpf_jiffies64() sim_jiffies()
@@ -53,6 +54,11 @@ void sim_unlock(const void *lock);
 #define bpf_get_current_task_btf() sim_current()
 #define bpf_spin_lock(lock) sim_lock(lock)
 #define bpf_spin_unlock(lock) sim_unlock(lock)
+/* An atomic change takes the cache line from the CPU that had it (src/cost.rs). */
+#define __sync_fetch_and_add(word, by) (sim_atomic(word), __sync_fetch_and_add(word, by))
+#define __sync_fetch_and_sub(word, by) (sim_atomic(word), __sync_fetch_and_sub(word, by))
+#define __sync_val_compare_and_swap(word, old, new)                                                \
+	(sim_atomic(word), __sync_val_compare_and_swap(word, old, new))
 
 /* --- maps: scheduler.c ----------------------------------------------------------------------- */
 

@@ -206,7 +206,7 @@ mod tests {
     fn a_lock_of_the_machine_bounds_what_many_cpus_do() {
         let (few, many) = (
             play(2, Place::Services, COSTS),
-            play(128, Place::Services, COSTS),
+            play(256, Place::Services, COSTS),
         );
         assert!(few.waiting_ppm < 20_000, "{few:?}");
         assert!(many.waiting_ppm > 100_000, "{many:?}");
