@@ -42,6 +42,7 @@
 #include "tree/passing.bpf.h"
 #include "tree/recall.bpf.h"
 #include "tree/rescue_tick.bpf.h"
+#include "tree/run.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -394,11 +395,7 @@ static __always_inline s32 cpu_init(u32 cpu, const struct cpumask *online)
 
 	c->reserved.deadline = TIME_NEVER;
 	c->timer_due = TIME_NEVER;
-	c->tree.leaf = SLOT_NONE;
-	c->tree.next.leaf = SLOT_NONE;
-	c->tree.owed.slot = SLOT_NONE;
-	c->tree.from_lane = SLOT_NONE;
-	c->tree.nr_lanes = 1;
+	tree_cpu_init(c);
 	c->online = bpf_cpumask_test_cpu(cpu, online);
 	nr_online += c->online;
 	err = scx_bpf_create_dsq(DSQ_EDF(cpu), -1);

@@ -14,7 +14,7 @@
 
 #include "reserved/run.bpf.h"
 #include "task/server.bpf.h"
-#include "tree/run.bpf.h"
+#include "tree/charge.bpf.h"
 
 /* @prev, which has no server, runs on @cpu and might go on. */
 static __always_inline void settle(struct task_struct *prev, u32 cpu, struct cpu_ctx *c)

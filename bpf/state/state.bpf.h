@@ -167,7 +167,7 @@ struct pick {
 	u64 turn_ns; /* the turn ends after this, ns; 0: with the slice */
 };
 
-/* What a domain owes for the last turn of its task on a CPU (tree/charge.bpf.h) */
+/* What a domain owes for the last turn of its task on a CPU (tree/owed.bpf.h) */
 struct owed {
 	u64 ns;
 	u64 cgid;     /* of the domain's cgroup */

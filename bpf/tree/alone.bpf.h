@@ -30,7 +30,6 @@
 #ifndef APLOMB_TREE_ALONE_BPF_H
 #define APLOMB_TREE_ALONE_BPF_H
 
-#include "tree/tree.bpf.h"
 #include "tree/waiting.bpf.h"
 
 /* CPU time that own tasks of each domain ran alone, ns; each on a cache line of its own. */

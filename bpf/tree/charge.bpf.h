@@ -1,79 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/charge.bpf.h - domains are charged for what their tasks ran, under the lock of the next
- * choice.
+ * tree/charge.bpf.h - the fair layer's part of ops.stopping: a task and its domain are charged for
+ * what it ran.
  *
- * Theory: tree/tree.bpf.h 2 (who is charged), tree/alone.bpf.h (which time is not).
- *
- * 1. Why. All CPUs share tree_lock. A CPU whose task stops chooses another one within
- *    microseconds, under that lock. A charge of its own would take the lock once more for each
- *    sleep and each slice.
- *
- * 2. Control. What a domain owes is noted on the CPU, and paid by the first of:
- *
- *        the task stops ---> owed ---> the CPU chooses in the tree     tree_claim()
- *                                      it goes on, or becomes idle     none_dispatch()
- *                                      a task runs that did not wait   tree_running()
- *                                      there is more to charge         tree_ran()
- *
- *    Until then the tags of the domain are those from before its turn, as they were all through
- *    the turn. If a task of another scheduling class comes next, the charge is as late as that one
- *    stops: one turn for each CPU.
- *
- * 3. A domain with a cpu.max is charged at once, because time that its task did not use goes back
- *    to the quota. So are all, once any domain has had MTR-LS or WRR, whose bounds hold for each
- *    turn.
+ * Theory: tree/tree.bpf.h 2 (what is charged), tree/alone.bpf.h (which time is not) and
+ * tree/owed.bpf.h (when).
  */
 #ifndef APLOMB_TREE_CHARGE_BPF_H
 #define APLOMB_TREE_CHARGE_BPF_H
 
 #include "tree/alone.bpf.h"
+#include "tree/leaf.bpf.h"
 #include "tree/limit.bpf.h"
-
-/* Charges what is owed on @c's CPU. Called with tree_lock held. */
-static __always_inline void charge_owed(struct cpu_ctx *c)
-{
-	struct owed *o = &c->tree.owed;
-	u32 slot = o->slot;
-
-	if (slot >= DOMAIN_SLOTS)
-		return;
-	o->slot = SLOT_NONE;
-	if (branch(slot)->cgid != o->cgid) /* it has gone, and took one turn at most with it */
-		return;
-	if (o->comes)
-		runs_alone(slot, o->comes - 1);
-	charge_path(slot, o->ns, o->sleeps, o->unwanted);
-}
-
-/* No choice follows: charges what is owed on @cpu. */
-VERIFIED_ONCE int tree_pay(u32 cpu)
-{
-	bpf_spin_lock(&tree_lock);
-	charge_owed(cpu_ctx(cpu));
-	bpf_spin_unlock(&tree_lock);
-	return 0;
-}
-
-/* The same, if anything is owed. */
-static __always_inline void tree_settle(u32 cpu, struct cpu_ctx *c)
-{
-	if (c->tree.owed.slot != SLOT_NONE)
-		tree_pay(cpu);
-}
-
-/*
- * A task of domain @slot begins to run on @cpu without having waited in the tree, after what is
- * owed there is paid. @how: as in runs_alone().
- */
-VERIFIED_ONCE int tree_alone(u32 cpu, u32 slot, u32 how)
-{
-	bpf_spin_lock(&tree_lock);
-	charge_owed(cpu_ctx(cpu));
-	runs_alone(slot, how);
-	bpf_spin_unlock(&tree_lock);
-	return 0;
-}
+#include "tree/owed.bpf.h"
+#include "tree/place.bpf.h"
 
 /* Charges what is owed on @cpu at once, where the task of c->tree.leaf ran for @ran ns. */
 VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran)
@@ -124,6 +64,54 @@ static __always_inline void tree_ran(u32 cpu, struct cpu_ctx *c, u64 ran, bool s
 	c->tree.alone = 0;
 	if (branch(slot)->limited || c->tree.passing || tree_ordered)
 		tree_charge(cpu, ran);
+}
+
+/* A pinned task of @slot goes to sleep on @cpu: if no task waits in its lane, all are even. */
+static __always_inline void lane_sleeps(u32 cpu, struct cpu_ctx *c, u32 slot)
+{
+	u32 k = lane_of(cpu, slot);
+
+	if (!c->tree.straight && !scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
+		fair_none_waits(&lane(c, k)->fair);
+}
+
+/*
+ * @p ran for @ran ns: charges its virtual time, and its domain. @sleeps: it goes to sleep.
+ * @unasked: it may have run on for longer than a slice without a choice of the fair layer.
+ */
+static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
+					bool sleeps, bool unasked)
+{
+	struct branch *b = branch(c->tree.leaf);
+	struct task_ctx *t = tree_on && b->reordered && !pinned(p) ? task_ctx(p) : NULL;
+
+	/*
+	 * In ops.dispatch the kernel may not have brought the running task's clock up to date
+	 * (rq_clock_skip_update). A task that seems to have run for no time keeps its grant:
+	 * returned, the grant would be claimed once more, and the task would run for it twice.
+	 */
+	if (!ran && unasked && !sleeps)
+		return;
+	if (t) {
+		t->weight = fair_weight(p);
+		task_set_vtime(p, leaf_charge(t, c->tree.leaf & (DOMAIN_SLOTS - 1), ran, sleeps,
+					      p->scx.dsq_vtime));
+	} else {
+		task_set_vtime(p, p->scx.dsq_vtime + fair_cost(ran, fair_weight(p)));
+	}
+	if (p->flags & PF_KTHREAD)
+		kthread_charge(p, ran);
+	if (sleeps)
+		session_sleeps(p);
+	c->tree.vtime = p->scx.dsq_vtime;
+	if (!tree_on || pinned(p) || leaf_is_fair(b))
+		fair_ran(fair_queue_of(p, c), p->scx.dsq_vtime);
+	if (tree_on && sleeps && !b->waiting && !c->tree.straight && !pinned(p) && leaf_is_fair(b))
+		fair_none_waits(&b->fair);
+	if (tree_on)
+		tree_ran(cpu, c, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));
+	if (sleeps && pinned(p))
+		lane_sleeps(cpu, c, c->tree.leaf & (DOMAIN_SLOTS - 1));
 }
 
 #endif /* APLOMB_TREE_CHARGE_BPF_H */

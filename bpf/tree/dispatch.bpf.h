@@ -16,8 +16,10 @@
 
 #include "kernel/migration.bpf.h"
 #include "state/idle.bpf.h"
-#include "tree/charge.bpf.h"
+#include "tree/alone.bpf.h"
 #include "tree/lanes.bpf.h"
+#include "tree/limit.bpf.h"
+#include "tree/owed.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
 #include "tree/spread.bpf.h"

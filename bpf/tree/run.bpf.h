@@ -1,19 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * tree/run.bpf.h - the fair layer's part of ops.running and ops.stopping: a task starts on the time
- * that was claimed for it, and is charged for what it ran.
+ * tree/run.bpf.h - the fair layer's part of ops.running: a task starts on the time that was claimed
+ * for it.
  *
  * Theory: tree/tree.bpf.h, tree/limit.bpf.h.
  */
 #ifndef APLOMB_TREE_RUN_BPF_H
 #define APLOMB_TREE_RUN_BPF_H
 
-#include "tree/charge.bpf.h"
+#include "tree/alone.bpf.h"
 #include "tree/clock.bpf.h"
+#include "tree/limit.bpf.h"
+#include "tree/owed.bpf.h"
 #include "tree/queue.bpf.h"
 #include "tree/rescue.bpf.h"
 
-/* --- a task begins to run ------------------------------------------------------------------- */
+/* The scheduler comes: no task of ours runs on @c's CPU, and nothing is claimed for it or owed. */
+static __always_inline void tree_cpu_init(struct cpu_ctx *c)
+{
+	c->tree.leaf = SLOT_NONE;
+	c->tree.next.leaf = SLOT_NONE;
+	c->tree.owed.slot = SLOT_NONE;
+	c->tree.from_lane = SLOT_NONE;
+	c->tree.nr_lanes = 1;
+}
 
 /*
  * How the domain of a task comes to run that did not wait in the tree. @held: the task was parked,
@@ -163,56 +173,6 @@ static __always_inline void guard_ends(struct task_struct *p, struct cpu_ctx *c)
 	c->tree.wanted = 0;
 	if (!undisturbed(c))
 		task_set_slice(p, 0);
-}
-
-/* --- a task stops, or is charged while it goes on -------------------------------------------- */
-
-/* A pinned task of @slot goes to sleep on @cpu: if no task waits in its lane, all are even. */
-static __always_inline void lane_sleeps(u32 cpu, struct cpu_ctx *c, u32 slot)
-{
-	u32 k = lane_of(cpu, slot);
-
-	if (!c->tree.straight && !scx_bpf_dsq_nr_queued(DSQ_PINNED(cpu, k)))
-		fair_none_waits(&lane(c, k)->fair);
-}
-
-/*
- * @p ran for @ran ns: charges its virtual time, and its domain. @sleeps: it goes to sleep.
- * @unasked: it may have run on for longer than a slice without a choice of the fair layer.
- */
-static __always_inline void fair_charge(struct task_struct *p, u32 cpu, struct cpu_ctx *c, u64 ran,
-					bool sleeps, bool unasked)
-{
-	struct branch *b = branch(c->tree.leaf);
-	struct task_ctx *t = tree_on && b->reordered && !pinned(p) ? task_ctx(p) : NULL;
-
-	/*
-	 * In ops.dispatch the kernel may not have brought the running task's clock up to date
-	 * (rq_clock_skip_update). A task that seems to have run for no time keeps its grant:
-	 * returned, the grant would be claimed once more, and the task would run for it twice.
-	 */
-	if (!ran && unasked && !sleeps)
-		return;
-	if (t) {
-		t->weight = fair_weight(p);
-		task_set_vtime(p, leaf_charge(t, c->tree.leaf & (DOMAIN_SLOTS - 1), ran, sleeps,
-					      p->scx.dsq_vtime));
-	} else {
-		task_set_vtime(p, p->scx.dsq_vtime + fair_cost(ran, fair_weight(p)));
-	}
-	if (p->flags & PF_KTHREAD)
-		kthread_charge(p, ran);
-	if (sleeps)
-		session_sleeps(p);
-	c->tree.vtime = p->scx.dsq_vtime;
-	if (!tree_on || pinned(p) || leaf_is_fair(b))
-		fair_ran(fair_queue_of(p, c), p->scx.dsq_vtime);
-	if (tree_on && sleeps && !b->waiting && !c->tree.straight && !pinned(p) && leaf_is_fair(b))
-		fair_none_waits(&b->fair);
-	if (tree_on)
-		tree_ran(cpu, c, ran, sleeps, !pinned(p) || (unasked && !pinned_waiting(cpu)));
-	if (sleeps && pinned(p))
-		lane_sleeps(cpu, c, c->tree.leaf & (DOMAIN_SLOTS - 1));
 }
 
 #endif /* APLOMB_TREE_RUN_BPF_H */

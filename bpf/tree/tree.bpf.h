@@ -53,7 +53,7 @@
  *
  * 6. There is one lock, since every choice starts at the root. It is held for about a microsecond,
  *    and not taken at all while the root is the only domain (tree_on), nor while no task waits
- *    (tree/alone.bpf.h). A slice takes it once, with the choice (tree/charge.bpf.h); a sleep and a
+ *    (tree/alone.bpf.h). A slice takes it once, with the choice (tree/owed.bpf.h); a sleep and a
  *    wake-up take it once more where no other task of the domain waits (tree_joins()).
  *
  * 7. Pinned tasks are in no heap, where each other CPU would have to skip them: such a task waits

@@ -74,8 +74,8 @@ fn the_wake_up_of_a_task_with_a_mask_takes_no_lock() {
     assert!((9.5..11.5).contains(&each), "{each} for each cycle");
 }
 
-/// With others of its domain in the queue already, a task that wakes up joins them without the lock:
-/// the choice of the next task is all that a sleep and a wake-up need.
+/// With others of its domain in the queue already, a task that wakes up joins them without the
+/// lock: the choice of the next task is all that a sleep and a wake-up need.
 #[test]
 fn a_sleep_and_a_wake_up_take_one_lock_where_others_wait() {
     let mut sim = machine(2);
