@@ -15,15 +15,17 @@
 #include "tree/owed.bpf.h"
 #include "tree/place.bpf.h"
 
-/* Charges what is owed on @cpu at once, where the task of c->tree.leaf ran for @ran ns. */
-VERIFIED_ONCE int tree_charge(u32 cpu, u64 ran)
+/*
+ * The turn of @ran ns on @cpu is over, of a task with a cpu.max, or of one that waited in the queue
+ * of SLOT_PASSING: what it did not use goes back to the quota.
+ */
+VERIFIED_ONCE int tree_end_grant(u32 cpu, u64 ran)
 {
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u32 slot = c->tree.leaf & (DOMAIN_SLOTS - 1), blocked = SLOT_NONE;
 	u64 now = branch(slot)->limited ? bpf_ktime_get_ns() : 0;
 
 	bpf_spin_lock(&tree_lock);
-	charge_owed(c);
 	if (c->tree.passing) {
 		charge_member(branch(SLOT_PASSING), MEMBER_OWN(SLOT_PASSING), ran);
 		charge_member(branch(SLOT_ROOT), MEMBER_OF(SLOT_PASSING), ran);
@@ -53,17 +55,13 @@ static __always_inline void tree_ran(u32 cpu, struct cpu_ctx *c, u64 ran, bool s
 	if (alone_ran(c, cpu, slot, &ran, sleeps))
 		return;
 	tree_settle(cpu, c);
-	c->tree.owed = (struct owed){
-		.ns = ran,
-		.cgid = branch(slot)->cgid,
-		.slot = slot,
-		.comes = c->tree.alone, /* it was not alone: its domain is placed first */
-		.sleeps = sleeps,
-		.unwanted = unwanted,
-	};
+	/* if it was not alone, its domain is placed first */
+	owes(c, slot, ran, c->tree.alone, sleeps, unwanted);
 	c->tree.alone = 0;
-	if (branch(slot)->limited || c->tree.passing || tree_ordered)
-		tree_charge(cpu, ran);
+	if (branch(slot)->limited || c->tree.passing)
+		tree_end_grant(cpu, ran);
+	if (tree_ordered)
+		tree_pay(cpu);
 }
 
 /* A pinned task of @slot goes to sleep on @cpu: if no task waits in its lane, all are even. */

@@ -17,9 +17,8 @@
  *    the turn. If a task of another scheduling class comes next, the charge is as late as that one
  *    stops: one turn for each CPU.
  *
- * 3. A domain with a cpu.max is charged at once, because time that its task did not use goes back
- *    to the quota. So are all, once any domain has had MTR-LS or WRR, whose bounds hold for each
- *    turn.
+ * 3. All are charged at once, once any domain has had MTR-LS or WRR, whose bounds hold for each
+ *    turn. So is the quota of a cpu.max (tree/charge.bpf.h), for time that was not used goes back.
  */
 #ifndef APLOMB_TREE_OWED_BPF_H
 #define APLOMB_TREE_OWED_BPF_H
@@ -58,17 +57,29 @@ static __always_inline void tree_settle(u32 cpu, struct cpu_ctx *c)
 		tree_pay(cpu);
 }
 
-/*
- * A task of domain @slot begins to run on @cpu without having waited in the tree, after what is
- * owed there is paid. @how: as in runs_alone().
- */
-VERIFIED_ONCE int tree_alone(u32 cpu, u32 slot, u32 how)
+/* Domain @slot owes for a turn of @ran ns on @c's CPU. @comes, @sleeps, @unwanted: struct owed. */
+static __always_inline void owes(struct cpu_ctx *c, u32 slot, u64 ran, u32 comes, bool sleeps,
+				 bool unwanted)
 {
-	bpf_spin_lock(&tree_lock);
-	charge_owed(cpu_ctx(cpu));
-	runs_alone(slot, how);
-	bpf_spin_unlock(&tree_lock);
-	return 0;
+	c->tree.owed = (struct owed){
+		.ns = ran,
+		.cgid = branch(slot)->cgid,
+		.slot = slot,
+		.comes = comes,
+		.sleeps = sleeps,
+		.unwanted = unwanted,
+	};
+}
+
+/*
+ * A task of domain @slot begins to run on @cpu without having waited in the tree, while others
+ * wait. @how: as in runs_alone().
+ */
+static __always_inline void tree_alone(u32 cpu, struct cpu_ctx *c, u32 slot, u32 how)
+{
+	tree_settle(cpu, c);
+	owes(c, slot, 0, how + 1, false, false);
+	tree_settle(cpu, c);
 }
 
 #endif /* APLOMB_TREE_OWED_BPF_H */

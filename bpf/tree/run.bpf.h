@@ -71,7 +71,7 @@ static __always_inline bool take_pick(struct cpu_ctx *c, u32 cpu, u32 slot, u32 
 		if (got->granted)
 			tree_return(got->leaf, got->granted);
 	} else if (!alone_begin(c, cpu, slot, how)) {
-		tree_alone(cpu, slot, how);
+		tree_alone(cpu, c, slot, how);
 	}
 	got->granted = 0;
 	got->turn_ns = 0;
