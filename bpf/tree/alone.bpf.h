@@ -50,7 +50,7 @@ static __always_inline bool none_waits(u32 cpu, u32 slot)
 
 /*
  * A task of domain @slot, which did not wait in the tree, begins to run on @cpu. Returns whether it
- * runs alone. If not, its domain is to be placed at once. @how: as in runs_alone().
+ * runs alone. If not, its domain is to be placed at once, as @how says.
  */
 static __always_inline bool alone_begin(struct cpu_ctx *c, u32 cpu, u32 slot, u32 how)
 {

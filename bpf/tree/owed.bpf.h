@@ -25,20 +25,62 @@
 
 #include "tree/tree.bpf.h"
 
+/*
+ * Member @i of @b, on the way up from o->slot, had a turn without having waited, since a CPU was
+ * idle. That counts as a choice only if no task waits in @b. If none waits in the member, the
+ * member is placed by o->comes, as it would be if the task had waited.
+ */
+static __always_inline void place_member(const struct owed *o, struct branch *b, u32 i)
+{
+	if (!in_heap(i) && b->policy != DOMAIN_MTR && b->policy != DOMAIN_WRR)
+		member_wake(b, i, o->comes - 1);
+	if (!b->heap)
+		sfq_run(&member(i)->sfq, &b->sfq);
+}
+
+/*
+ * A task of domain o->slot ran for o->ns: charges that domain and each domain above. Flags are read
+ * from @o at each step: copies would make the verifier follow all steps once for each value.
+ *
+ * A node's busy period ends when all its members sleep. With several CPUs that cannot be said:
+ * members of which no task waits may run on other CPUs.
+ *
+ * If the task goes on and no task waits in a node, nor in a lane of this CPU, the node's virtual
+ * time follows as if the task had been chosen. Otherwise a task that goes on without a choice, for
+ * seconds if it runs by right, would owe that time to members that come later.
+ */
+static __noinline void charge_path(const struct owed *o)
+{
+	u32 k, at = o->slot, i = MEMBER_OWN(at);
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct branch *b = branch(at);
+
+		if (o->comes)
+			place_member(o, b, i);
+		b->ran_ns += o->ns;
+		charge_member(b, i, o->ns);
+		if (o->sleeps && !in_heap(i))
+			sfq_sleep(&member(i)->sfq, &b->sfq, nr_cpus == 1 && !b->heap);
+		else if (o->unwanted && !b->heap)
+			sfq_run(&member(i)->sfq, &b->sfq);
+		if (!at)
+			break;
+		i = MEMBER_OF(at);
+		at = b->parent;
+	}
+}
+
 /* Charges what is owed on @c's CPU. Called with tree_lock held. */
 static __always_inline void charge_owed(struct cpu_ctx *c)
 {
 	struct owed *o = &c->tree.owed;
-	u32 slot = o->slot;
 
-	if (slot >= DOMAIN_SLOTS)
+	if (o->slot >= DOMAIN_SLOTS)
 		return;
+	if (branch(o->slot)->cgid == o->cgid) /* else it has gone, with its last turn */
+		charge_path(o);
 	o->slot = SLOT_NONE;
-	if (branch(slot)->cgid != o->cgid) /* it has gone, and took one turn at most with it */
-		return;
-	if (o->comes)
-		runs_alone(slot, o->comes - 1);
-	charge_path(slot, o->ns, o->sleeps, o->unwanted);
 }
 
 /* No choice follows: charges what is owed on @cpu. */
@@ -73,7 +115,7 @@ static __always_inline void owes(struct cpu_ctx *c, u32 slot, u64 ran, u32 comes
 
 /*
  * A task of domain @slot begins to run on @cpu without having waited in the tree, while others
- * wait. @how: as in runs_alone().
+ * wait. @how: it is placed so.
  */
 static __always_inline void tree_alone(u32 cpu, struct cpu_ctx *c, u32 slot, u32 how)
 {

@@ -223,37 +223,6 @@ static __noinline void charge_member(struct branch *b, u32 i, u64 ns)
 }
 
 /*
- * A task of domain @slot ran for @ns: charges that domain and each domain above. @sleeps: the task
- * goes to sleep. @alone: no task waits in a lane of this CPU, nor will this one.
- *
- * A node's busy period ends when all its members sleep. With several CPUs that cannot be said:
- * members of which no task waits may run on other CPUs.
- *
- * If the task goes on and no task waits in a node, the node's virtual time follows as if the task
- * had been chosen. Otherwise a task that goes on without a choice, for seconds if it runs by right,
- * would owe that time to members that come later.
- */
-static __noinline void charge_path(u32 slot, u64 ns, bool sleeps, bool alone)
-{
-	u32 k, at = slot, i = MEMBER_OWN(slot);
-
-	bpf_for(k, 0, MAX_DEPTH + 1) {
-		struct branch *b = branch(at);
-
-		b->ran_ns += ns;
-		charge_member(b, i, ns);
-		if (sleeps && !in_heap(i))
-			sfq_sleep(&member(i)->sfq, &b->sfq, nr_cpus == 1 && !b->heap);
-		else if (alone && !b->heap)
-			sfq_run(&member(i)->sfq, &b->sfq);
-		if (!at)
-			break;
-		i = MEMBER_OF(at);
-		at = b->parent;
-	}
-}
-
-/*
  * A task of domain @slot was chosen, but not by choose_leaf(): the virtual times of the nodes on
  * its way follow.
  */
@@ -268,30 +237,6 @@ static __noinline void follow_choice(u32 slot)
 			break;
 		i = MEMBER_OF(at);
 		at = branch(at)->parent;
-	}
-}
-
-/*
- * A task of domain @slot runs without having waited, since a CPU was idle. That counts as a choice
- * only at nodes where no task waits. @how: members of which no task waits are placed by that, as
- * they would be if the task had waited.
- */
-static __noinline void runs_alone(u32 slot, enum coming how)
-{
-	TAKES_STACK(32);
-	u32 k, at = slot, i = MEMBER_OWN(slot);
-
-	bpf_for(k, 0, MAX_DEPTH + 1) {
-		struct branch *b = branch(at);
-
-		if (!in_heap(i) && b->policy != DOMAIN_MTR && b->policy != DOMAIN_WRR)
-			member_wake(b, i, how);
-		if (!b->heap)
-			sfq_run(&member(i)->sfq, &b->sfq);
-		if (!at)
-			break;
-		i = MEMBER_OF(at);
-		at = b->parent;
 	}
 }
 
