@@ -136,7 +136,7 @@ static inline void heap_insert(struct heap_node *at, u32 *root, u32 i, u64 key)
 	n->up = 0;
 	n->rank = 1;
 	n->in = 1;
-	*root = heap_merge(at, *root, i);
+	*root = *root ? heap_merge(at, *root, i) : i; /* most heaps of the tree are empty then */
 }
 
 /* Removes @i from the heap with root *@root. If @i is in no heap, nothing happens. */
@@ -147,7 +147,7 @@ static inline void heap_remove(struct heap_node *at, u32 *root, u32 i)
 
 	if (!n->in)
 		return;
-	child = heap_merge(at, n->left, n->right);
+	child = n->left ? heap_merge(at, n->left, n->right) : 0; /* without a left one, no right */
 	n->left = 0;
 	n->right = 0;
 	n->up = 0;
