@@ -26,16 +26,27 @@
 #include "tree/tree.bpf.h"
 
 /*
- * Member @i of @b, on the way up from o->slot, had a turn without having waited, since a CPU was
- * idle. That counts as a choice only if no task waits in @b. If none waits in the member, the
- * member is placed by o->comes, as it would be if the task had waited.
+ * A task of domain o->slot had a turn without having waited, since a CPU was idle. That counts as a
+ * choice only at nodes where no task waits. Members of which no task waits are placed by o->comes,
+ * as they would be if the task had waited.
  */
-static __always_inline void place_member(const struct owed *o, struct branch *b, u32 i)
+static __noinline void place_path(const struct owed *o)
 {
-	if (!in_heap(i) && b->policy != DOMAIN_MTR && b->policy != DOMAIN_WRR)
-		member_wake(b, i, o->comes - 1);
-	if (!b->heap)
-		sfq_run(&member(i)->sfq, &b->sfq);
+	TAKES_STACK(32);
+	u32 k, at = o->slot, i = MEMBER_OWN(at);
+
+	bpf_for(k, 0, MAX_DEPTH + 1) {
+		struct branch *b = branch(at);
+
+		if (!in_heap(i) && b->policy != DOMAIN_MTR && b->policy != DOMAIN_WRR)
+			member_wake(b, i, o->comes - 1);
+		if (!b->heap)
+			sfq_run(&member(i)->sfq, &b->sfq);
+		if (!at)
+			break;
+		i = MEMBER_OF(at);
+		at = b->parent;
+	}
 }
 
 /*
@@ -56,8 +67,6 @@ static __noinline void charge_path(const struct owed *o)
 	bpf_for(k, 0, MAX_DEPTH + 1) {
 		struct branch *b = branch(at);
 
-		if (o->comes)
-			place_member(o, b, i);
 		b->ran_ns += o->ns;
 		charge_member(b, i, o->ns);
 		if (o->sleeps && !in_heap(i))
@@ -78,8 +87,11 @@ static __always_inline void charge_owed(struct cpu_ctx *c)
 
 	if (o->slot >= DOMAIN_SLOTS)
 		return;
-	if (branch(o->slot)->cgid == o->cgid) /* else it has gone, with its last turn */
+	if (branch(o->slot)->cgid == o->cgid) { /* else it has gone, with its last turn */
+		if (o->comes)
+			place_path(o);
 		charge_path(o);
+	}
 	o->slot = SLOT_NONE;
 }
 
