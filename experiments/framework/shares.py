@@ -8,7 +8,8 @@ domain of nine tenths with a single thread can use one CPU of the two, no more, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from .domains import (
     Domain,
@@ -58,7 +59,27 @@ def off(samples: Samples, scheduler: str, step: str, cpus: int) -> dict[str, flo
     return {path: points_off(got[path], should[path]) for path in should}
 
 
-def shares(cpus: int, limit: float, machine: str, figure: str) -> Experiment:
+def second_off(sample: Mapping[str, Any], should: Mapping[str, float]) -> float:
+    """By how many percent of the machine a domain is off in its worst second; one begins with each
+    sample."""
+    step = 1000 // INTERVAL_MS
+    times = {path: d["cpu_s"] for path, d in sample["domains"].items()}
+    worst = 0.0
+    for i in range(len(sample["at_s"]) - step):
+        ran = {path: cpu[i + step] - cpu[i] for path, cpu in times.items()}
+        all_ran = sum(ran.values())
+        for path, part in should.items():
+            got = ran[path] / all_ran if all_ran else 0.0
+            worst = max(worst, abs(100 * (got - part)))
+    return worst
+
+
+def shares(
+    cpus: int, limit: float, machine: str, figure: str, second_limit: float | None = None
+) -> Experiment:
+    """limit: percent of its share that a domain may be off. second_limit: percent of the machine
+    that it may be off in any second; None: that is not judged."""
+
     def make(scheduler: Scheduler, quick: bool) -> list[Step]:
         return [
             Step(
@@ -81,6 +102,16 @@ def shares(cpus: int, limit: float, machine: str, figure: str) -> Experiment:
                     "points",
                 )
             )
+            if second_limit is not None:
+                seconds = second_off(samples["aplomb"][step], wanted(step, cpus))
+                marks.append(
+                    at_most(
+                        f"share of the machine in the worst second, {title(step)}, off by",
+                        round(seconds, 3),
+                        second_limit,
+                        "points",
+                    )
+                )
         return marks
 
     def table(samples: Samples) -> Table:

@@ -12,6 +12,7 @@ use crate::scenario::{Options, Scenario};
 use crate::study::movies::{self, Outcome};
 use crate::study::scaling;
 use crate::study::schedulability::{self, Tally};
+use crate::study::shares;
 
 /// A job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -22,6 +23,8 @@ pub enum Job {
     Movies(movies::Show),
     /// One run of a machine of many CPUs.
     Scaling(scaling::Load),
+    /// One run of two domains with weights.
+    Shares(shares::Load),
     /// One run of a scenario file.
     Scenario {
         /// The file.
@@ -44,6 +47,8 @@ pub enum Answer {
     Movies(Result<Outcome, String>),
     /// See [`scaling::Outcome`].
     Scaling(scaling::Outcome),
+    /// See [`shares::Outcome`].
+    Shares(shares::Outcome),
     /// See [`Report`].
     Scenario(Result<Report, String>),
 }
@@ -54,6 +59,7 @@ pub fn work(job: Job) -> Answer {
         Job::Sets(batch) => Answer::Sets(batch.play()),
         Job::Movies(show) => Answer::Movies(show.play().map_err(|e| e.to_string())),
         Job::Scaling(load) => Answer::Scaling(load.play()),
+        Job::Shares(load) => Answer::Shares(load.play()),
         Job::Scenario {
             path,
             cpus,

@@ -9,6 +9,7 @@
 //! | `schedulability.rs` | figures 21 to 23: how many sets miss no deadline |
 //! | `movies.rs` | figures 8 to 12 and 15 to 18: frames per second of several movies |
 //! | `scaling.rs` | what 1 to 1,024 CPUs get done, if the scheduler's work takes time |
+//! | `shares.rs` | what two domains have of 1 to 1,024 CPUs, by their weights |
 
 use crate::Settings;
 
@@ -29,4 +30,5 @@ mod edf_wm;
 pub mod movies;
 pub mod scaling;
 pub mod schedulability;
+pub mod shares;
 pub mod taskset;

@@ -9,6 +9,7 @@
 //! | `sets.rs` | schedulability of random task sets |
 //! | `movies.rs` | frames per second of several movies |
 //! | `scaling.rs` | what machines of many CPUs get done |
+//! | `shares.rs` | what two domains have of many CPUs |
 //! | `study.rs` | what the studies share: options, the pool of workers, JSON |
 //! | `progress.rs` | the line that shows how far a long command is |
 //! | `docs.rs` | completions and the manual page |
@@ -26,6 +27,7 @@ mod play;
 mod progress;
 mod scaling;
 mod sets;
+mod shares;
 mod study;
 
 /// Plays workloads in virtual time: under aplomb's own scheduler source, and under models of others
@@ -62,6 +64,9 @@ enum Command {
     /// Count what machines of 1 to 1,024 CPUs get done, if the scheduler's own work takes time
     #[command(after_help = scaling::EXAMPLES)]
     Scaling(scaling::Args),
+    /// Measure what two domains with weights have of machines of 1 to 1,024 CPUs
+    #[command(after_help = shares::EXAMPLES)]
+    Shares(shares::Args),
     /// Print shell completions
     #[command(after_help = docs::COMPLETIONS_EXAMPLES)]
     Completions { shell: clap_complete::Shell },
@@ -84,6 +89,7 @@ fn main() -> ExitCode {
         Command::Schedulability(args) => sets::run(&args),
         Command::Movies(args) => movies::run(&args),
         Command::Scaling(args) => scaling::run(&args),
+        Command::Shares(args) => shares::run(&args),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man(args) => docs::man(&args),
         Command::Worker => worker::run().map_err(anyhow::Error::from),
