@@ -64,6 +64,7 @@ class JobTest(unittest.TestCase):
     job = ""  # tests/lab/guest/JOB.sh; several names: in this order, on one start of the daemon
     machine = "timing"
     cpus: int | None = None  # of a machine with several: not its usual number
+    topology: str | None = None  # their sockets, cores and threads, as the lab's --topology
     kernel = "7.3"
     memory = 2048
     disks: ClassVar[Sequence[str]] = ()  # disks with a time of their own, as the lab's --disk
@@ -100,6 +101,7 @@ class JobTest(unittest.TestCase):
             out=RESULTS / cls.__name__,
             machine=cls.machine,
             cpus=cls.cpus,
+            topology=cls.topology,
             kernel=cls.kernel,
             memory=cls.memory,
             disks=cls.disks,

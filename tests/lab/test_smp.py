@@ -43,6 +43,15 @@ class MasksOfEight(Masks):
     full = True
 
 
+class Places(harness.JobTest):
+    """two sockets of two cores of two threads: where a task wakes up while CPUs are idle"""
+
+    job = "places"
+    machine = "timing-smp"
+    topology = "sockets=2,cores=2,threads=2"
+    seconds = 120
+
+
 class SmpRandom(harness.JobTest):
     """two CPUs, with two minutes of random changes"""
 
