@@ -84,9 +84,8 @@ static __always_inline void tree_not_in(struct task_ctx *t)
 VERIFIED_ONCE int tree_untake(struct task_ctx *t __arg_nonnull, u32 was)
 {
 	bpf_spin_lock(&tree_lock);
-	if (!t->queued && t->stay == was >> 16)
-		t->queued = was;
-	else
+	/* by exchange: tree_joins() takes no lock */
+	if (t->stay != was >> 16 || __sync_val_compare_and_swap(&t->queued, 0, was))
 		waiting_drop(queued_in(was));
 	bpf_spin_unlock(&tree_lock);
 	return 0;
@@ -99,13 +98,15 @@ VERIFIED_ONCE int tree_untake(struct task_ctx *t __arg_nonnull, u32 was)
  */
 VERIFIED_ONCE int tree_rejoin(struct task_ctx *t __arg_nonnull, u32 was, u32 leaf)
 {
+	u32 queued;
+
 	leaf &= DOMAIN_SLOTS - 1;
+	queued = (was & ~QUEUED_DOMAIN) | (leaf + 1);
 	bpf_spin_lock(&tree_lock);
-	if (!t->queued && t->stay == was >> 16) {
+	if (t->stay == was >> 16 && !__sync_val_compare_and_swap(&t->queued, 0, queued)) {
 		if (leaf_has_members(branch(leaf)))
 			leaf_enter(t, leaf, false);
 		waiting_add(leaf, IS_PUT_BACK, SLOT_NONE);
-		t->queued = (was & ~QUEUED_DOMAIN) | (leaf + 1);
 	}
 	bpf_spin_unlock(&tree_lock);
 	return 0;
@@ -157,13 +158,18 @@ static __always_inline bool tree_joins(struct task_ctx *t, u32 leaf)
 	struct branch *b = branch(leaf);
 	u32 waiting = b->waiting;
 
-	if ((s32)waiting <= 0 || t->queued || leaf_has_members(b) ||
-	    __sync_val_compare_and_swap(&b->waiting, waiting, waiting + 1) != waiting)
+	if ((s32)waiting <= 0 || leaf_has_members(b))
 		return false;
+	/* first its stay: a CPU that wanted to take it before may undo that now (tree_untake()) */
+	t->stay++;
+	if (__sync_val_compare_and_swap(&t->queued, 0, (u32)t->stay << 16 | (leaf + 1)))
+		return false;
+	if (__sync_val_compare_and_swap(&b->waiting, waiting, waiting + 1) != waiting) {
+		unqueue(t);
+		return false;
+	}
 	__sync_fetch_and_add(&tree_waiting, 1);
 	__sync_fetch_and_add(&tree_entries, 1);
-	t->stay++;
-	t->queued = (u32)t->stay << 16 | (leaf + 1);
 	return true;
 }
 
