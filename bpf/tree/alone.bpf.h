@@ -19,9 +19,8 @@
  *    charged then.
  *
  * 4. Time that others sleep through is to take their debt away: a domain of weight 1 that ran for
- *    1 ms would owe for 0.1 s. So a task that runs alone for long is charged all the same, with the
- *    nodes' virtual time behind it, each ALONE_NS for each CPU. That is 1,000 locks a second for a
- *    machine of any size; on 256 CPUs a debt may stay for 0.25 s too long.
+ *    1 ms would owe for 0.1 s. So a task that runs alone for ALONE_NS for each CPU of the machine
+ *    is charged all the same, and the nodes' virtual time follows.
  *
  * 5. Not for a domain with a cpu.max; nor once any domain had MTR-LS or WRR, whose tokens and turns
  *    count time alone, too. Nor while tasks wait in lanes of this CPU. Those of other CPUs do not
@@ -38,7 +37,11 @@ struct alone_time {
 } __attribute__((aligned(64)));
 struct alone_time ran_alone[DOMAIN_SLOTS] SEC(".bss.alone") __hidden;
 
-/* A task that has run alone for as long is charged, ns for each CPU (4). */
+/*
+ * For each CPU of the machine, so that these charges take the lock 250 times a second whatever the
+ * machine's size. Trade: with less, more often; with more, a debt stays for longer: 1 s on 256
+ * CPUs.
+ */
 #define ALONE_NS (4 * NSEC_PER_MSEC)
 
 /* Does no task wait that could want @cpu, on which a task of domain @slot runs? */
