@@ -10,8 +10,8 @@ share() { [ "$(cat "/sys/devices/system/cpu/cpu0/$1")" = "$2" ]; } # FILE LIST: 
 cpu_of() { sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f37; } # PID: field 39
 
 # NAME CGROUP "BUSY CPU"… "EXPECTED CPU"…: loops on the busy CPUs. A task that has slept on CPU 1
-# may run anywhere, and wakes up: how often on one of those that are expected? One of $tries may
-# find one of these busy with work of the kernel or of the daemon.
+# may run anywhere, and wakes up: how often on one of those that are expected? Two of $tries may
+# find these busy with work of the kernel or of the daemon. (By chance two or three would fit.)
 wakes_on() {
 	local i busy task at found="" hits=0
 	for busy in $3; do in_domain "$2" taskset -c "$busy" "$hog" 1; done
@@ -27,7 +27,7 @@ wakes_on() {
 		[[ " $4 " != *" $at "* ]] || hits=$((hits + 1))
 	done
 	end_all
-	check "$1" "on$found; expected: $4" within $((tries - 1)) $hits $tries
+	check "$1" "on$found; expected: $4" within $((tries - 2)) $hits $tries
 }
 in_each_case() { # NAME CGROUP
 	wakes_on "$1-idle-core-of-its-cache-first" "$2" 0 "2 3"
@@ -38,6 +38,7 @@ in_each_case() { # NAME CGROUP
 check cores-of-two "" share topology/core_cpus_list 0-1
 check caches-of-four "" share cache/index3/shared_cpu_list 0-3
 start_daemon || { finish; exit; }
+sleep 3 # the daemon looks at what runs
 say "without domains"
 in_each_case plain .
 say "in a domain"
