@@ -202,6 +202,7 @@ def shares(
         table=table,
         draw=draw,
         machine=machine,
+        cpus=None if cpus == 1 else cpus,
         schedulers=("eevdf", "scx_bpfland", "scx_lavd", "aplomb"),
         settings={
             "seconds": SECONDS,

@@ -45,6 +45,13 @@ class Shares(unittest.TestCase):
         self.assertEqual(words[words.index("--cpus") + 1], "16,64,256")
 
 
+class Machine(unittest.TestCase):
+    def test_the_guest_has_as_many_cpus(self) -> None:
+        for cpus in (4, 8):
+            found = experiment.load_lab(f"cpus/shares-{cpus}")
+            self.assertEqual((found.machine, found.cpus), ("timing-smp", cpus))
+
+
 class Second(unittest.TestCase):
     def test_the_worst_second_is_found(self) -> None:
         """Even over 2 s, but one domain has all of the first, and of the second nothing."""
