@@ -170,3 +170,30 @@ impl State {
         paid
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cache line of a word costs the CPU that takes it from another one, and CPUs that want it
+    /// at once come one after the other.
+    #[test]
+    fn a_word_costs_when_another_cpu_had_it() {
+        let ledger = Ledger::new(Costs {
+            call: 1,
+            line: 100,
+            tree: 1,
+            round: 1,
+            queue: 1,
+        });
+        let take = |cpu, now| {
+            let found = ledger.take(Lock::Line(7), cpu, now);
+            (found.waiting, found.working)
+        };
+        assert_eq!(take(0, 0), (0, 0));
+        assert_eq!(take(1, 10), (0, 100));
+        assert_eq!(take(1, 200), (0, 0));
+        assert_eq!(take(2, 300), (0, 100));
+        assert_eq!(take(3, 340), (60, 100));
+    }
+}
