@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * net/leaf.bpf.h - the leaf of a packet: by the cgroup of its sender, and by its flow.
+ * net/leaf.bpf.h - the leaf of a packet: by the cgroup of its sender, its queue, and its flow.
  *
  * Source: QLinux 2.3; its packet classifiers are the kernel's record of each socket's cgroup.
  *
@@ -15,6 +15,9 @@
  *        (id, FLOW_OWN)          what its own processes send: a leaf, or with `by_flow` the parent
  *        (id, FLOW_FIRST + n)    of the flows whose hash is n
  *
+ *    A queue of the domain (net/select.bpf.h) is beside the domain's own packets: a node
+ *    (queue's id, FLOW_OWN) below (id, FLOW_INNER), with its flows below it.
+ *
  * 3. At the limit. The hand of a clock goes over the nodes, looks at NODES_LOOKED_AT of them, and
  *    takes the first one that is free or has nothing to remember (hsfq.h 5). If there is none, the
  *    packet goes to the leaf LEAF_OF_REST, which all such packets share, and is counted.
@@ -25,6 +28,7 @@
 #define APLOMB_NET_LEAF_BPF_H
 
 #include "kernel/cgroup.bpf.h"
+#include "net/select.bpf.h"
 #include "net/types.bpf.h"
 #include "policy/hsfq.h"
 
@@ -38,7 +42,7 @@ enum {
 };
 
 struct node_key {
-	u64 domain;
+	u64 domain; /* or queue */
 	u32 flow;
 	u32 unused;
 };
@@ -56,10 +60,10 @@ struct net_setting {
 	u32 unused;
 };
 
-/* What is set: of the cgroup with that id. User space removes those of the dead. */
+/* What is set: of the cgroup, or queue, with that id. User space removes those of the dead. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, 4096 + 1024); /* domains, and queues */
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, u64);
 	__type(value, struct net_setting);
@@ -71,6 +75,8 @@ struct hsfq queue;
 u32 hand;     /* the node that was looked at last */
 u32 nodes;    /* nodes above this one were never in use */
 u64 no_nodes; /* packets that went to LEAF_OF_REST, because there was no node for them */
+/* Of a node (id, FLOW_INNER): the domain has selectors. Of others it is not read. */
+u8 has_selectors[HSFQ_NODES];
 
 static __always_inline u32 find_node(u64 domain, u32 flow)
 {
@@ -108,7 +114,13 @@ static __noinline u32 take_node(void)
 	return 0;
 }
 
-/* The node of @domain and @flow, made if need be below @up; 0: there is no room for it. */
+static __always_inline void set_has_selectors(u32 i, bool has)
+{
+	barrier_var(i); /* else clang drops the mask, which the verifier needs up to 6.18 */
+	has_selectors[i & (HSFQ_NODES - 1)] = has;
+}
+
+/* The node of @domain (or queue) and @flow, made if need be below @up; 0: no room for it. */
 static __noinline u32 node_below(u32 up, u64 domain, u32 flow)
 {
 	TAKES_STACK(80);
@@ -122,17 +134,22 @@ static __noinline u32 node_below(u32 up, u64 domain, u32 flow)
 	hsfq_node(&queue, up)->children++; /* so that it is not the one that is taken */
 	i = take_node();
 	hsfq_node(&queue, up)->children--;
-	if (!i || bpf_map_update_elem(&node_of, &key, &i, 0))
+	if (!i)
 		return 0;
-	if (flow == FLOW_INNER)
+	set_has_selectors(i, false); /* before aplomb_net_select() can find the node */
+	if (bpf_map_update_elem(&node_of, &key, &i, 0))
+		return 0;
+	if (flow == FLOW_INNER || (flow == FLOW_OWN && is_queue(domain)))
 		set = bpf_map_lookup_elem(&net_settings, &domain);
+	if (flow == FLOW_INNER && selectors && selected(domain, SELECT_ALL, 0))
+		set_has_selectors(i, true);
 	hsfq_become(&queue, i, up, domain, flow, set ? set->weight : HSFQ_WEIGHT, is_leaf);
 	if (set)
 		hsfq_node(&queue, i)->ceiling.rate = set->rate;
 	return i;
 }
 
-/* The leaf of @flow of @domain, whose node FLOW_OWN is @own; 0: it has none. */
+/* The leaf of @flow of @domain (or queue), whose node FLOW_OWN is @own. */
 static __always_inline u32 leaf_below(u32 own, u64 domain, u32 flow)
 {
 	u32 leaf = by_flow ? node_below(own, domain, flow) : own;
@@ -143,12 +160,15 @@ static __always_inline u32 leaf_below(u32 own, u64 domain, u32 flow)
 	return LEAF_OF_REST;
 }
 
-/* The first packet of a flow: makes its leaf, and all nodes above that are not there yet. */
-static __noinline u32 make_leaf(struct cgroup *cgrp, u64 domain, u32 flow)
+/*
+ * The first packet of a flow: makes its leaf, and all nodes above that are not there yet. @member:
+ * the id of the cgroup, or of its queue.
+ */
+static __noinline u32 make_leaf(struct cgroup *cgrp, u64 member, u32 flow)
 {
 	u32 level, i, up = HSFQ_ROOT;
 
-	if (!domain)
+	if (!member)
 		return leaf_below(node_below(HSFQ_ROOT, 0, FLOW_OWN), 0, flow);
 	level = BPF_CORE_READ(cgrp, level);
 	bpf_for(i, 1, CGROUP_LEVELS) {
@@ -158,7 +178,7 @@ static __noinline u32 make_leaf(struct cgroup *cgrp, u64 domain, u32 flow)
 			break;
 		up = node_below(up, BPF_CORE_READ(above, kn, id), FLOW_INNER);
 	}
-	return leaf_below(node_below(up, domain, FLOW_OWN), domain, flow);
+	return leaf_below(node_below(up, member, FLOW_OWN), member, flow);
 }
 
 /* The cgroup of the process that made @skb's socket. NULL: it has none. */
@@ -175,15 +195,31 @@ static __always_inline struct cgroup *sender(const struct sk_buff *skb)
 	return sk->sk_cgrp_data.cgroup;
 }
 
+/* May a domain have selectors, of which @leaf is an own one? 0: it has none yet. */
+static __always_inline bool may_be_selected(u32 leaf)
+{
+	u32 own = by_flow ? hsfq_node(&queue, leaf)->up : leaf;
+
+	return !leaf || has_selectors[hsfq_node(&queue, own)->up & (HSFQ_NODES - 1)];
+}
+
 /* The leaf of @skb: never 0. */
 static __always_inline u32 leaf_of(struct sk_buff *skb)
 {
 	struct cgroup *cgrp = sender(skb);
 	u32 flow = by_flow ? FLOW_FIRST + bpf_skb_get_hash(skb) % FLOWS : FLOW_OWN;
-	u64 domain = cgrp ? BPF_CORE_READ(cgrp, kn, id) : 0;
-	u32 leaf = find_node(domain, flow);
+	u64 member = cgrp ? BPF_CORE_READ(cgrp, kn, id) : 0;
+	u32 leaf = find_node(member, flow);
 
-	return leaf ? leaf : make_leaf(cgrp, domain, flow);
+	if (selectors && member && may_be_selected(leaf)) {
+		u64 id = queue_of(member, skb->mark, skb->priority);
+
+		if (id) {
+			member = id;
+			leaf = find_node(member, flow);
+		}
+	}
+	return leaf ? leaf : make_leaf(cgrp, member, flow);
 }
 
 /* All nodes are forgotten, but the root and LEAF_OF_REST. */

@@ -169,13 +169,13 @@ void BPF_PROG(aplomb_net_destroy, struct Qdisc *sch)
 }
 
 struct net_set_args {
-	u64 domain; /* a cgroup's id */
+	u64 domain; /* a cgroup's id, or a queue's */
 	u64 rate;   /* its ceiling, bytes a second; 0: none */
 	u32 weight; /* 1 to HSFQ_MAX_WEIGHT */
 	s32 result; /* 0, or -errno */
 };
 
-/* Sets weight and ceiling of a domain. They count from its next packet on. */
+/* Sets weight and ceiling of a domain, or the weight of a queue. They count from its next packet on. */
 SEC("syscall")
 int aplomb_net_set(struct net_set_args *args)
 {
@@ -192,12 +192,40 @@ int aplomb_net_set(struct net_set_args *args)
 		args->result = bpf_map_update_elem(&net_settings, &domain, &setting, 0);
 	else
 		bpf_map_delete_elem(&net_settings, &domain);
-	node = find_node(domain, FLOW_INNER);
+	node = find_node(domain, is_queue(domain) ? FLOW_OWN : FLOW_INNER);
 	if (!node || args->result)
 		return 0;
 	n = hsfq_node(&queue, node);
 	n->weight = setting.weight;
 	n->ceiling.rate = setting.rate;
+	return 0;
+}
+
+struct net_select_args {
+	u64 domain; /* a cgroup's id */
+	u64 queue;  /* a queue's id; 0: selects nothing any more */
+	u32 kind;   /* SELECT_MARK or SELECT_PRIORITY */
+	u32 value;
+	s32 result; /* 0, or -errno */
+	u32 unused;
+};
+
+/* Some packets of a domain go to a queue of it. User space calls it once at a time. */
+SEC("syscall")
+int aplomb_net_select(struct net_select_args *args)
+{
+	struct selector key = { .domain = args->domain, .kind = args->kind, .value = args->value };
+	u64 domain = args->domain;
+	u32 node;
+
+	args->result = -EINVAL;
+	if (!domain || (key.kind != SELECT_MARK && key.kind != SELECT_PRIORITY) ||
+	    (args->queue && !is_queue(args->queue)))
+		return 0;
+	args->result = select_queue(&key, args->queue);
+	node = find_node(domain, FLOW_INNER);
+	if (node)
+		set_has_selectors(node, selected(domain, SELECT_ALL, 0));
 	return 0;
 }
 

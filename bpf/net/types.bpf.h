@@ -33,6 +33,8 @@ struct sock {
 
 struct sk_buff {
 	struct sock *sk; /* NULL: it was received and is forwarded, or the kernel made it */
+	u32 mark;        /* of its socket (SO_MARK), or by a rule of the firewall */
+	u32 priority;    /* of its socket (SO_PRIORITY) */
 	char cb[48];
 };
 

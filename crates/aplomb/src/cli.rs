@@ -7,7 +7,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 
 pub use self::disk::{DiskClass, DiskCommand};
 pub use self::domain::{DomainCommand, DomainRun};
-pub use self::net::{NetChange, NetCommand};
+pub use self::net::{NetChange, NetCommand, SocketsOf};
 pub use self::run::{Cpu, Flags, How, Io, Reserve, RunArgs, SetArgs};
 use crate::exit::{code_of, Exit, HELP};
 use crate::{commands, daemon};

@@ -8,12 +8,13 @@
 //! | `trusted.aplomb.io` | `20%` | root |
 //! | `trusted.aplomb.net` | `300` | root |
 //! | `trusted.aplomb.net_max` | `5Mbit` | root |
+//! | `trusted.aplomb.net_queues` | `voice number=9 weight=300 priority=6` ([`Queues`]) | root |
 //! | `trusted.aplomb.policy` | `sfq`, `mtr`, … | root |
 //! | `user.aplomb.policy` | as above | the directory's owner |
 //! | `trusted.aplomb.ephemeral` | `1` | root |
 //!
 //! Only root (CAP_SYS_ADMIN) may set the reservations, of CPU time, of memory and of disks, and the
-//! weight of packets: the owner of a delegated cgroup must not be able to raise its share. The
+//! weight and queues of packets: the owner of a delegated cgroup must not be able to raise its share. The
 //! owner may set the policy, because a policy only orders what is inside the domain. If both
 //! policies are set, the trusted one counts.
 
@@ -26,8 +27,8 @@ use rustix::io::Errno;
 use aplomb_spec::parse_rate;
 
 use crate::{
-    parse_disk, parse_memory, parse_reservation, parse_switch, parse_weight, DomainPolicy,
-    Reservation,
+    parse_disk, parse_memory, parse_reservation, parse_switch, parse_weight, DomainPolicy, Queues,
+    Reservation, MAX_QUEUES_TEXT,
 };
 
 /// The reservation.
@@ -40,6 +41,8 @@ pub const IO: &str = "trusted.aplomb.io";
 pub const NET: &str = "trusted.aplomb.net";
 /// The ceiling of what the domain sends.
 pub const NET_MAX: &str = "trusted.aplomb.net_max";
+/// The domain's queues of packets.
+pub const NET_QUEUES: &str = "trusted.aplomb.net_queues";
 /// The policy, as root set it.
 pub const POLICY: &str = "trusted.aplomb.policy";
 /// The policy, as the directory's owner set it.
@@ -52,14 +55,19 @@ pub const EPHEMERAL: &str = "trusted.aplomb.ephemeral";
 pub const CREATED: &str = "trusted.aplomb.created";
 
 /// Bytes of a value. A longer value is refused.
-const MAX_VALUE: usize = 64;
+fn max_value(name: &str) -> usize {
+    match name {
+        NET_QUEUES => MAX_QUEUES_TEXT,
+        _ => 64,
+    }
+}
 
 /// The store of the attributes: the directories themselves ([`Xattrs`]), or a stand-in in tests.
 pub trait Attributes {
     /// The value of `name`. None if it is not set, or if this process may not read it.
     ///
     /// # Errors
-    /// Failed system calls; a value of more than 64 bytes (E2BIG).
+    /// Failed system calls; a value of more than 64 bytes, or 2,048 of [`NET_QUEUES`] (E2BIG).
     fn get(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<Option<Vec<u8>>>;
 
     /// Set `name`, or remove it if `value` is None.
@@ -79,8 +87,8 @@ pub struct Xattrs;
 
 impl Attributes for Xattrs {
     fn get(&self, dir: BorrowedFd<'_>, name: &str) -> io::Result<Option<Vec<u8>>> {
-        let mut value = [0u8; MAX_VALUE];
-        match fgetxattr(dir, name, &mut value[..]) {
+        let mut value = [0u8; MAX_QUEUES_TEXT];
+        match fgetxattr(dir, name, &mut value[..max_value(name)]) {
             Ok(n) => Ok(Some(value[..n].to_vec())),
             Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(None),
             Err(Errno::RANGE) => Err(Errno::TOOBIG.into()),
@@ -101,7 +109,7 @@ impl Attributes for Xattrs {
 }
 
 /// The values of one domain's attributes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Marks {
     pub reservation: Option<Reservation>,
     /// The reservation of memory, bytes.
@@ -112,6 +120,7 @@ pub struct Marks {
     pub net_weight: Option<u32>,
     /// The ceiling of what it sends, bits a second.
     pub net_max: Option<u64>,
+    pub net_queues: Queues,
     pub policy: DomainPolicy,
     pub ephemeral: bool,
 }
@@ -144,6 +153,7 @@ impl Marks {
             IO,
             NET,
             NET_MAX,
+            NET_QUEUES,
             POLICY,
             OWNERS_POLICY,
             EPHEMERAL,
@@ -154,10 +164,10 @@ impl Marks {
         (marks, wrong)
     }
 
-    /// Parse the values of [`CPU`], [`MEMORY`], [`IO`], [`NET`], [`NET_MAX`], [`POLICY`],
-    /// [`OWNERS_POLICY`] and [`EPHEMERAL`].
-    pub fn parse(values: [Option<&str>; 8]) -> (Self, Vec<WrongMark>) {
-        let [cpu, memory, io, net, net_max, policy, owners, ephemeral] = values;
+    /// Parse the values of [`CPU`], [`MEMORY`], [`IO`], [`NET`], [`NET_MAX`], [`NET_QUEUES`],
+    /// [`POLICY`], [`OWNERS_POLICY`] and [`EPHEMERAL`].
+    pub fn parse(values: [Option<&str>; 9]) -> (Self, Vec<WrongMark>) {
+        let [cpu, memory, io, net, net_max, queues, policy, owners, ephemeral] = values;
         let mut wrong = Vec::new();
         let mut marks = Self::default();
         let mut fail = |attribute, message| wrong.push(WrongMark { attribute, message });
@@ -180,6 +190,10 @@ impl Marks {
         match net_max.map(parse_rate).transpose() {
             Ok(rate) => marks.net_max = rate,
             Err(message) => fail(NET_MAX, message),
+        }
+        match queues.map(str::parse).transpose() {
+            Ok(queues) => marks.net_queues = queues.unwrap_or_default(),
+            Err(message) => fail(NET_QUEUES, message),
         }
         // The owner's policy counts only if root's is not set or is invalid.
         for (attribute, value) in [(OWNERS_POLICY, owners), (POLICY, policy)] {
@@ -205,7 +219,7 @@ mod tests {
     #[test]
     fn root_goes_before_the_owner() {
         let policy = |root, owner| {
-            Marks::parse([None, None, None, None, None, root, owner, None])
+            Marks::parse([None, None, None, None, None, None, root, owner, None])
                 .0
                 .policy
         };
@@ -223,6 +237,7 @@ mod tests {
             Some("81%"),
             Some("0"),
             Some("fast"),
+            Some("voice number=17"),
             Some("mtr\n"),
             None,
             Some("yes"),
@@ -232,7 +247,9 @@ mod tests {
         assert_eq!((marks.reservation, marks.ephemeral), (None, false));
         assert_eq!((marks.memory, marks.disk_ppm), (None, None));
         let names: Vec<_> = wrong.iter().map(|w| w.attribute).collect();
-        assert_eq!(names, [CPU, MEMORY, IO, NET, NET_MAX, EPHEMERAL]);
+        let expected = [CPU, MEMORY, IO, NET, NET_MAX, NET_QUEUES, EPHEMERAL];
+        assert_eq!(names, expected);
+        assert!(marks.net_queues.is_empty());
         assert!(wrong[0].message.contains("200%"), "{wrong:?}");
     }
 

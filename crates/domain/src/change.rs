@@ -117,7 +117,23 @@ pub fn fuzz_domain(data: &[u8]) {
             }
             Err(e) => Some(e),
         };
-        for e in [refused, path].into_iter().flatten() {
+        let queues = match line.parse::<crate::Queues>() {
+            Ok(queues) => {
+                assert_eq!(queues.to_string().parse(), Ok(queues), "{line:?}");
+                None
+            }
+            Err(e) => Some(e),
+        };
+        let queue = match line.parse::<crate::QueuePath>() {
+            Ok(path) => {
+                assert_eq!(path.to_string().parse(), Ok(path), "{line:?}");
+                None
+            }
+            Err(e) => Some(e),
+        };
+        let change = line.parse::<crate::QueueChange>().err();
+        let errors = [refused, path, queues, queue, change];
+        for e in errors.into_iter().flatten() {
             assert!(e.len() < 8192 && !e.contains(char::is_control), "{e:?}");
         }
         if let Ok(max) = crate::parse_cpu_max(line) {
@@ -129,7 +145,7 @@ pub fn fuzz_domain(data: &[u8]) {
             assert_eq!(again, Ok(max));
         }
         let value = Some(line);
-        let _ = crate::Marks::parse([value; 8]);
+        let _ = crate::Marks::parse([value; 9]);
     }
     let _ = crate::find_mount(&text);
     let _ = crate::parse_proc_cgroup(&text);
@@ -188,6 +204,11 @@ mod tests {
         #[test]
         fn no_bytes_break_the_parsers(data: Vec<u8>) {
             fuzz_domain(&data);
+        }
+
+        #[test]
+        fn nor_likely_queues(text in "([a-b]( (number|weight|priority|mark)=(0x)?[0-9a]{0,3}){0,4};?){0,3}(/a:)?[a:]{0,3}") {
+            fuzz_domain(text.as_bytes());
         }
 
         #[test]

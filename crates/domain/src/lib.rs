@@ -15,6 +15,7 @@ mod mount;
 mod notation;
 pub mod oomd;
 mod path;
+mod queues;
 mod systemd;
 #[doc(hidden)]
 pub mod testing;
@@ -27,5 +28,6 @@ pub use manager::{set_mark, Cgroupfs, Manager};
 pub use mount::find_mount;
 pub use notation::*;
 pub use path::{parse_proc_cgroup, DomainPath};
+pub use queues::*;
 pub use systemd::{is_booted, place as unit_place, Systemd};
 pub use tree::{Directory, Enter, Files, Found, Tree, Walk, MAX_OWNED};

@@ -371,7 +371,7 @@ fn in_range(what: &str, ns: u64, range: std::ops::RangeInclusive<u64>) -> Result
 }
 
 /// Digits only: no signs, exponents, spaces.
-fn digits(text: &str) -> Option<u64> {
+pub(crate) fn digits(text: &str) -> Option<u64> {
     let all = !text.is_empty() && text.len() <= 18 && text.bytes().all(|b| b.is_ascii_digit());
     all.then(|| text.parse().ok()).flatten()
 }

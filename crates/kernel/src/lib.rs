@@ -47,7 +47,7 @@ pub use aplomb_protocol::{
 pub use disk::DiskCounts;
 pub use domain::{Domain, DomainChange, DomainSetting};
 pub use memory::MemoryCounts;
-pub use qdisc::{LeafOrder, LinkRate, PacketNode, Qdisc};
+pub use qdisc::{queue_id, LeafOrder, LinkRate, PacketNode, Qdisc, SelectBy, Selector};
 pub use scheduler::Scheduler;
 pub use types::{
     comm_text, flags, limits, DirtyLimits, DiskShares, Event, ExitInfo, Matcher, OrderedDisk,

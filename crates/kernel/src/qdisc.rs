@@ -45,10 +45,32 @@ pub struct LinkRate {
     pub overhead: u32,
 }
 
+/// Which packets of a domain's own go to one of its queues (bpf/net/select.bpf.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Selector {
+    /// The id of the cgroup.
+    pub domain: u64,
+    pub by: SelectBy,
+}
+
+/// What of a packet's socket selects it. Never 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SelectBy {
+    /// SO_MARK.
+    Mark(u32),
+    /// SO_PRIORITY.
+    Priority(u32),
+}
+
+/// The id of the queue `number`, 1 to 16, of a domain: among all ids of nodes.
+pub fn queue_id(domain: u64, number: u32) -> u64 {
+    QUEUE_ID | (domain << 5) | u64::from(number)
+}
+
 /// A node of the tree of packets, at this moment. Counts are since the tree was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketNode {
-    /// The id of the cgroup; 0: packets without a socket.
+    /// The id of the cgroup, or of the queue; 0: packets without a socket.
     pub domain: u64,
     /// The domain above it; None: the root of the tree.
     pub above: Option<u64>,
@@ -132,10 +154,11 @@ impl Qdisc {
     }
 
     /// Set the weight of a domain, 1 to 10,000, and its ceiling, bytes a second (0: none), by its
-    /// cgroup's id.
+    /// cgroup's id; or the weight of a queue.
     ///
     /// # Errors
-    /// More than 4,096 domains have another setting than the default; a value is out of range.
+    /// More than 4,096 domains and 1,024 queues have another setting than the default; a value is
+    /// out of range.
     pub fn set_domain(&mut self, domain: u64, weight: u32, rate: u64) -> Result<(), KernelError> {
         const DOING: &str = "setting the weight of a domain's packets";
         let mut args = raw::net_set_args {
@@ -145,19 +168,46 @@ impl Qdisc {
             ..Default::default()
         };
         call(&self.skel.progs.aplomb_net_set, &mut args, DOING)?;
-        match args.result {
-            0 => Ok(()),
-            code if code == -libc::EINVAL => Err(KernelError::Invalid),
-            code => Err(KernelError::Call {
-                doing: DOING,
-                source: libbpf_rs::Error::from_raw_os_error(-code),
-            }),
-        }
+        check(args.result, DOING)
+    }
+
+    /// From now on `selector` selects the queue with this id; None: nothing.
+    ///
+    /// # Errors
+    /// There are more selectors than 1,024 queues have.
+    pub fn select(&mut self, selector: Selector, queue: Option<u64>) -> Result<(), KernelError> {
+        const DOING: &str = "selecting packets of a queue";
+        let (kind, value) = match selector.by {
+            SelectBy::Mark(mark) => (SELECT_MARK, mark),
+            SelectBy::Priority(priority) => (SELECT_PRIORITY, priority),
+        };
+        let mut args = raw::net_select_args {
+            domain: selector.domain,
+            queue: queue.unwrap_or(0),
+            kind,
+            value,
+            ..Default::default()
+        };
+        call(&self.skel.progs.aplomb_net_select, &mut args, DOING)?;
+        check(args.result, DOING)
     }
 
     /// The domains that have sent a packet, the root of the tree first. The kernel side goes on
     /// while they are read, so the numbers of one may be a packet apart.
     pub fn nodes(&self) -> Vec<PacketNode> {
+        // Of a cgroup: the node of it and of those below. Of packets without a socket: theirs.
+        self.read(|node| match node.domain {
+            0 => node.flow == FLOW_OWN,
+            _ => node.flow == FLOW_INNER,
+        })
+    }
+
+    /// The queues that have sent a packet.
+    pub fn queues(&self) -> Vec<PacketNode> {
+        self.read(|node| node.domain & QUEUE_ID != 0 && node.flow == FLOW_OWN)
+    }
+
+    fn read(&self, is_wanted: impl Fn(&raw::hsfq_node) -> bool) -> Vec<PacketNode> {
         let Some(bss) = self.skel.maps.bss_data.as_deref() else {
             return Vec::new();
         };
@@ -176,12 +226,7 @@ impl Qdisc {
             }
             let node = read(node);
             let above = all.get(node.up as usize).map(read);
-            // Of a cgroup: the node of it and of those below. Of packets without a socket: theirs.
-            let is_domain = match node.domain {
-                0 => node.flow == FLOW_OWN,
-                _ => node.flow == FLOW_INNER,
-            };
-            if is_domain {
+            if is_wanted(&node) {
                 found.push(line(&node, above.filter(|_| node.up > 1)));
             }
         }
@@ -199,8 +244,23 @@ const KIND_BYTES: usize = 15;
 /// Numbers of a domain's nodes (bpf/net/leaf.bpf.h).
 const FLOW_INNER: u32 = 0;
 const FLOW_OWN: u32 = 1;
+/// The bit of a queue's id, and the kinds of selectors (bpf/net/select.bpf.h).
+const QUEUE_ID: u64 = 1 << 63;
+const SELECT_MARK: u32 = 1;
+const SELECT_PRIORITY: u32 = 2;
 /// The node of the packets without one of their own.
 const LEAF_OF_REST: usize = 2;
+
+fn check(result: i32, doing: &'static str) -> Result<(), KernelError> {
+    match result {
+        0 => Ok(()),
+        code if code == -libc::EINVAL => Err(KernelError::Invalid),
+        code => Err(KernelError::Call {
+            doing,
+            source: libbpf_rs::Error::from_raw_os_error(-code),
+        }),
+    }
+}
 
 fn line(node: &raw::hsfq_node, above: Option<raw::hsfq_node>) -> PacketNode {
     PacketNode {
@@ -231,6 +291,13 @@ fn target_ns(rate: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_of_queues_are_apart() {
+        let ids = [(7, 1), (7, 16), (8, 1)].map(|(domain, number)| queue_id(domain, number));
+        assert!(ids[0] < ids[1] && ids[1] < ids[2], "{ids:x?}");
+        assert!(ids.iter().all(|id| id & QUEUE_ID != 0));
+    }
 
     #[test]
     fn the_target_grows_on_slow_links_only() {

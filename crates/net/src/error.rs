@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Each names the interface or the file that it is about.
+/// Each names the interface, file or process that it is about.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
     #[error("there is no interface {0}")]
@@ -16,6 +16,14 @@ pub enum NetError {
     Answer { doing: String },
     #[error("{}: {source}", .path.display())]
     File { path: PathBuf, source: io::Error },
+    #[error("process {pid}: {source}")]
+    Process { pid: i32, source: io::Error },
+    #[error("process {pid}, descriptor {descriptor}: {source}")]
+    Socket {
+        pid: i32,
+        descriptor: i32,
+        source: io::Error,
+    },
     /// A line of the journal that this program did not write.
     #[error("{}: {why}", .path.display())]
     Journal { path: PathBuf, why: String },

@@ -4,7 +4,8 @@
 //! - [`interfaces`]: the interfaces of this network namespace, and their settings;
 //! - [`Qdiscs`]: the root qdisc of an interface, over a netlink socket;
 //! - [`journal`]: which qdisc an interface had, so that it comes back however we end;
-//! - [`segments`]: how large a packet of a slow link may be.
+//! - [`segments`]: how large a packet of a slow link may be;
+//! - [`sockets`]: the priority of other processes' sockets.
 //!
 //! This crate contains no BPF. The qdisc itself is bpf/net/qdisc.bpf.c, which `aplomb-kernel`
 //! loads.
@@ -15,6 +16,7 @@ pub mod journal;
 mod netlink;
 mod qdisc;
 pub mod segments;
+pub mod sockets;
 
 pub use error::NetError;
 pub use netlink::Watch;

@@ -83,6 +83,7 @@ pub struct NetLine {
     /// Packets for which the kernel side had no node: more domains and flows than it holds.
     pub without_node: u64,
     pub domains: Vec<NetDomain>,
+    pub queues: Vec<NetQueue>,
 }
 
 /// What one domain sent through an interface, with the domains below it, since the interface was
@@ -96,6 +97,26 @@ pub struct NetDomain {
     pub weight: u32,
     /// Its ceiling, bits a second.
     pub max: Option<u64>,
+    /// Packets that wait.
+    pub packets: u32,
+    pub sent_bytes: u64,
+    pub sent_packets: u64,
+    pub dropped: u64,
+    /// How long packets waited on average, and at most, ns.
+    pub mean_delay_ns: u64,
+    pub most_delay_ns: u64,
+}
+
+/// A queue of a domain, and what it sent through an interface. The domain's counts include it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetQueue {
+    /// The id of the domain's cgroup.
+    pub cgid: u64,
+    pub queue: String,
+    pub weight: u32,
+    /// Which packets it takes, beside those of attached sockets: by SO_PRIORITY, and by SO_MARK.
+    pub priority: Option<u32>,
+    pub mark: Option<u32>,
     /// Packets that wait.
     pub packets: u32,
     pub sent_bytes: u64,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * datagrams send ADDRESS PORT SIZE [INTERVAL_US [SEGMENTS]] - sends datagrams of SIZE bytes until
- * it is killed: as fast as they are taken (INTERVAL_US 0), or one each INTERVAL_US. It hands over
- * SEGMENTS datagrams at once, as one packet that the interface divides (UDP_SEGMENT).
+ * datagrams send ADDRESS PORT SIZE [INTERVAL_US [SEGMENTS [PRIORITY [MARK]]]] - sends datagrams of
+ * SIZE bytes until it is killed: as fast as they are taken (INTERVAL_US 0), or one each
+ * INTERVAL_US. It hands over SEGMENTS datagrams at once, as one packet that the interface divides
+ * (UDP_SEGMENT). Its socket, descriptor 3, has that SO_PRIORITY and SO_MARK, unless they are 0.
  * datagrams flows ADDRESS NUMBER PORT - sends one datagram to each of NUMBER ports, from PORT on.
  * datagrams receive PORT MS [AFTER_MS] - for MS, counts the datagrams that come to PORT, from
  * AFTER_MS on, so that the start of processes is no part of it. Prints them as a line of JSON:
@@ -22,10 +23,21 @@
 
 static char data[65536];
 
-static void send_all(const char *address, int port, int size, long interval_us, long segments)
+/* The socket @s has this priority and mark; 0: none. */
+static void select_by(int s, long priority, long mark)
+{
+	int of_packets = priority, of_socket = mark;
+
+	if (priority && setsockopt(s, SOL_SOCKET, SO_PRIORITY, &of_packets, sizeof(of_packets)))
+		fail("SO_PRIORITY");
+	if (mark && setsockopt(s, SOL_SOCKET, SO_MARK, &of_socket, sizeof(of_socket)))
+		fail("SO_MARK");
+}
+
+static void send_all(int s, const char *address, int port, int size, long interval_us,
+		     long segments)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port) };
-	int s = socket(AF_INET, SOCK_DGRAM, 0);
 	int64_t next = now_ns(), number = 0;
 
 	if (s < 0 || inet_pton(AF_INET, address, &to.sin_addr) != 1 ||
@@ -103,16 +115,19 @@ static void receive(int port, long ms, long after_ms)
 
 int main(int count, char **words)
 {
-	if (count > 4 && !strcmp(words[1], "send"))
-		send_all(words[2], argument(count, words, 3, 0), argument(count, words, 4, 0),
+	if (count > 4 && !strcmp(words[1], "send")) {
+		int s = socket(AF_INET, SOCK_DGRAM, 0);
+
+		select_by(s, argument(count, words, 7, 0), argument(count, words, 8, 0));
+		send_all(s, words[2], argument(count, words, 3, 0), argument(count, words, 4, 0),
 			 argument(count, words, 5, 0), argument(count, words, 6, 1));
-	else if (count > 4 && !strcmp(words[1], "flows"))
+	} else if (count > 4 && !strcmp(words[1], "flows"))
 		send_flows(words[2], argument(count, words, 3, 0), argument(count, words, 4, 0));
 	else if (count > 3 && !strcmp(words[1], "receive"))
 		receive(argument(count, words, 2, 0), argument(count, words, 3, 0),
 			argument(count, words, 4, 0));
 	else
-		fail("send ADDRESS PORT SIZE [INTERVAL_US [SEGMENTS]] | "
+		fail("send ADDRESS PORT SIZE [INTERVAL_US [SEGMENTS [PRIORITY [MARK]]]] | "
 		     "flows ADDRESS NUMBER PORT | receive PORT MS [AFTER_MS]");
 	return 0;
 }

@@ -122,6 +122,8 @@ check a-ceiling-holds "$(came 1 packets) of 1200 packets" within 1180 "$(came 1 
 check the-others-have-the-rest "$(came 2 packets) of 4798 packets" within 4700 "$(came 2 packets)" 4815
 a domain set a net.max=none
 
+. /job/guest/net_queues.sh
+
 say "whatever the size (Fig. 7b), and however deep (Fig. 13b)"
 flood a 1 64
 flood b 2 1472
@@ -249,6 +251,7 @@ start_daemon || { finish; exit; }
 ip link add late type dummy
 check a-late-interface-is-ordered "" until_true 5 is_ours late
 check as-the-settings-say "" a_has '^late: rate 1Mbit, fifo' net ls
+check a-queue-outlives-the-daemon "" a_has '^/a:q1 takes: priority 3, attached sockets$' net ls
 stop_daemon
 ip link add other type dummy
 check the-end-puts-it-back "$(kind late)" is_kind "$(kind other)" late

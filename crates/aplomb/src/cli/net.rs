@@ -1,5 +1,6 @@
 //! `aplomb net …`: its commands and options.
 
+use aplomb_domain::{DomainPath, QueueChange, QueuePath};
 use clap::{Subcommand, ValueEnum};
 
 use crate::protocol::{NetLeaf, MAX_OVERHEAD};
@@ -8,13 +9,14 @@ use crate::protocol::{NetLeaf, MAX_OVERHEAD};
 #[command(after_help = "Examples:
   aplomb net ls
   sudo aplomb net install eth0 --rate 38Mbit
-  sudo aplomb domain set media net.weight=300")]
+  sudo aplomb domain set media net.weight=300
+  sudo aplomb net queue media:voice weight=300 priority=6")]
 pub enum NetCommand {
     /// Show the interfaces whose packets are ordered, and what each domain sends
     #[command(after_help = "Example:\n  aplomb net ls
 
 The root cgroup (\"/\") stands for all domains together. Delay: how long packets waited here, on
-average and at most, since the interface was installed.")]
+average and at most, since the interface was installed. \"/media:voice\" is the queue voice of media.")]
     Ls {
         /// Print JSON
         #[arg(long)]
@@ -60,6 +62,58 @@ in aplomb.toml. The interface gets its queueing discipline back when the daemon 
     Remove {
         /// As in `ip link`
         interface: String,
+    },
+    /// Create or change a queue: a part of what a domain's own processes send, with its own weight
+    #[command(after_help = "Examples:
+  sudo aplomb net queue media:voice weight=300 priority=6    of sockets with SO_PRIORITY 6
+  sudo aplomb net queue media:voice mark=0x10                and of those with SO_MARK 0x10
+  sudo aplomb net queue media:voice priority=none
+  sudo aplomb net queue media:voice --remove
+
+The last \":\" divides domain and queue. The queue takes part beside the domain's other packets
+(weight 100) and the domains below it. An attached socket (aplomb net attach) goes before a mark, and
+a mark before a priority. Packets of other domains never come to it.")]
+    Queue {
+        /// DOMAIN:QUEUE, such as media:voice
+        queue: QueuePath,
+        /// weight=1..10000, priority=N, mark=N; priority=none, mark=none
+        #[arg(value_name = "KEY=VALUE")]
+        changes: Vec<QueueChange>,
+        /// Remove it: its packets are the domain's own again
+        #[arg(long, conflicts_with = "changes")]
+        remove: bool,
+    },
+    /// Attach sockets of a running process to a queue of its domain
+    #[command(after_help = "Examples:
+  sudo aplomb net attach media:voice 1234      all of its sockets, not those that it makes later
+  sudo aplomb net attach media:voice 1234:7    the one with file descriptor 7
+
+The sockets get a priority (SO_PRIORITY) of aplomb's. They keep it until they are closed or detached,
+also when aplomb ends.")]
+    Attach {
+        /// DOMAIN:QUEUE, such as media:voice
+        queue: QueuePath,
+        #[arg(value_name = "PID[:FD]", value_parser = sockets)]
+        sockets: SocketsOf,
+    },
+    /// Detach sockets of a running process: their priority is 0 again
+    #[command(
+        after_help = "Examples:\n  sudo aplomb net detach 1234\n  sudo aplomb net detach 1234:7"
+    )]
+    Detach {
+        #[arg(value_name = "PID[:FD]", value_parser = sockets)]
+        sockets: SocketsOf,
+    },
+    /// Move a queue, with its weight and what it takes, to another domain
+    #[command(after_help = "Example:
+  sudo aplomb net move media:voice calls       it is calls:voice then
+
+It takes packets of that domain's processes from then on. Attached sockets stay in their domain.")]
+    Move {
+        /// DOMAIN:QUEUE, such as media:voice
+        queue: QueuePath,
+        /// The other domain
+        domain: DomainPath,
     },
     /// Wait until standard input ends, then put back what a killed daemon has left
     #[command(hide = true)]
@@ -117,9 +171,36 @@ fn change(text: &str) -> Result<NetChange, String> {
     }
 }
 
+/// All sockets of a process, or the one with a file descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketsOf {
+    pub pid: i32,
+    pub descriptor: Option<i32>,
+}
+
+fn sockets(text: &str) -> Result<SocketsOf, String> {
+    let (pid, descriptor) = match text.split_once(':') {
+        Some((pid, descriptor)) => (pid, Some(descriptor)),
+        None => (text, None),
+    };
+    let number = |text: &str| {
+        let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        is_number.then(|| text.parse::<i32>().ok()).flatten()
+    };
+    let pid = number(pid).filter(|pid| *pid > 0);
+    let descriptor = descriptor.map(|d| number(d).ok_or("FD: it is no file descriptor"));
+    Ok(SocketsOf {
+        pid: pid.ok_or("PID: it is no process id")?,
+        descriptor: descriptor.transpose()?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::{Cli, Command};
 
     #[test]
     fn changes_are_read() {
@@ -128,6 +209,50 @@ mod tests {
         assert_eq!(change("overhead=26"), Ok(NetChange::Overhead(26)));
         for text in ["rate", "rate=", "rate=fast", "overhead=257", "mtu=1500"] {
             assert!(change(text).is_err(), "{text}");
+        }
+    }
+    fn parse(args: &[&str]) -> Result<NetCommand, String> {
+        let all = ["aplomb", "net"].iter().chain(args);
+        match Cli::try_parse_from(all).map_err(|e| e.to_string())?.command {
+            Command::Net(command) => Ok(command),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn queues_are_named_with_their_domain() {
+        let NetCommand::Queue { queue, changes, .. } =
+            parse(&["queue", "media:voice", "weight=300", "mark=0x10"]).unwrap()
+        else {
+            panic!()
+        };
+        assert_eq!(
+            (queue.to_string().as_str(), changes.len()),
+            ("media:voice", 2)
+        );
+        for (args, words) in [
+            (&["queue", "media"] as &[&str], "DOMAIN:QUEUE"),
+            (&["queue", "media:V"], "queue: \"V\""),
+            (&["queue", "media:v", "weight=0"], "weight: \"0\""),
+            (&["queue", "media:v", "weight=1", "--remove"], "--remove"),
+            (&["attach", "media:v"], "PID[:FD]"),
+            (&["attach", "media:v", "0"], "PID: "),
+            (&["attach", "media:v", "12:"], "FD: "),
+            (&["detach", "12:-1"], "FD: "),
+            (&["move", "media:v", "../x"], "\"..\""),
+        ] {
+            let e = parse(args).unwrap_err();
+            assert!(e.contains(words), "{args:?}: {e}");
+        }
+    }
+
+    #[test]
+    fn sockets_are_named_by_process_and_descriptor() {
+        let of = |pid, descriptor| Ok(SocketsOf { pid, descriptor });
+        assert_eq!(sockets("1234"), of(1234, None));
+        assert_eq!(sockets("1234:7"), of(1234, Some(7)));
+        for text in ["", ":", "1:2:3", "+1", "1:+2", "99999999999"] {
+            assert!(sockets(text).is_err(), "{text}");
         }
     }
 }

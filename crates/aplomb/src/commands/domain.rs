@@ -154,7 +154,7 @@ fn set(socket: &Path, tree: &Tree, domain: &DomainPath, changes: &[Change]) -> R
 
 /// Ask the daemon whether the settings in the attributes are in force. If no daemon runs, the
 /// attributes stay for the next one.
-fn in_force(socket: &Path, path: &DomainPath) -> Result<()> {
+pub(super) fn in_force(socket: &Path, path: &DomainPath) -> Result<()> {
     let mut client = match Client::connect(socket) {
         Ok(client) => client,
         Err(e) if code_of(&e) == Exit::NoDaemon => {
@@ -260,7 +260,7 @@ fn from_tree(tree: &Tree) -> Result<DomainTable> {
 }
 
 /// The error with its exit code.
-fn failure(error: DomainError) -> anyhow::Error {
+pub(super) fn failure(error: DomainError) -> anyhow::Error {
     let exit = match &error {
         DomainError::Wrong { .. } => Exit::Usage,
         DomainError::NoTree | DomainError::NoController(_) => Exit::Unsupported,

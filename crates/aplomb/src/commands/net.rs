@@ -15,12 +15,22 @@ use crate::client::Client;
 use crate::daemon::net::restore;
 use crate::exit::{Exit, Failure};
 use crate::explain::rough;
-use crate::protocol::{Answer, Ask, NetAsk, NetDomain, NetLine, NetWanted};
+use crate::protocol::{Answer, Ask, NetAsk, NetDomain, NetLine, NetQueue, NetWanted};
+
+mod queues;
 
 pub fn net(socket: &Path, command: NetCommand) -> Result<Exit> {
     let ask = match command {
         NetCommand::Ls { json } => return list(socket, json),
         NetCommand::Keeper { daemon } => return keeper(daemon),
+        NetCommand::Queue {
+            queue,
+            changes,
+            remove,
+        } => return queues::queue(socket, &queue, &changes, remove),
+        NetCommand::Attach { queue, sockets } => return queues::attach(&queue, sockets),
+        NetCommand::Detach { sockets } => return queues::detach(sockets),
+        NetCommand::Move { queue, domain } => return queues::move_to(socket, &queue, &domain),
         NetCommand::Install {
             interface,
             rate,
@@ -135,26 +145,73 @@ fn text(net: &NetLine, paths: &BTreeMap<u64, String>) -> String {
         "domain", ">weight", ">max", ">sent", ">packets", ">waiting", ">dropped", ">delay",
         ">at most",
     ]);
-    let mut domains: Vec<(String, &NetDomain)> = net
-        .domains
-        .iter()
-        .map(|d| (name(d.cgid, paths), d))
-        .collect();
-    domains.sort_by(|a, b| a.0.cmp(&b.0));
-    for (name, d) in domains {
-        table.add_row(vec![
-            name,
-            d.weight.to_string(),
-            d.max.map_or("-".into(), aplomb_spec::format_rate),
-            aplomb_memory::Bytes(d.sent_bytes).to_string(),
-            d.sent_packets.to_string(),
-            d.packets.to_string(),
-            d.dropped.to_string(),
-            rough(d.mean_delay_ns),
-            rough(d.most_delay_ns),
-        ]);
+    let mut rows: Vec<Row> = net.domains.iter().map(|d| domain(d, paths)).collect();
+    rows.extend(net.queues.iter().map(|q| queue(q, paths)));
+    rows.sort_by(|a, b| (&a.domain, &a.queue).cmp(&(&b.domain, &b.queue)));
+    let taken: String = rows.iter().filter_map(|row| row.takes.clone()).collect();
+    for row in rows {
+        table.add_row(row.cells);
     }
-    format!("{head}\n{}", table::text(&table))
+    format!("{head}\n{}{taken}", table::text(&table))
+}
+
+/// A row of the table. A queue's is below its domain's.
+struct Row {
+    domain: String,
+    queue: String,
+    cells: Vec<String>,
+    /// Of a queue: a line that says which packets it takes.
+    takes: Option<String>,
+}
+
+fn domain(d: &NetDomain, paths: &BTreeMap<u64, String>) -> Row {
+    let domain = name(d.cgid, paths);
+    let cells = vec![
+        domain.clone(),
+        d.weight.to_string(),
+        d.max.map_or("-".into(), aplomb_spec::format_rate),
+        aplomb_memory::Bytes(d.sent_bytes).to_string(),
+        d.sent_packets.to_string(),
+        d.packets.to_string(),
+        d.dropped.to_string(),
+        rough(d.mean_delay_ns),
+        rough(d.most_delay_ns),
+    ];
+    Row {
+        domain,
+        queue: String::new(),
+        cells,
+        takes: None,
+    }
+}
+
+fn queue(q: &NetQueue, paths: &BTreeMap<u64, String>) -> Row {
+    let domain = name(q.cgid, paths);
+    let shown = format!("{domain}:{}", q.queue);
+    let by = [
+        q.priority.map(|p| format!("priority {p}")),
+        q.mark.map(|m| format!("mark {m:#x}")),
+        Some("attached sockets".into()),
+    ];
+    let by: Vec<String> = by.into_iter().flatten().collect();
+    let takes = Some(format!("{shown} takes: {}\n", by.join(", ")));
+    let cells = vec![
+        shown,
+        q.weight.to_string(),
+        "-".into(),
+        aplomb_memory::Bytes(q.sent_bytes).to_string(),
+        q.sent_packets.to_string(),
+        q.packets.to_string(),
+        q.dropped.to_string(),
+        rough(q.mean_delay_ns),
+        rough(q.most_delay_ns),
+    ];
+    Row {
+        domain,
+        queue: q.queue.clone(),
+        cells,
+        takes,
+    }
 }
 
 fn name(cgid: u64, paths: &BTreeMap<u64, String>) -> String {
@@ -214,6 +271,14 @@ mod tests {
             leaf: Default::default(),
             without_node: 0,
             domains: vec![domain(1, 3 << 20), domain(7, 2 << 20), domain(9, 1 << 20)],
+            queues: vec![NetQueue {
+                cgid: 7,
+                queue: "voice".into(),
+                weight: 300,
+                priority: Some(6),
+                mark: Some(16),
+                ..NetQueue::default()
+            }],
         };
         let paths = BTreeMap::from([(1, "/".into()), (7, "/media".into())]);
         let text = text(&net, &paths);
@@ -221,7 +286,10 @@ mod tests {
         let rows: Vec<&str> = text.lines().skip(2).collect();
         assert!(rows[0].starts_with("(gone: 9)"), "{text}");
         assert!(rows[1].starts_with("/ "), "{text}");
-        assert!(rows[2].starts_with("/media"), "{text}");
+        assert!(rows[2].starts_with("/media "), "{text}");
+        assert!(rows[3].starts_with("/media:voice "), "{text}");
+        let takes = "/media:voice takes: priority 6, mark 0x10, attached sockets";
+        assert_eq!(rows.last(), Some(&takes), "{text}");
         assert!(text.lines().all(|l| l.len() <= 80), "{text}");
     }
 }

@@ -17,7 +17,7 @@ use aplomb_kernel::{Event, Kernel, KernelError};
 use super::budget::warn_about;
 use super::errands::Errands;
 use super::memory::domains::Asked;
-use super::net::NetSetting;
+use super::net::NetSettings;
 use super::state::{code_of, monotonic_ns};
 use crate::config::WantedDomain;
 use crate::domains::{is_managed, with_manager};
@@ -337,16 +337,12 @@ impl Domains {
 
     /// What is set for packets in the attributes, by cgroup, if any may have changed since the last
     /// call.
-    pub fn take_net_settings(&mut self) -> Option<BTreeMap<u64, NetSetting>> {
+    pub fn take_net_settings(&mut self) -> Option<NetSettings> {
         if !std::mem::take(&mut self.net_changed) {
             return None;
         }
         let known = self.known.values();
-        Some(
-            known
-                .filter_map(|k| Some((k.cgid, NetSetting::of(&k.marks)?)))
-                .collect(),
-        )
+        Some(NetSettings::of(known.map(|k| (k.cgid, &k.marks))))
     }
 
     /// All domains of the kernel side, each after its parent.

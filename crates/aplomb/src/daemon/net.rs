@@ -20,21 +20,21 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use aplomb_domain::Marks;
 use aplomb_kernel::{LeafOrder, LinkRate, Qdisc};
 use aplomb_net::journal::{self, Entry};
 use aplomb_net::{interfaces, kind_of, segments, NetError, Qdiscs, Watch};
 use rustix::pipe::{pipe_with, PipeFlags};
 use tracing::{info, warn};
 
-use crate::protocol::{
-    Code, NetAsk, NetDomain, NetLeaf, NetLine, NetWanted, Refusal, MAX_OVERHEAD,
-};
+pub use settings::{set_the_same, sets_packets, NetSettings};
+
+use crate::protocol::{Code, NetAsk, NetLeaf, NetLine, NetWanted, Refusal, MAX_OVERHEAD};
+
+mod line;
+mod settings;
 
 /// Interfaces that may have our qdisc at a time. Each takes 4.5 MB of the kernel's memory.
 const MAX_INTERFACES: usize = 16;
-/// Domains of one interface in an answer: as many as the kernel side has weights for.
-const MAX_LISTED: usize = 4096;
 
 /// The interfaces.
 pub struct Net {
@@ -43,8 +43,8 @@ pub struct Net {
     /// From the settings: installed as soon as the interface is there.
     wanted: Vec<NetWanted>,
     installed: BTreeMap<u32, Installed>,
-    /// Of domains, by their cgroups' ids.
-    domains: BTreeMap<u64, NetSetting>,
+    /// Of domains and their queues.
+    settings: NetSettings,
     keeper: Option<Child>,
     /// Its standard input, and the other end. The kernel closes the files of a dead process in the
     /// order of their numbers, and takes a second for the scheduler: so these are opened before it.
@@ -55,40 +55,6 @@ struct Installed {
     qdisc: Qdisc,
     entry: Entry,
     wanted: NetWanted,
-}
-
-/// What is set for the packets of a domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NetSetting {
-    weight: u32,
-    /// Bits a second. None: no ceiling.
-    max: Option<u64>,
-}
-
-impl Default for NetSetting {
-    fn default() -> Self {
-        let weight = 100;
-        Self { weight, max: None }
-    }
-}
-
-impl NetSetting {
-    /// None: the attributes set nothing.
-    pub fn of(marks: &Marks) -> Option<Self> {
-        let usual = Self::default();
-        let set = Self {
-            weight: marks.net_weight.unwrap_or(usual.weight),
-            max: marks.net_max,
-        };
-        (set != usual).then_some(set)
-    }
-
-    fn apply(&self, qdisc: &mut Qdisc, domain: u64) {
-        let rate = self.max.map_or(0, |bits| bits / 8);
-        if let Err(e) = qdisc.set_domain(domain, self.weight, rate) {
-            warn!("{e}");
-        }
-    }
 }
 
 impl Installed {
@@ -133,7 +99,7 @@ impl Net {
                 .ok(),
             wanted: wanted.to_vec(),
             installed: BTreeMap::new(),
-            domains: BTreeMap::new(),
+            settings: NetSettings::default(),
             keeper: None,
             keepers: pipe_with(PipeFlags::CLOEXEC)
                 .inspect_err(|e| warn!("no keeper of interfaces: {e}"))
@@ -261,9 +227,7 @@ impl Net {
         let kind = kind_of(index);
         let mut qdisc = Qdisc::load(index, &kind, order_of(wanted.leaf), link)
             .map_err(|e| Refusal::new(Code::Failed, e.to_string()))?;
-        for (domain, setting) in &self.domains {
-            setting.apply(&mut qdisc, *domain);
-        }
+        self.settings.apply(&mut qdisc, &NetSettings::default());
         self.keep()
             .map_err(|e| Refusal::new(Code::Failed, format!("the keeper: {e}")))?;
         let before = before.filter(|root| root.was_set);
@@ -368,56 +332,18 @@ impl Net {
     }
 
     /// From now on these are the settings of domains; all others have the default.
-    pub fn set_domains(&mut self, domains: BTreeMap<u64, NetSetting>) {
-        let old = std::mem::replace(&mut self.domains, domains);
-        for (id, setting) in changes(&old, &self.domains) {
-            for installed in self.installed.values_mut() {
-                setting.apply(&mut installed.qdisc, id);
-            }
+    pub fn set_domains(&mut self, settings: NetSettings) {
+        let before = std::mem::replace(&mut self.settings, settings);
+        for installed in self.installed.values_mut() {
+            self.settings.apply(&mut installed.qdisc, &before);
         }
     }
 
     /// The interfaces, for people.
     pub fn lines(&self) -> Vec<NetLine> {
-        self.installed.values().map(line).collect()
-    }
-}
-
-/// What differs between the settings of before and of now. A domain that has gone has the default.
-fn changes(
-    before: &BTreeMap<u64, NetSetting>,
-    now: &BTreeMap<u64, NetSetting>,
-) -> Vec<(u64, NetSetting)> {
-    let gone = before.keys().filter(|id| !now.contains_key(id));
-    gone.map(|id| (*id, NetSetting::default()))
-        .chain(now.iter().map(|(id, setting)| (*id, *setting)))
-        .filter(|(id, setting)| before.get(id) != Some(setting))
-        .collect()
-}
-
-fn line(installed: &Installed) -> NetLine {
-    let domains = installed.qdisc.nodes().into_iter().take(MAX_LISTED);
-    NetLine {
-        interface: installed.entry.name.clone(),
-        index: installed.entry.index,
-        rate: installed.wanted.rate,
-        overhead: installed.wanted.overhead,
-        leaf: installed.wanted.leaf,
-        without_node: installed.qdisc.without_node(),
-        domains: domains
-            .map(|n| NetDomain {
-                cgid: n.domain,
-                above: n.above,
-                weight: n.weight,
-                max: (n.ceiling > 0).then_some(n.ceiling * 8),
-                packets: n.packets,
-                sent_bytes: n.sent_bytes,
-                sent_packets: n.sent_packets,
-                dropped: n.dropped,
-                mean_delay_ns: n.delay_ns.checked_div(n.sent_packets).unwrap_or(0),
-                most_delay_ns: n.most_ns,
-            })
-            .collect(),
+        let all = self.installed.values();
+        all.map(|installed| line::line(installed, &self.settings))
+            .collect()
     }
 }
 

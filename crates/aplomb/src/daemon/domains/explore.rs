@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::{Duration, Instant};
 
-use aplomb_domain::{DomainError, DomainPath, Found, MAX_OWNED};
+use aplomb_domain::{
+    DomainError, DomainPath, Found, WrongMark, MAX_ALL_QUEUES, MAX_OWNED, NET_QUEUES,
+};
 use aplomb_kernel::Kernel;
 use inotify::WatchDescriptor;
 use tracing::warn;
@@ -17,7 +19,7 @@ use super::read::{read, Look, Part};
 use super::watch::Watch;
 use super::{Domains, Known, NotInForce, WALK_INTERVAL};
 use crate::daemon::budget::{warn_about, Budget};
-use crate::daemon::net::NetSetting;
+use crate::daemon::net::{set_the_same, sets_packets};
 use crate::protocol::{Code, Refusal};
 
 /// Looks at changed attributes for one owner: this many at once, then one in each pause. A look may
@@ -201,7 +203,8 @@ impl Domains {
             }
         }
         part.cut.iter().for_each(|owner| warn_of_too_many(*owner));
-        for f in part.domains {
+        for mut f in part.domains {
+            self.limit_queues(&mut f);
             let is_other = |known: &Known| known.cgid != f.cgid;
             if self.known.get(&f.path).is_some_and(is_other) {
                 self.forget(&f.path, kernel);
@@ -259,7 +262,7 @@ impl Domains {
             let known = Known {
                 cgid,
                 owner,
-                marks,
+                marks: Default::default(), // so that all of its settings are changes
                 wrong: None,
                 pushed: Default::default(),
                 refused: None,
@@ -272,7 +275,7 @@ impl Domains {
             return false;
         };
         self.memory_changed |= before != marks.memory;
-        self.net_changed |= NetSetting::of(&known.marks) != NetSetting::of(&marks);
+        self.net_changed |= !set_the_same(&known.marks, &marks);
         known.marks = marks;
         known.wrong = wrong
             .first()
@@ -358,7 +361,7 @@ impl Domains {
             self.owners.remove(known.owner);
             self.owners.later.remove(path);
             self.memory_changed |= known.marks.memory.is_some();
-            self.net_changed |= NetSetting::of(&known.marks).is_some();
+            self.net_changed |= sets_packets(&known.marks);
             // These fail if the kernel side knows of the removal already.
             if let Some(reserved) = known.pushed.reservation {
                 let _ = kernel.set_domain(known.cgid, removal_of(reserved));
@@ -382,6 +385,27 @@ fn below<'a>(
     top: &'a DomainPath,
 ) -> impl Iterator<Item = (&'a DomainPath, &'a Known)> {
     known.range(top..).take_while(|(path, _)| top.holds(path))
+}
+
+impl Domains {
+    /// Queues that may not be are as an invalid attribute.
+    fn limit_queues(&self, found: &mut Found) {
+        if found.marks.net_queues.is_empty() {
+            return;
+        }
+        let others = self.known.iter().filter(|(path, _)| **path != found.path);
+        let others: usize = others.map(|(_, k)| k.marks.net_queues.len()).sum();
+        let message = if found.path.is_root() {
+            "the root of the tree has no queues".into()
+        } else if others + found.marks.net_queues.len() > MAX_ALL_QUEUES {
+            format!("there are {others} queues already, and at most {MAX_ALL_QUEUES} may be")
+        } else {
+            return;
+        };
+        found.marks.net_queues = Default::default();
+        let attribute = NET_QUEUES;
+        found.wrong.push(WrongMark { attribute, message });
+    }
 }
 
 fn warn_of_too_many(owner: u32) {

@@ -8,7 +8,7 @@ use super::Known;
 /// Push the settings in which the attributes (`known.marks`) differ from those pushed before
 /// (`known.pushed`). If the kernel side refuses a setting, the previous one stays in force.
 pub fn push_settings(known: &mut Known, kernel: &mut dyn Kernel) -> Result<(), KernelError> {
-    let (cgid, marks) = (known.cgid, known.marks);
+    let (cgid, marks) = (known.cgid, &known.marks);
     if known.pushed.policy != marks.policy {
         kernel.set_domain(cgid, DomainChange::Policy(marks.policy))?;
         known.pushed.policy = marks.policy;

@@ -1,5 +1,6 @@
 use aplomb_domain::Marks;
 
+use super::settings::{changes, NetSetting};
 use super::*;
 
 fn setting(weight: u32, max: Option<u64>) -> NetSetting {
