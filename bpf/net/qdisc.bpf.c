@@ -175,7 +175,9 @@ struct net_set_args {
 	s32 result; /* 0, or -errno */
 };
 
-/* Sets weight and ceiling of a domain, or the weight of a queue. They count from its next packet on. */
+/*
+ * Sets weight and ceiling of a domain, or the weight of a queue. They count from its next packet on.
+ */
 SEC("syscall")
 int aplomb_net_set(struct net_set_args *args)
 {

@@ -33,7 +33,7 @@ enum {
 	SELECT_ALL = 0, /* not a selector: how many selectors the domain has; its value is 0 */
 	SELECT_MARK = 1,
 	SELECT_PRIORITY = 2,
-	/* of 1,024 queues: an attachment, a mark and a priority each, and a count for each domain */
+	/* of 1,024 queues: an attachment, mark and priority each; a count for each domain */
 	SELECTORS = 4096,
 };
 

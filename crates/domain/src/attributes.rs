@@ -14,9 +14,9 @@
 //! | `trusted.aplomb.ephemeral` | `1` | root |
 //!
 //! Only root (CAP_SYS_ADMIN) may set the reservations, of CPU time, of memory and of disks, and the
-//! weight and queues of packets: the owner of a delegated cgroup must not be able to raise its share. The
-//! owner may set the policy, because a policy only orders what is inside the domain. If both
-//! policies are set, the trusted one counts.
+//! weight and the queues of packets: the owner of a delegated cgroup must not be able to raise its
+//! share. The owner may set the policy, because a policy only orders what is inside the domain. If
+//! both policies are set, the trusted one counts.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -1,4 +1,4 @@
-//! Sockets of other processes: their priority (SO_PRIORITY), which may send their packets to a queue.
+//! Sockets of other processes: their priority (SO_PRIORITY), which may select a queue.
 //!
 //! The process is found by its id, and all that follows goes by a descriptor of it. So the id may
 //! be given to another process meanwhile, and that one's sockets are left alone.

@@ -1,4 +1,4 @@
-# Queues inside a domain: a part of net.sh, whose interface near has 10 Mbit a second. Sourced by it.
+# Queues inside a domain: sourced by net.sh, whose interface near has 10 Mbit a second.
 
 queue_has() { # DOMAIN QUEUE FIELD: of interface near
 	local id
