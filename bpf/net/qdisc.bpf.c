@@ -176,7 +176,8 @@ struct net_set_args {
 };
 
 /*
- * Sets weight and ceiling of a domain, or the weight of a queue. They count from its next packet on.
+ * Sets weight and ceiling of a domain, or the weight of a queue. They count from its next packet
+ * on.
  */
 SEC("syscall")
 int aplomb_net_set(struct net_set_args *args)

@@ -109,7 +109,7 @@ for n in {1..62}; do
 done
 for n in {1..16}; do a net queue b:q$n; done
 queues() { a net ls --json | jq '.[] | select(.interface == "near").queues | length'; }
-check all-are-there "$(queues)" until_true 5 eval '[ $(queues) = 1024 ]'
+check all-are-there "$(queues)" until_true 15 eval '[ $(queues) = 1024 ]'
 check 1024-in-all "" says 'there are 1024 queues already' net queue film:more
 check the-refused-is-not-written "" none "$(queue_has film more weight)"
 rmdir $cgroups/q*

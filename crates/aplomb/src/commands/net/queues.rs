@@ -17,7 +17,7 @@ use tracing::warn;
 use crate::cli::SocketsOf;
 use crate::commands::domain::{failure, in_force};
 use crate::commands::line;
-use crate::domains::place_of;
+use crate::domains::{is_managed, place_of};
 use crate::exit::{Exit, Failure};
 
 /// The attribute of one domain.
@@ -74,6 +74,10 @@ pub fn queue(
         changed.map_err(|e| failed(format!("{}: {e}", queue.domain)))?;
     }
     put_into_force(socket, &[(&attribute, &queues)])?;
+    if !remove && is_managed(&tree) && attribute.path.name().ends_with(".slice") {
+        let path = &attribute.path;
+        warn!("{path} is a slice, which has no processes of its own: name their service or scope");
+    }
     Ok(Exit::Ok)
 }
 

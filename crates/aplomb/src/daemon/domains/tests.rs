@@ -375,6 +375,7 @@ fn a_flood_of_changes_is_seen_in_parts() {
     assert_eq!(created.count(), 1000, "none is lost");
 }
 
+mod packets;
 mod users;
 
 /// Delegate folders to a user. False if this test may not.
