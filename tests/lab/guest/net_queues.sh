@@ -41,6 +41,20 @@ flood_with a 2 5 16
 share_of_second share-by-mark 740 760
 end_all
 
+say "the mark goes before the priority, and the attachment before both"
+a net queue a:slow priority=2
+sent() { echo "$(queue_has a slow sent_packets) $(queue_has a fast sent_packets)"; }
+before=$(sent)
+flood_with a 1 2 16
+sleep 0.5
+after=$(sent)
+first_went() { [ "${before% *}" = "${after% *}" ] && [ "${before#* }" -lt "${after#* }" ]; }
+check the-mark-goes-first "slow and fast: $before, then $after" first_went
+a net attach a:slow "${pids[0]}"
+check an-attachment-goes-before-it "" until_true 2 eval '[ "$(queue_has a slow sent_packets)" -gt "${after% *}" ]'
+end_all
+a net queue a:slow --remove
+
 say "a running socket is attached"
 flood a 1 1000
 flood a 2 1000
@@ -91,9 +105,9 @@ sleep 1
 a net queue b:fast --remove
 wait $counting
 end_all
-# 555 of them in 3 s
+# 555 of them in 3 s; a sender that was late catches up
 check no-packet-is-lost "$(< $out/came.2)" [ "$(came 2 lost)" = 0 ]
-check and-all-came "$(came 2 packets)" within 540 "$(came 2 packets)" 560
+check and-all-came "$(came 2 packets)" within 545 "$(came 2 packets)" 570
 
 say "limits of queues"
 for n in {1..16}; do a net queue a:q$n; done
