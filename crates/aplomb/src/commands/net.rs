@@ -273,7 +273,7 @@ mod tests {
             domains: vec![domain(1, 3 << 20), domain(7, 2 << 20), domain(9, 1 << 20)],
             queues: vec![NetQueue {
                 cgid: 7,
-                queue: "voice".into(),
+                queue: "v".into(),
                 weight: 300,
                 priority: Some(6),
                 mark: Some(16),
@@ -287,8 +287,8 @@ mod tests {
         assert!(rows[0].starts_with("(gone: 9)"), "{text}");
         assert!(rows[1].starts_with("/ "), "{text}");
         assert!(rows[2].starts_with("/media "), "{text}");
-        assert!(rows[3].starts_with("/media:voice "), "{text}");
-        let takes = "/media:voice takes: priority 6, mark 0x10, attached sockets";
+        assert!(rows[3].starts_with("/media:v "), "{text}");
+        let takes = "/media:v takes: priority 6, mark 0x10, attached sockets";
         assert_eq!(rows.last(), Some(&takes), "{text}");
         assert!(text.lines().all(|l| l.len() <= 80), "{text}");
     }
