@@ -123,7 +123,7 @@ static __always_inline void set_has_selectors(u32 i, bool has)
 /* The node of @domain (or queue) and @flow, made if need be below @up; 0: no room for it. */
 static __noinline u32 node_below(u32 up, u64 domain, u32 flow)
 {
-	TAKES_STACK(80);
+	TAKES_STACK(96);
 	struct node_key key = { .domain = domain, .flow = flow };
 	u32 i = find_node(domain, flow);
 	struct net_setting *set = NULL;

@@ -89,10 +89,10 @@ impl Process {
             return Ok(false);
         }
         let now = option(&socket, libc::SO_PRIORITY).map_err(failed)?;
-        let Some(priority) = change(now.cast_unsigned()) else {
+        let Some(priority) = change(now as u32) else {
             return Ok(false);
         };
-        set_option(&socket, libc::SO_PRIORITY, priority.cast_signed()).map_err(failed)?;
+        set_option(&socket, libc::SO_PRIORITY, priority as i32).map_err(failed)?;
         Ok(true)
     }
 }
@@ -155,7 +155,7 @@ mod tests {
         let (udp, unix) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UnixStream::pair());
         let unix = unix.unwrap().0;
         let file = std::fs::File::open("/dev/null").unwrap();
-        let own = Process::open(std::process::id().cast_signed()).unwrap();
+        let own = Process::open(std::process::id() as i32).unwrap();
         let found = own.sockets().unwrap();
         let has = |fd: i32| found.descriptors.contains(&fd);
         assert!(has(udp.as_raw_fd()) && has(unix.as_raw_fd()));
