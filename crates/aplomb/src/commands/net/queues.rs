@@ -147,7 +147,7 @@ pub fn attach(queue: &QueuePath, sockets: SocketsOf) -> Result<Exit> {
         let pid = sockets.pid;
         return Err(failed(format!("process {pid} has no socket of a network")));
     }
-    line(&format!("{} attached to {queue}", in_words(changed)))?;
+    line(format!("{} attached to {queue}", in_words(changed)))?;
     Ok(Exit::Ok)
 }
 
@@ -162,7 +162,7 @@ pub fn detach(sockets: SocketsOf) -> Result<Exit> {
             "process {pid} has no socket that is attached"
         )));
     }
-    line(&format!("{} detached", in_words(changed)))?;
+    line(format!("{} detached", in_words(changed)))?;
     Ok(Exit::Ok)
 }
 
