@@ -9,9 +9,9 @@
  *    or priority (SO_PRIORITY). The domain is a part of the key. So no process can choose a queue
  *    of another domain, whatever it writes on its sockets.
  *
- * 2. Attached sockets. User space gives a socket a priority of the range ATTACHED, which only root
- *    may set. It is selected as any other priority is. So the kernel side has no list of sockets,
- *    and nothing is left of one that was closed.
+ * 2. Attached sockets. User space gives a socket a priority of the range ATTACHED, which takes
+ *    CAP_NET_ADMIN or CAP_NET_RAW. It is selected as any other priority is. So the kernel side has
+ *    no list of sockets, and nothing is left of one that was closed.
  *
  * 3. Several that fit: the attachment goes before the mark, and the mark before the priority.
  *

@@ -27,8 +27,8 @@ const MAX_NAME: usize = 32;
 /// Bytes of the attribute: more than 16 queues with the longest names and numbers take.
 pub const MAX_QUEUES_TEXT: usize = 2048;
 
-/// Priorities (SO_PRIORITY) of attached sockets: those that begin with these 20 bits. The kernel
-/// lets only root give a socket a priority above 6.
+/// Priorities (SO_PRIORITY) of attached sockets: those that begin with these 20 bits. For a
+/// priority above 6 the kernel wants CAP_NET_ADMIN or CAP_NET_RAW.
 const ATTACHED: u32 = 0xa9100;
 
 /// The priority of a socket that is attached to the queue with this number. Its low four bits are
