@@ -16,7 +16,8 @@ pub enum NetCommand {
     #[command(after_help = "Example:\n  aplomb net ls
 
 The root cgroup (\"/\") stands for all domains together. Delay: how long packets waited here, on
-average and at most, since the interface was installed. \"/media:voice\" is the queue voice of media.")]
+average and at most, since the interface was installed. \"/media:voice\" is media's queue voice;
+media's own numbers include it.")]
     Ls {
         /// Print JSON
         #[arg(long)]
@@ -70,9 +71,9 @@ in aplomb.toml. The interface gets its queueing discipline back when the daemon 
   sudo aplomb net queue media:voice priority=none
   sudo aplomb net queue media:voice --remove
 
-The last \":\" divides domain and queue. The queue takes part beside the domain's other packets
-(weight 100) and the domains below it. An attached socket (aplomb net attach) goes before a mark, and
-a mark before a priority. Packets of other domains never come to it.")]
+The last \":\" divides domain and queue. The queue shares with the domain's other packets (weight
+100) and the domains below it. An attached socket (aplomb net attach) goes before a mark, and a mark
+before a priority. Packets of other domains never come to it.")]
     Queue {
         /// DOMAIN:QUEUE, such as media:voice
         queue: QueuePath,
@@ -88,11 +89,12 @@ a mark before a priority. Packets of other domains never come to it.")]
   sudo aplomb net attach media:voice 1234      all of its sockets, not those that it makes later
   sudo aplomb net attach media:voice 1234:7    the one with file descriptor 7
 
-The sockets get a priority (SO_PRIORITY) of aplomb's. They keep it until they are closed or detached,
-also when aplomb ends.")]
+The sockets get a priority (SO_PRIORITY) of aplomb's. They keep it until they are closed or
+detached, also when aplomb ends.")]
     Attach {
         /// DOMAIN:QUEUE, such as media:voice
         queue: QueuePath,
+        /// A process, and one of its file descriptors
         #[arg(value_name = "PID[:FD]", value_parser = sockets)]
         sockets: SocketsOf,
     },
@@ -101,6 +103,7 @@ also when aplomb ends.")]
         after_help = "Examples:\n  sudo aplomb net detach 1234\n  sudo aplomb net detach 1234:7"
     )]
     Detach {
+        /// A process, and one of its file descriptors
         #[arg(value_name = "PID[:FD]", value_parser = sockets)]
         sockets: SocketsOf,
     },
