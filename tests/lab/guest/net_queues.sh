@@ -41,6 +41,16 @@ flood_with a 2 5 16
 share_of_second share-by-mark 740 760
 end_all
 
+say "an interface that is installed later, and one queue for each member (--leaf fifo)"
+a net remove near
+a net install near --rate 10Mbit --leaf fifo
+flood a 1 1000
+flood_with a 2 5 16
+share_of_second share-by-mark-with-fifo 740 760
+end_all
+a net remove near
+a net install near --rate 10Mbit
+
 say "the mark goes before the priority, and the attachment before both"
 a net queue a:slow priority=2
 sent() { echo "$(queue_has a slow sent_packets) $(queue_has a fast sent_packets)"; }
