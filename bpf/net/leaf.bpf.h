@@ -145,7 +145,7 @@ static __noinline u32 node_below(u32 up, u64 domain, u32 flow)
 		set_has_selectors(i, true);
 	hsfq_become(&queue, i, up, domain, flow, set ? set->weight : HSFQ_WEIGHT, is_leaf);
 	if (set)
-		hsfq_node(&queue, i)->ceiling.rate = set->rate;
+		hsfq_set_ceiling(&queue, i, set->rate);
 	return i;
 }
 
@@ -245,6 +245,8 @@ static __noinline void forget_all(void)
 	queue.free = 0;
 	queue.fresh = 0;
 	queue.late = 0;
+	queue.alone = 0;
+	queue.ceilings = 0;
 	nodes = LEAF_OF_REST;
 	hand = LEAF_OF_REST;
 	hsfq_become(&queue, HSFQ_ROOT, 0, 1, FLOW_INNER, HSFQ_WEIGHT, false);

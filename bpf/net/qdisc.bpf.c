@@ -80,9 +80,13 @@ static __always_inline void wait_until(struct Qdisc *sch, u64 when)
 SEC("struct_ops/aplomb_net_dequeue")
 struct sk_buff *BPF_PROG(aplomb_net_dequeue, struct Qdisc *sch)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now;
 	u32 k;
 
+	/* the kernel asks for one more than there are */
+	if (!sch->q.qlen)
+		return NULL;
+	now = bpf_ktime_get_ns();
 	hsfq_release(&queue, now);
 	if (!shaper_is_open(&link, now)) {
 		wait_until(sch, hsfq_first(&queue) ? link.next : hsfq_late(&queue));
@@ -200,7 +204,7 @@ int aplomb_net_set(struct net_set_args *args)
 		return 0;
 	n = hsfq_node(&queue, node);
 	n->weight = setting.weight;
-	n->ceiling.rate = setting.rate;
+	hsfq_set_ceiling(&queue, node, setting.rate);
 	return 0;
 }
 

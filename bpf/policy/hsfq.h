@@ -61,6 +61,12 @@
  *
  *    A late node is to its parent as one without packets: it gains nothing by waiting. If it was
  *    the only ready member, its parent is not ready either. A node with a ceiling is not forgotten.
+ *
+ * 7. A packet that is alone. On a link that keeps up, most packets come when no other one waits. As
+ *    such a packet leaves, the busy period ends at each node on its way, and all members are even
+ *    (sfq.h 2), as they were when it came. So it goes past the heaps, and no tag changes. If
+ *    another packet comes meanwhile, it takes its place in its leaf first, as if it had done so at
+ *    once. Not where there was ever a ceiling, whose clock counts each packet.
  */
 #ifndef APLOMB_POLICY_HSFQ_H
 #define APLOMB_POLICY_HSFQ_H
@@ -122,6 +128,9 @@ struct hsfq {
 	u32 free;  /* the first free slot that was in use before; 0: none */
 	u32 fresh; /* slots above this one were never in use */
 	u32 late;  /* the root of the heap of late nodes, by when each may send; 0: none */
+	u32 alone; /* the slot of a packet that is alone (7), which is in no leaf; 0: none */
+	u32 leaf_of_alone;
+	u32 ceilings; /* a node had a ceiling */
 	struct heap_node heap[HSFQ_NODES];
 	struct hsfq_node node[HSFQ_NODES];
 	struct hsfq_packet packet[HSFQ_PACKETS];
@@ -153,6 +162,8 @@ static inline policy_own_frame bool hsfq_admit(struct hsfq *q, u32 leaf, u32 byt
 	u64 part = 1 << 16, less = 0;
 	u32 i = leaf, k, held = hsfq_node(q, leaf)->held;
 
+	if (!hsfq_node(q, HSFQ_ROOT)->packets)
+		return true; /* there is room for two of any size */
 	policy_for(k, 0, HSFQ_LEVELS)
 	{
 		struct hsfq_node *n = hsfq_node(q, i);
@@ -231,16 +242,14 @@ static inline policy_own_frame void hsfq_ready(struct hsfq *q, u32 i, u64 now)
 	}
 }
 
-/* The packet in @slot, of @bytes, is now the last one of @leaf. */
-static inline policy_own_frame void hsfq_add(struct hsfq *q, u32 leaf, u32 slot, u32 bytes, u64 now)
+/* The packet in @slot is now the last one of @leaf. */
+static inline policy_own_frame void hsfq_enter(struct hsfq *q, u32 leaf, u32 slot, u64 now)
 {
 	policy_takes_stack(48);
 	struct hsfq_packet *p = hsfq_packet(q, slot);
 	struct hsfq_node *n = hsfq_node(q, leaf);
-	u32 i = leaf, k;
+	u32 i = leaf, k, counts = hsfq_counts(p->bytes);
 
-	p->since = now;
-	p->bytes = bytes;
 	p->next = 0;
 	if (n->last)
 		hsfq_packet(q, n->last)->next = slot;
@@ -251,12 +260,31 @@ static inline policy_own_frame void hsfq_add(struct hsfq *q, u32 leaf, u32 slot,
 	{
 		n = hsfq_node(q, i);
 		n->packets++;
-		n->held += hsfq_counts(bytes);
+		n->held += counts;
 		if (!n->up)
 			break;
 		i = n->up;
 	}
 	hsfq_ready(q, leaf, now);
+}
+
+/* The packet in @slot, of @bytes, comes to @leaf, behind those that are there. */
+static inline void hsfq_add(struct hsfq *q, u32 leaf, u32 slot, u32 bytes, u64 now)
+{
+	u32 alone = q->alone;
+
+	hsfq_packet(q, slot)->since = now;
+	hsfq_packet(q, slot)->bytes = bytes;
+	if (!alone && !hsfq_node(q, HSFQ_ROOT)->packets && !q->ceilings) {
+		q->alone = slot;
+		q->leaf_of_alone = leaf;
+		return;
+	}
+	if (alone) {
+		q->alone = 0;
+		hsfq_enter(q, q->leaf_of_alone, alone, now);
+	}
+	hsfq_enter(q, leaf, slot, now);
 }
 
 /*
@@ -291,6 +319,8 @@ static inline policy_own_frame u32 hsfq_first(struct hsfq *q)
 	policy_takes_stack(32);
 	u32 i = HSFQ_ROOT, k;
 
+	if (q->alone)
+		return q->leaf_of_alone;
 	policy_for(k, 0, HSFQ_LEVELS)
 	{
 		struct hsfq_node *n = hsfq_node(q, i);
@@ -313,6 +343,8 @@ static inline u32 hsfq_pop(struct hsfq *q, u32 leaf)
 	struct hsfq_node *n = hsfq_node(q, leaf);
 	u32 slot = n->first;
 
+	if (q->alone)
+		return q->alone;
 	n->first = hsfq_packet(q, slot)->next;
 	if (!n->first)
 		n->last = 0;
@@ -328,6 +360,33 @@ static inline void hsfq_count_sent(struct hsfq_node *n, u32 bytes, u64 delay)
 		n->most_ns = delay;
 }
 
+/* Counts a packet of @leaf that has no place there: it was sent after @delay ns, or dropped. */
+static inline policy_own_frame void hsfq_count(struct hsfq *q, u32 leaf, bool is_sent, u32 bytes,
+					       u64 delay)
+{
+	policy_takes_stack(48);
+	u32 i = leaf, k;
+
+	policy_for(k, 0, HSFQ_LEVELS)
+	{
+		struct hsfq_node *n = hsfq_node(q, i);
+
+		if (is_sent)
+			hsfq_count_sent(n, bytes, delay);
+		else
+			n->dropped++;
+		if (!n->up)
+			break;
+		i = n->up;
+	}
+}
+
+/* A packet was not admitted to @leaf. */
+static inline void hsfq_refused(struct hsfq *q, u32 leaf)
+{
+	hsfq_count(q, leaf, false, 0, 0);
+}
+
 /*
  * The packet in @slot, which was popped from @leaf, is sent at @now (@is_sent), or dropped. A
  * dropped packet costs its domain nothing.
@@ -339,6 +398,11 @@ static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 sl
 	u32 bytes = hsfq_packet(q, slot)->bytes, i = leaf, k;
 	u64 delay = now - hsfq_packet(q, slot)->since;
 
+	if (q->alone) {
+		q->alone = 0;
+		hsfq_count(q, leaf, is_sent, bytes, delay);
+		return;
+	}
 	policy_for(k, 0, HSFQ_LEVELS)
 	{
 		struct hsfq_node *n = hsfq_node(q, i), *up;
@@ -371,28 +435,13 @@ static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 sl
 	}
 }
 
-/* A packet was not admitted to @leaf. */
-static inline policy_own_frame void hsfq_refused(struct hsfq *q, u32 leaf)
-{
-	policy_takes_stack(32);
-	u32 i = leaf, k;
-
-	policy_for(k, 0, HSFQ_LEVELS)
-	{
-		struct hsfq_node *n = hsfq_node(q, i);
-
-		n->dropped++;
-		if (!n->up)
-			break;
-		i = n->up;
-	}
-}
-
 /* May node @i be given to another domain or flow (5)? The root may not. */
 static inline bool hsfq_forgettable(struct hsfq *q, u32 i)
 {
 	const struct hsfq_node *n = hsfq_node(q, i);
 
+	if (q->alone && q->leaf_of_alone == i)
+		return false;
 	return n->up && !n->children && !n->packets && !n->ceiling.rate &&
 	       !time_before(hsfq_node(q, n->up)->order.now, n->member.start);
 }
@@ -416,6 +465,14 @@ static inline void hsfq_become(struct hsfq *q, u32 i, u32 up, u64 domain, u32 fl
 		n->member.start = hsfq_node(q, up)->order.now;
 		hsfq_node(q, up)->children++;
 	}
+}
+
+/* From now on node @i sends @rate bytes a second at most; 0: as many as it can. */
+static inline void hsfq_set_ceiling(struct hsfq *q, u32 i, u64 rate)
+{
+	if (rate)
+		q->ceilings = 1;
+	hsfq_node(q, i)->ceiling.rate = rate;
 }
 
 /* Node @i is free. Returns what was its parent. */

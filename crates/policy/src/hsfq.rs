@@ -37,6 +37,7 @@ extern "C" {
     fn policy_hsfq_come(q: *mut Raw, leaf: u32, bytes: u32, now: u64) -> u32;
     fn policy_hsfq_go(q: *mut Raw, is_sent: bool, now: u64, slot: *mut u32) -> u32;
     fn policy_hsfq_ceiling(q: *mut Raw, i: u32, rate: u64);
+    fn policy_hsfq_alone(q: *mut Raw, bytes: *mut u32) -> u32;
     fn policy_hsfq_late(q: *mut Raw) -> u64;
     static policy_layout_hsfq_node: [usize; 6];
 }
@@ -100,6 +101,13 @@ impl Hsfq {
     pub fn late(&self) -> Option<u64> {
         let at = unsafe { policy_hsfq_late(self.0.as_ptr()) };
         (at > 0).then_some(at)
+    }
+
+    /// The leaf of a packet that is alone, and the packet's bytes: no node counts it as waiting.
+    pub fn alone(&self) -> Option<(u32, u32)> {
+        let mut bytes = 0;
+        let leaf = unsafe { policy_hsfq_alone(self.0.as_ptr(), &mut bytes) };
+        (leaf > 0).then_some((leaf, bytes))
     }
 
     /// What node `i` has counted.

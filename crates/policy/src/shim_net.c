@@ -48,6 +48,13 @@ void policy_hsfq_drop(struct hsfq *q)
 	free(q);
 }
 
+/* The leaf of the packet that is alone, or 0; *bytes: the packet's. */
+u32 policy_hsfq_alone(struct hsfq *q, u32 *bytes)
+{
+	*bytes = hsfq_packet(q, q->alone)->bytes;
+	return q->alone ? q->leaf_of_alone : 0;
+}
+
 const struct hsfq_node *policy_hsfq_node(struct hsfq *q, u32 i)
 {
 	return hsfq_node(q, i);
@@ -89,7 +96,7 @@ u32 policy_hsfq_come(struct hsfq *q, u32 leaf, u32 bytes, u64 now)
 
 void policy_hsfq_ceiling(struct hsfq *q, u32 i, u64 rate)
 {
-	hsfq_node(q, i)->ceiling.rate = rate;
+	hsfq_set_ceiling(q, i, rate);
 }
 
 u64 policy_hsfq_late(struct hsfq *q)

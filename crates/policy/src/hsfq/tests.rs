@@ -321,8 +321,16 @@ proptest! {
             let all = model.values().flatten();
             let held: u64 = all.clone().map(|(_, b)| u64::from(*b).max(LEAST)).sum();
             let root = q.counts(ROOT);
-            prop_assert_eq!(root.packets as usize, all.count());
-            prop_assert_eq!(u64::from(root.held), held);
+            match q.alone() {
+                Some((_, bytes)) => {
+                    prop_assert_eq!(all.map(|(_, b)| *b).collect::<Vec<_>>(), vec![bytes]);
+                    prop_assert_eq!((root.packets, root.held), (0, 0));
+                }
+                None => {
+                    prop_assert_eq!(root.packets as usize, all.count());
+                    prop_assert_eq!(u64::from(root.held), held);
+                }
+            }
             prop_assert!(held <= ROOM);
             prop_assert_eq!((root.sent_bytes, root.dropped), (sent, dropped));
         }
@@ -365,6 +373,43 @@ proptest! {
             // tags are rounded up: below a byte of virtual time in all
             prop_assert!(off <= most + 1.0, "{off} of {most}");
         }
+    }
+
+    /// A packet that is alone leaves no trace: the others leave in the order in which they do if
+    /// such packets go through the heaps, too. (They do where there was ever a ceiling.)
+    #[test]
+    fn a_packet_that_is_alone_changes_no_order(
+        steps in prop::collection::vec(step(), 1..300),
+        weights in prop::collection::vec(1..10_000u32, 6),
+    ) {
+        let (mut past, mut through) = (six_leaves(&weights), six_leaves(&weights));
+        through.set_ceiling(10, 1_000);
+        through.set_ceiling(10, 0);
+        let (mut came, mut was_alone) = (false, false);
+        for (now, step) in steps.into_iter().enumerate() {
+            let now = now as u64;
+            match step {
+                Step::Come { leaf, bytes } => {
+                    let [a, b] = [&mut past, &mut through].map(|q| q.come(10 + leaf, bytes, now));
+                    prop_assert_eq!(a, b);
+                    came = true;
+                }
+                Step::Go { is_sent } => {
+                    let [a, b] = [&mut past, &mut through].map(|q| q.go(is_sent, now));
+                    prop_assert_eq!(a, b);
+                }
+            }
+            was_alone |= past.alone().is_some();
+            prop_assert!(through.alone().is_none());
+            for i in (1..4).chain(10..16) {
+                let [a, b] = [&past, &through].map(|q| {
+                    let c = q.counts(i);
+                    (c.sent_bytes, c.dropped, c.delay_ns)
+                });
+                prop_assert_eq!(a, b);
+            }
+        }
+        prop_assert_eq!(came, was_alone, "the first one is");
     }
 
     /// A node that may be forgotten comes back as if it had been there all the time: the same
