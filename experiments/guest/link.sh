@@ -41,6 +41,7 @@ discipline() {
 	case $kind in
 	fifo) [ "$parent" = root ] || return 0; tc qdisc add dev near root pfifo limit 1000 ;;
 	fq_codel) tc qdisc add dev near $parent fq_codel ;;
+	fq) tc qdisc add dev near root fq ;;
 	cake) tc qdisc add dev near root cake bandwidth "${rate}kbit" besteffort ;;
 	htb | hfsc)
 		slow=(sc rate) # hfsc
@@ -128,6 +129,10 @@ link() {
 	wait "${senders[@]}" "${receivers[@]}" 2> /dev/null
 	[ "$kind" != aplomb ] || timeout 10 /job/aplomb net ls > "$out/net-ls" 2>&1
 	end_link
+	end_groups "$group"
+}
+end_groups() { # GROUP: the program's cgroup, those above it, and the load's
+	local group=$1
 	while [[ $group = */* ]]; do
 		until_true 10 rmdir "$cgroups/$group" || fail "$name: the cgroup /$group cannot be removed"
 		group=${group%/*}
@@ -135,3 +140,31 @@ link() {
 	no_groups
 }
 passed() { far cat /sys/class/net/across/statistics/rx_bytes; } # bytes that arrived
+
+# sends KIND RATE SECONDS GROUP: two programs send the smallest datagrams, as fast as they can, to
+# an interface that takes all packets and forgets them. So a packet's cost is that of its system
+# call and of the queueing discipline. KIND, RATE: of near; GROUP: the program's cgroup, as in link.
+# Leaves the packets that near took, and the us of that time: sent.
+sends() {
+	local kind=$1 rate=$2 seconds=$3 group=$4 senders=() before since
+	modprobe -a dummy sch_fq sch_fq_codel sch_cake sch_htb sch_hfsc cls_u32 || fail "$name: no modules"
+	ip link add near type dummy && ip addr add 10.1.0.1/24 dev near && ip link set near up || fail "$name: no link"
+	two_groups
+	mkdir -p "$cgroups/$group" || fail "$name: no cgroup /$group"
+	discipline "$kind" "$rate" 100:100
+	/job/enter "program=$group" chrt -o 0 /job/datagrams send 10.1.0.2 1 18 0 &
+	senders+=($!)
+	/job/enter load chrt -o 0 /job/datagrams send 10.1.0.2 2 18 0 &
+	senders+=($!)
+	sleep 1
+	before=$(taken)
+	since=${EPOCHREALTIME/./}
+	sleep "$seconds"
+	echo "$(($(taken) - before)) $((${EPOCHREALTIME/./} - since))" > "$out/sent"
+	kill -KILL "${senders[@]}"
+	wait "${senders[@]}" 2> /dev/null
+	[ "$kind" != aplomb ] || timeout 10 /job/aplomb net ls > "$out/net-ls" 2>&1
+	ip link del near || fail "$name: the interface near stays"
+	end_groups "$group"
+}
+taken() { number_in /sys/class/net/near/statistics/tx_packets; }

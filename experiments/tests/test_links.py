@@ -61,6 +61,40 @@ class Steps(unittest.TestCase):
         self.assertEqual(links.mbit(found["bytes"], found), 1.0)
 
 
+class Cost(unittest.TestCase):
+    """net/cost"""
+
+    def test_steps(self) -> None:
+        each, known = experiment.load_lab("net/cost"), all_schedulers()
+        for quick in (True, False):
+            for scheduler in ("eevdf", "aplomb"):
+                for step in each.steps(known[scheduler], quick):
+                    self.assertEqual((step.words[0], len(step.words)), ("sends", 5))
+        deepest = each.steps(known["aplomb"], False)[-1]
+        self.assertEqual(len(deepest.words[-1].split("/")), 16)
+
+    def test_packets_are_compared(self) -> None:
+        each = experiment.load_lab("net/cost")
+        with tempfile.TemporaryDirectory() as name:
+            (Path(name) / "sent").write_text("500000 2000000\n")
+            self.assertEqual(each.read(Path(name)), {"packets": 500000, "us": 2000000})
+
+        def judged(ours: int, deep: int) -> list[bool | None]:
+            samples = {
+                "aplomb": {
+                    "depth-1": {"packets": ours, "us": 10**6},
+                    "depth-16": {"packets": deep, "us": 10**6},
+                },
+                "eevdf": {kind: {"packets": 1000, "us": 10**6} for kind in ("htb", "hfsc", "fq")},
+            }
+            self.assertEqual(len(each.table(samples)[1]), 5)
+            return [mark.ok for mark in each.judge(samples)]
+
+        self.assertEqual(judged(950, 903), [True] * 4)
+        self.assertEqual(judged(949, 900), [False, False, True, False])
+        self.assertEqual(judged(899, 900), [False, False, False, True])
+
+
 class Judging(unittest.TestCase):
     def judged(self, name: str, step: str, sample: dict[str, Any]) -> list[bool | None]:
         each = experiment.load_lab(name)
