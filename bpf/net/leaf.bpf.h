@@ -75,7 +75,7 @@ struct hsfq queue;
 u32 hand;     /* the node that was looked at last */
 u32 nodes;    /* nodes above this one were never in use */
 u64 no_nodes; /* packets that went to LEAF_OF_REST, because there was no node for them */
-/* Of a node (id, FLOW_INNER): the domain has selectors. Of others it is not read. */
+/* Of a node (id, FLOW_INNER): the domain has selectors, or had some. Of others it is not read. */
 u8 has_selectors[HSFQ_NODES];
 
 static __always_inline u32 find_node(u64 domain, u32 flow)

@@ -230,9 +230,13 @@ int aplomb_net_select(struct net_select_args *args)
 	    (args->queue && !is_queue(args->queue)))
 		return 0;
 	args->result = select_queue(&key, args->queue);
+	/*
+	 * Not taken back: the node may be another domain's by now, which has selectors. One that
+	 * has none any more costs a look-up for each packet.
+	 */
 	node = find_node(domain, FLOW_INNER);
-	if (node)
-		set_has_selectors(node, selected(domain, SELECT_ALL, 0));
+	if (node && args->queue)
+		set_has_selectors(node, true);
 	return 0;
 }
 

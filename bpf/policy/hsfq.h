@@ -128,7 +128,7 @@ struct hsfq {
 	u32 free;  /* the first free slot that was in use before; 0: none */
 	u32 fresh; /* slots above this one were never in use */
 	u32 late;  /* the root of the heap of late nodes, by when each may send; 0: none */
-	u32 alone; /* the slot of a packet that is alone (7), which is in no leaf; 0: none */
+	u32 alone; /* the slot of a packet that is alone (7), which no node counts; 0: none */
 	u32 leaf_of_alone;
 	u32 ceilings; /* a node had a ceiling */
 	struct heap_node heap[HSFQ_NODES];
@@ -163,7 +163,7 @@ static inline policy_own_frame bool hsfq_admit(struct hsfq *q, u32 leaf, u32 byt
 	u32 i = leaf, k, held = hsfq_node(q, leaf)->held;
 
 	if (!hsfq_node(q, HSFQ_ROOT)->packets)
-		return true; /* there is room for two of any size */
+		return true; /* the tree is empty: this takes room from no member */
 	policy_for(k, 0, HSFQ_LEVELS)
 	{
 		struct hsfq_node *n = hsfq_node(q, i);
@@ -351,8 +351,13 @@ static inline u32 hsfq_pop(struct hsfq *q, u32 leaf)
 	return slot;
 }
 
-static inline void hsfq_count_sent(struct hsfq_node *n, u32 bytes, u64 delay)
+/* Counts a packet at @n: it was sent after @delay ns, or dropped. */
+static inline void hsfq_count_at(struct hsfq_node *n, bool is_sent, u32 bytes, u64 delay)
 {
+	if (!is_sent) {
+		n->dropped++;
+		return;
+	}
 	n->sent_bytes += bytes;
 	n->sent_packets++;
 	n->delay_ns += delay;
@@ -360,9 +365,9 @@ static inline void hsfq_count_sent(struct hsfq_node *n, u32 bytes, u64 delay)
 		n->most_ns = delay;
 }
 
-/* Counts a packet of @leaf that has no place there: it was sent after @delay ns, or dropped. */
-static inline policy_own_frame void hsfq_count(struct hsfq *q, u32 leaf, bool is_sent, u32 bytes,
-					       u64 delay)
+/* The same at @leaf and above it, of a packet that has no place in the tree. */
+static inline policy_own_frame void hsfq_count_up(struct hsfq *q, u32 leaf, bool is_sent, u32 bytes,
+						  u64 delay)
 {
 	policy_takes_stack(48);
 	u32 i = leaf, k;
@@ -371,10 +376,7 @@ static inline policy_own_frame void hsfq_count(struct hsfq *q, u32 leaf, bool is
 	{
 		struct hsfq_node *n = hsfq_node(q, i);
 
-		if (is_sent)
-			hsfq_count_sent(n, bytes, delay);
-		else
-			n->dropped++;
+		hsfq_count_at(n, is_sent, bytes, delay);
 		if (!n->up)
 			break;
 		i = n->up;
@@ -384,7 +386,7 @@ static inline policy_own_frame void hsfq_count(struct hsfq *q, u32 leaf, bool is
 /* A packet was not admitted to @leaf. */
 static inline void hsfq_refused(struct hsfq *q, u32 leaf)
 {
-	hsfq_count(q, leaf, false, 0, 0);
+	hsfq_count_up(q, leaf, false, 0, 0);
 }
 
 /*
@@ -400,7 +402,7 @@ static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 sl
 
 	if (q->alone) {
 		q->alone = 0;
-		hsfq_count(q, leaf, is_sent, bytes, delay);
+		hsfq_count_up(q, leaf, is_sent, bytes, delay);
 		return;
 	}
 	policy_for(k, 0, HSFQ_LEVELS)
@@ -409,10 +411,7 @@ static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 sl
 
 		n->packets--;
 		n->held -= hsfq_counts(bytes);
-		if (is_sent)
-			hsfq_count_sent(n, bytes, delay);
-		else
-			n->dropped++;
+		hsfq_count_at(n, is_sent, bytes, delay);
 		if (!n->up)
 			break;
 		up = hsfq_node(q, n->up);

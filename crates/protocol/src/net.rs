@@ -97,14 +97,8 @@ pub struct NetDomain {
     pub weight: u32,
     /// Its ceiling, bits a second.
     pub max: Option<u64>,
-    /// Packets that wait.
-    pub packets: u32,
-    pub sent_bytes: u64,
-    pub sent_packets: u64,
-    pub dropped: u64,
-    /// How long packets waited on average, and at most, ns.
-    pub mean_delay_ns: u64,
-    pub most_delay_ns: u64,
+    #[serde(flatten)]
+    pub counts: NetCounts,
 }
 
 /// A queue of a domain, and what it sent through an interface. The domain's counts include it.
@@ -117,6 +111,13 @@ pub struct NetQueue {
     /// Which packets it takes, beside those of attached sockets: by SO_PRIORITY, and by SO_MARK.
     pub priority: Option<u32>,
     pub mark: Option<u32>,
+    #[serde(flatten)]
+    pub counts: NetCounts,
+}
+
+/// What a domain or queue sent through an interface.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetCounts {
     /// Packets that wait.
     pub packets: u32,
     pub sent_bytes: u64,

@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::daemon::net::restore;
 use crate::exit::{Exit, Failure};
 use crate::explain::rough;
-use crate::protocol::{Answer, Ask, NetAsk, NetDomain, NetLine, NetQueue, NetWanted};
+use crate::protocol::{Answer, Ask, NetAsk, NetCounts, NetDomain, NetLine, NetQueue, NetWanted};
 
 mod queues;
 
@@ -166,21 +166,11 @@ struct Row {
 
 fn domain(d: &NetDomain, paths: &BTreeMap<u64, String>) -> Row {
     let domain = name(d.cgid, paths);
-    let cells = vec![
-        domain.clone(),
-        d.weight.to_string(),
-        d.max.map_or("-".into(), aplomb_spec::format_rate),
-        aplomb_memory::Bytes(d.sent_bytes).to_string(),
-        d.sent_packets.to_string(),
-        d.packets.to_string(),
-        d.dropped.to_string(),
-        rough(d.mean_delay_ns),
-        rough(d.most_delay_ns),
-    ];
+    let max = d.max.map_or("-".into(), aplomb_spec::format_rate);
     Row {
+        cells: cells(domain.clone(), d.weight, max, &d.counts),
         domain,
         queue: String::new(),
-        cells,
         takes: None,
     }
 }
@@ -195,23 +185,26 @@ fn queue(q: &NetQueue, paths: &BTreeMap<u64, String>) -> Row {
     ];
     let by: Vec<String> = by.into_iter().flatten().collect();
     let takes = Some(format!("{shown} takes: {}\n", by.join(", ")));
-    let cells = vec![
-        shown,
-        q.weight.to_string(),
-        "-".into(),
-        aplomb_memory::Bytes(q.sent_bytes).to_string(),
-        q.sent_packets.to_string(),
-        q.packets.to_string(),
-        q.dropped.to_string(),
-        rough(q.mean_delay_ns),
-        rough(q.most_delay_ns),
-    ];
     Row {
         domain,
         queue: q.queue.clone(),
-        cells,
+        cells: cells(shown, q.weight, "-".into(), &q.counts),
         takes,
     }
+}
+
+fn cells(name: String, weight: u32, max: String, counts: &NetCounts) -> Vec<String> {
+    vec![
+        name,
+        weight.to_string(),
+        max,
+        aplomb_memory::Bytes(counts.sent_bytes).to_string(),
+        counts.sent_packets.to_string(),
+        counts.packets.to_string(),
+        counts.dropped.to_string(),
+        rough(counts.mean_delay_ns),
+        rough(counts.most_delay_ns),
+    ]
 }
 
 fn name(cgid: u64, paths: &BTreeMap<u64, String>) -> String {
@@ -256,12 +249,14 @@ mod tests {
             above: None,
             weight: 100,
             max: (cgid == 7).then_some(5_000_000),
-            packets: 2,
-            sent_bytes,
-            sent_packets: 10,
-            dropped: 3,
-            mean_delay_ns: 1_500_000,
-            most_delay_ns: 20_000_000,
+            counts: NetCounts {
+                packets: 2,
+                sent_bytes,
+                sent_packets: 10,
+                dropped: 3,
+                mean_delay_ns: 1_500_000,
+                most_delay_ns: 20_000_000,
+            },
         };
         let net = NetLine {
             interface: "eth0".into(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use aplomb_kernel::{queue_id, PacketNode};
 
 use super::{Installed, NetSettings};
-use crate::protocol::{NetDomain, NetLine, NetQueue};
+use crate::protocol::{NetCounts, NetDomain, NetLine, NetQueue};
 
 /// Domains of one interface in an answer: as many as the kernel side has weights for.
 const MAX_LISTED: usize = 4096;
@@ -31,44 +31,34 @@ fn domain(n: &PacketNode) -> NetDomain {
         above: n.above,
         weight: n.weight,
         max: (n.ceiling > 0).then_some(n.ceiling * 8),
+        counts: counts(n),
+    }
+}
+
+fn counts(n: &PacketNode) -> NetCounts {
+    NetCounts {
         packets: n.packets,
         sent_bytes: n.sent_bytes,
         sent_packets: n.sent_packets,
         dropped: n.dropped,
-        mean_delay_ns: mean_delay(n),
+        mean_delay_ns: n.delay_ns.checked_div(n.sent_packets).unwrap_or(0),
         most_delay_ns: n.most_ns,
     }
-}
-
-fn mean_delay(n: &PacketNode) -> u64 {
-    n.delay_ns.checked_div(n.sent_packets).unwrap_or(0)
 }
 
 /// The queues that are set, also those that have sent nothing.
 fn queues(nodes: Vec<PacketNode>, settings: &NetSettings) -> Vec<NetQueue> {
     let nodes: BTreeMap<u64, PacketNode> = nodes.into_iter().map(|n| (n.domain, n)).collect();
     let all = settings.queues.iter();
-    all.map(|(cgid, queue)| {
-        let line = NetQueue {
-            cgid: *cgid,
-            queue: queue.name.to_string(),
-            weight: queue.weight,
-            priority: queue.priority,
-            mark: queue.mark,
-            ..NetQueue::default()
-        };
-        match nodes.get(&queue_id(*cgid, queue.number)) {
-            None => line,
-            Some(n) => NetQueue {
-                packets: n.packets,
-                sent_bytes: n.sent_bytes,
-                sent_packets: n.sent_packets,
-                dropped: n.dropped,
-                mean_delay_ns: mean_delay(n),
-                most_delay_ns: n.most_ns,
-                ..line
-            },
-        }
+    all.map(|(cgid, queue)| NetQueue {
+        cgid: *cgid,
+        queue: queue.name.to_string(),
+        weight: queue.weight,
+        priority: queue.priority,
+        mark: queue.mark,
+        counts: nodes
+            .get(&queue_id(*cgid, queue.number))
+            .map_or(NetCounts::default(), counts),
     })
     .collect()
 }
@@ -103,8 +93,9 @@ mod tests {
         assert_eq!(lines.len(), 2);
         let (a, b) = (&lines[0], &lines[1]);
         assert_eq!((a.cgid, a.queue.as_str(), a.mark), (9, "a", Some(5)));
-        assert_eq!((a.weight, a.sent_packets), (100, 0));
-        assert_eq!((b.queue.as_str(), b.weight, b.sent_packets), ("b", 7, 3));
-        assert_eq!((b.mean_delay_ns, b.most_delay_ns), (10, 20));
+        assert_eq!((a.weight, a.counts), (100, NetCounts::default()));
+        assert_eq!((b.queue.as_str(), b.weight), ("b", 7));
+        assert_eq!(b.counts.sent_packets, 3);
+        assert_eq!((b.counts.mean_delay_ns, b.counts.most_delay_ns), (10, 20));
     }
 }
