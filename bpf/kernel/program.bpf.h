@@ -42,6 +42,11 @@ struct bpf_iter_num {
  * tasks, and our own structs without a lock or a timer in them (so a server is passed by its slot).
  * The verifier does not know there what the caller has checked, so the function checks it again. It
  * must not be called with a lock held.
+ *
+ * Under a lock, a function with many ways through it is static and noinline, and so are those of
+ * its parts that it uses twice. At its return the verifier forgets what it knew on each way, and
+ * follows what comes after once. (6.18 followed 697,000 instructions of aplomb_dispatch, of the
+ * million that it allows, while member_wake() and member_charge() were inline; 283,000 since.)
  */
 #define VERIFIED_ONCE __attribute__((noinline))
 /*

@@ -78,6 +78,7 @@ VERIFIED_ONCE int tree_claim(struct choice *ch __arg_nonnull, struct task_ctx *c
 	if (leaf == SLOT_PASSING && turn > PASSING_TURN_NS)
 		turn = PASSING_TURN_NS;
 	if (lanes) {
+		lanes_wait(c);
 		k = first_lane(c, leaf);
 		if (k < MAX_LANES)
 			leaf = c->tree.heads[k & (MAX_LANES - 1)];
@@ -164,9 +165,8 @@ static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_s
 }
 
 /* Sends the first task of domain @leaf, which @cpu has claimed, to @cpu. */
-static __noinline u32 tree_take(u32 leaf, u32 cpu)
+VERIFIED_ONCE u32 tree_take(u32 leaf, u32 cpu)
 {
-	TAKES_STACK(136);
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
 	struct task_ctx *t = NULL;
@@ -207,9 +207,8 @@ static __noinline u32 tree_take(u32 leaf, u32 cpu)
  * Lane @k of @cpu goes first: sends its first task, or lets @prev go on, which runs there. @prev is
  * NULL if it cannot go on.
  */
-static __noinline u32 lane_take(u32 cpu, u32 k, struct task_struct *prev)
+VERIFIED_ONCE u32 lane_take(u32 cpu, u32 k, struct task_struct *prev __arg_trusted __arg_nullable)
 {
-	TAKES_STACK(32);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 	u64 queue;
 	u32 head;

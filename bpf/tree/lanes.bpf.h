@@ -62,10 +62,24 @@ static __noinline void wait_in_lane(u32 slot)
 	}
 }
 
+/* Places the domains of @c's lanes. Called with tree_lock held, after look_at_lanes(). */
+static __noinline void lanes_wait(struct cpu_ctx *c)
+{
+	TAKES_STACK(32);
+	u32 k;
+
+	bpf_for(k, 0, c->tree.nr_lanes) {
+		u32 head = c->tree.heads[k & (MAX_LANES - 1)];
+
+		if (head < DOMAIN_SLOTS)
+			wait_in_lane(head);
+	}
+}
+
 /*
  * Returns the lane of @c's CPU whose first task goes before those of all other lanes and before
  * domain @leaf, the tree's choice (or SLOT_NONE); MAX_LANES: none does. Called with tree_lock held,
- * after look_at_lanes().
+ * after lanes_wait().
  */
 static __noinline u32 first_lane(struct cpu_ctx *c, u32 leaf)
 {
@@ -77,7 +91,6 @@ static __noinline u32 first_lane(struct cpu_ctx *c, u32 leaf)
 
 		if (head >= DOMAIN_SLOTS)
 			continue;
-		wait_in_lane(head);
 		if (first >= DOMAIN_SLOTS || goes_before(head, first) ||
 		    (head == first && best == MAX_LANES && lane_ahead(lane(c, k), head) < 0)) {
 			best = k;

@@ -215,7 +215,7 @@ static __always_inline u64 awake_sum(const struct branch *b, u32 i)
 }
 
 /* The weight of member @i of @b under SFQ, with what is reserved there (policy/share.h). */
-static __always_inline u32 member_weight(const struct branch *b, u32 i)
+static __noinline u32 member_weight(const struct branch *b, u32 i)
 {
 	return share_weight(member(i)->reserved_ppm, b->reserved_sum, branch_ppm(b),
 			    own_weight(b, i), awake_sum(b, i));
@@ -226,7 +226,7 @@ static __always_inline u32 member_weight(const struct branch *b, u32 i)
  * grew whenever another member slept would break MTR-LS's bounds (mtr.h 5): beside 20 members that
  * slept for 5 ms now and then, one member waited for 250 ms.
  */
-static __always_inline u32 member_ppm(const struct branch *b, u32 i)
+static __noinline u32 member_ppm(const struct branch *b, u32 i)
 {
 	return share_ppm(member(i)->reserved_ppm, b->reserved_sum, branch_ppm(b), own_weight(b, i),
 			 b->weight_sum);
@@ -261,9 +261,16 @@ static __always_inline u64 goes_on_ns(void)
 	return GOES_ON_NS * ((nr_cpus + 1) / 2);
 }
 
-/* Member @i of @b has a task waiting again: places it. */
-static __always_inline void member_wake(struct branch *b, u32 i, enum coming how)
+/* The virtual time of @b by which a member that goes on is placed (policy/sfq.h 5). */
+static __always_inline u64 goes_on_from(const struct branch *b)
 {
+	return nr_cpus == 1 ? b->sfq.now : b->sfq.before;
+}
+
+/* Member @i of @b has a task waiting again: places it. */
+static __noinline void member_wake(struct branch *b, u32 i, enum coming how)
+{
+	TAKES_STACK(40);
 	bool slept = how == WAKES_UP;
 	struct member *m = member(i);
 
@@ -279,10 +286,9 @@ static __always_inline void member_wake(struct branch *b, u32 i, enum coming how
 			wrr_wake(&m->wrr, &b->wrr, wrr_quantum(member_ppm(b, i)));
 		break;
 	default:
-		if (m->released)
-			sfq_go_on(&m->sfq, &b->sfq, FAIR_SLICE_NS, member_weight(b, i));
-		else if (how == GOES_ON)
-			sfq_go_on(&m->sfq, &b->sfq, goes_on_ns(), member_weight(b, i));
+		if (m->released || how == GOES_ON)
+			sfq_go_on(&m->sfq, m->released ? b->sfq.now : goes_on_from(b),
+				  m->released ? FAIR_SLICE_NS : goes_on_ns(), member_weight(b, i));
 		else if (how == WAKES_UP)
 			sfq_wake(&m->sfq, &b->sfq);
 		/* IS_PUT_BACK: choices in between are not to cost it its place */
@@ -290,8 +296,9 @@ static __always_inline void member_wake(struct branch *b, u32 i, enum coming how
 }
 
 /* Member @i of @b ran for @ns. */
-static __always_inline void member_charge(struct branch *b, u32 i, u64 ns)
+static __noinline void member_charge(struct branch *b, u32 i, u64 ns)
 {
+	TAKES_STACK(40);
 	struct member *m = member(i);
 
 	switch (b->policy) {

@@ -9,6 +9,8 @@ pub const SCALE: u64 = 1 << 20;
 pub struct Node {
     /// Virtual time, in the unit of [`SCALE`].
     pub now: u64,
+    /// Virtual time before its last step; `now` after all members slept.
+    pub before: u64,
     /// The greatest finish tag of the members that went to sleep.
     pub last: u64,
 }
@@ -23,7 +25,7 @@ pub struct Member {
 
 extern "C" {
     fn policy_sfq_wake(m: *mut Member, n: *const Node);
-    fn policy_sfq_go_on(m: *mut Member, n: *const Node, credit_ns: u64, weight: u32);
+    fn policy_sfq_go_on(m: *mut Member, v: u64, credit_ns: u64, weight: u32);
     fn policy_sfq_run(m: *const Member, n: *mut Node);
     fn policy_sfq_sleep(m: *const Member, n: *mut Node, all: bool);
     fn policy_sfq_charge(m: *mut Member, ns: u64, weight: u32);
@@ -36,10 +38,10 @@ impl Member {
         unsafe { policy_sfq_wake(self, n) }
     }
 
-    /// The member waits again without having slept. If it is behind the node's virtual time by more
-    /// than `credit` ns of run time at `weight`, it moves up to that.
-    pub fn go_on(&mut self, n: &Node, credit: u64, weight: u32) {
-        unsafe { policy_sfq_go_on(self, n, credit, weight) }
+    /// The member waits again without having slept. If it is behind virtual time `v` (the node's
+    /// `now` or `before`) by more than `credit` ns of run time at `weight`, it moves up to that.
+    pub fn go_on(&mut self, v: u64, credit: u64, weight: u32) {
+        unsafe { policy_sfq_go_on(self, v, credit, weight) }
     }
 
     /// The member is chosen.

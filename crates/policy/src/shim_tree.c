@@ -168,7 +168,7 @@ bool policy_share_fits(u64 reserved_sum, u64 add, u64 limit)
 
 /* sfq.h */
 const size_t policy_layout_sfq_node[] = { sizeof(struct sfq_node), AT(sfq_node, now),
-					  AT(sfq_node, last) };
+					  AT(sfq_node, before), AT(sfq_node, last) };
 const u64 policy_sfq_scale = SFQ_SCALE;
 
 void policy_sfq_wake(struct sfq_member *m, const struct sfq_node *n)
@@ -176,9 +176,9 @@ void policy_sfq_wake(struct sfq_member *m, const struct sfq_node *n)
 	sfq_wake(m, n);
 }
 
-void policy_sfq_go_on(struct sfq_member *m, const struct sfq_node *n, u64 credit_ns, u32 weight)
+void policy_sfq_go_on(struct sfq_member *m, u64 v, u64 credit_ns, u32 weight)
 {
-	sfq_go_on(m, n, credit_ns, weight);
+	sfq_go_on(m, v, credit_ns, weight);
 }
 
 void policy_sfq_run(const struct sfq_member *m, struct sfq_node *n)

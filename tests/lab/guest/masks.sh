@@ -103,4 +103,18 @@ due=$((1000000 * cpus / 3 / loops))
 check container "${had[*]}, due are $due ppm" near $due
 end_all
 
+say "two domains, 1:9, with a loop of each for each CPU"
+domain_of light
+domain_of heavy
+weigh heavy 900
+for ((i = 0; i < cpus; i++)); do
+	in_domain light $hog 1
+	in_domain heavy $hog 1
+done
+sleep 1
+ppm=$(share light heavy 10)
+# Ticks of all CPUs coincide here, so they often choose while a task is on its way into a queue.
+check a-tenth-of-all-cpus "$ppm ppm" within 97000 "$ppm" 103000
+end_all
+
 end_job

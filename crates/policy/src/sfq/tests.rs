@@ -6,6 +6,16 @@ use super::{Member, Node, SCALE};
 use crate::node::{self, Machine, Order};
 use crate::{assert_layout, MS, PPM, SEC};
 
+/// A node whose virtual time is `now`.
+fn at(now: u64) -> Node {
+    let before = now;
+    Node {
+        now,
+        before,
+        last: 0,
+    }
+}
+
 /// The longest time that a member runs between two choices, ns.
 const QUANTUM: u64 = 4 * MS;
 
@@ -82,7 +92,7 @@ fn progress_is_by_weight() {
 
 #[test]
 fn layout_and_scale_are_the_headers() {
-    assert_layout!(policy_layout_sfq_node, Node, now, last);
+    assert_layout!(policy_layout_sfq_node, Node, now, before, last);
     extern "C" {
         static policy_sfq_scale: u64;
     }
@@ -128,17 +138,14 @@ fn sleep_through_the_end_of_the_clock() {
         u64::MAX - (1 << 42),
     ] {
         m.start = 1000;
-        m.wake(&Node { now, last: 0 });
+        m.wake(&at(now));
         assert_eq!(m.start, now);
     }
     // A member is ahead by what it ran last.
     m.start = 1000 + SCALE;
-    m.wake(&Node { now: 1000, last: 0 });
+    m.wake(&at(1000));
     assert_eq!(m.start, 1000 + SCALE);
-    let mut n = Node {
-        now: u64::MAX - 5,
-        last: 0,
-    };
+    let mut n = at(u64::MAX - 5);
     m.start = 7;
     m.wake(&n);
     m.run(&mut n);
@@ -187,7 +194,7 @@ fn a_member_that_is_released_keeps_its_place() {
         for now in [0, 5, 1 << 42, u64::MAX - 7] {
             let released = |start: u64| {
                 let mut m = Member { start };
-                m.go_on(&Node { now, last: 0 }, QUANTUM, weight);
+                m.go_on(now, QUANTUM, weight);
                 m.start
             };
             let least = now.wrapping_sub(credit);
@@ -205,8 +212,35 @@ fn a_member_that_is_released_keeps_its_place() {
         }
     }
     let mut m = Member { start: 0 };
-    m.go_on(&Node { now: 9, last: 0 }, 0, 100);
+    m.go_on(9, 0, 100);
     assert_eq!(m.start, 9, "no credit is a wake-up");
+}
+
+/// A light member is chosen while no task of the heavy one can be found, and the virtual time steps
+/// by a slice at the light weight. The heavy one, all of whose tasks ran, keeps its place.
+#[test]
+fn a_choice_out_of_turn_takes_nothing_from_a_member_that_goes_on() {
+    let mut node = Node::default();
+    let (mut heavy, mut light) = (Member::default(), Member::default());
+    for (m, weight) in [(&mut heavy, 900), (&mut light, 100)] {
+        m.run(&mut node);
+        m.charge(QUANTUM, weight);
+    }
+    heavy.run(&mut node);
+    let turn = node.now;
+    light.run(&mut node);
+    assert_eq!((node.now, node.before), (light.start, turn));
+    let place = heavy.start;
+    heavy.go_on(node.before, 0, 900);
+    assert_eq!(heavy.start, place);
+    heavy.go_on(node.now, 0, 900);
+    assert_eq!(
+        heavy.start, light.start,
+        "by the time after the step it loses its place"
+    );
+    // Once all sleep there is nothing to keep.
+    heavy.sleep(&mut node, true);
+    assert_eq!(node.before, node.now);
 }
 
 fn phases() -> impl Strategy<Value = Vec<node::Phase>> {
