@@ -114,7 +114,7 @@ done
 sleep 1
 ppm=$(share light heavy 10)
 # Ticks of all CPUs coincide here, so they often choose while a task is on its way into a queue.
-check a-tenth-of-all-cpus "$ppm ppm" within 97000 "$ppm" 103000
+check a-tenth-of-all-cpus "$ppm ppm" within 95000 "$ppm" 105000
 end_all
 
 end_job

@@ -120,7 +120,14 @@ check no-packet-is-lost "$(< $out/came.2)" [ "$(came 2 lost)" = 0 ]
 check and-all-came "$(came 2 packets)" within 545 "$(came 2 packets)" 570
 
 say "limits of queues"
-for n in {1..16}; do a net queue a:q$n; done
+queues() { a net ls --json | jq '.[] | select(.interface == "near").queues | length'; }
+making=()
+for n in {1..16}; do
+	a net queue a:q$n &
+	making+=($!)
+done
+wait "${making[@]}"
+check commands-at-once-lose-nothing "$(queues)" [ "$(queues)" = 16 ]
 check sixteen-in-a-domain "" says 'a: the domain has 16 queues already' net queue a:more
 a net queue a:q1 priority=3
 check one-priority-is-one-queue-s "" says 'queue q2: priority: queue q1 has 3 already' net queue a:q2 priority=3
@@ -132,7 +139,6 @@ for n in {1..62}; do
 	/job/guest-programs/mark $cgroups/q$n trusted.aplomb.net_queues "$all"
 done
 for n in {1..16}; do a net queue b:q$n; done
-queues() { a net ls --json | jq '.[] | select(.interface == "near").queues | length'; }
 check all-are-there "$(queues)" until_true 15 eval '[ $(queues) = 1024 ]'
 check 1024-in-all "" says 'there are 1024 queues already' net queue film:more
 check the-refused-is-not-written "" none "$(queue_has film more weight)"

@@ -2,12 +2,17 @@
 //!
 //! The lock belongs to an open file, so the kernel releases it when the process ends in any way.
 //! The daemon that holds the lock may remove the socket that a killed daemon left.
+//!
+//! Commands that read a setting and write it back take a lock beside it ([`wait_for`]). Only root
+//! can open the files: a user with such a file open could hold the lock, and the daemon would not
+//! start.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use rustix::fs::{flock, FlockOperation};
@@ -17,7 +22,11 @@ use crate::exit::{Exit, Failure};
 /// The daemon's socket, unless `--socket` names another.
 pub const SOCKET: &str = "/run/aplomb/socket";
 
-/// The lock that the one running daemon holds. Dropping releases it.
+/// How long a command waits for another one that has its lock: such a command takes some
+/// milliseconds, and the daemon may take seconds to answer it on a loaded machine.
+const WAIT: Duration = Duration::from_secs(10);
+
+/// A lock that this process holds, as the one running daemon does. Dropping releases it.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
@@ -28,10 +37,7 @@ pub struct Lock {
 /// # Errors
 /// Another daemon holds the lock (the message has its process id); the directory cannot be written.
 pub fn take(socket: &Path) -> Result<Lock> {
-    let dir = socket
-        .parent()
-        .filter(|d| !d.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let dir = dir_of(socket);
     if !dir.is_dir() {
         let made = fs::DirBuilder::new()
             .recursive(true)
@@ -40,15 +46,7 @@ pub fn take(socket: &Path) -> Result<Lock> {
         made.map_err(|e| permission(e, &format!("cannot make {}", dir.display())))?;
     }
     let path = dir.join("lock");
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o644)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
-        .open(&path)
-        .map_err(|e| permission(e, &format!("cannot open {}", path.display())))?;
+    let mut file = open(&path)?;
     if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         let mut pid = String::new();
         file.read_to_string(&mut pid).ok();
@@ -64,11 +62,59 @@ pub fn take(socket: &Path) -> Result<Lock> {
     Ok(Lock { _file: file })
 }
 
+/// Take the lock `name` in the directory of `socket`, as soon as no other process has it. Without
+/// that directory there is no daemon to ask, and no lock.
+///
+/// # Errors
+/// Another process holds it for 10 s; the caller is not root.
+pub fn wait_for(socket: &Path, name: &str) -> Result<Option<Lock>> {
+    let dir = dir_of(socket);
+    if !dir.is_dir() {
+        return Ok(None);
+    }
+    let path = dir.join(name);
+    let file = open(&path)?;
+    let end = Instant::now() + WAIT;
+    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if Instant::now() >= end {
+            bail!(
+                "another command has held {} for 10 s: try again",
+                path.display()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(Some(Lock { _file: file }))
+}
+
+fn dir_of(socket: &Path) -> &Path {
+    let dir = socket.parent().filter(|d| !d.as_os_str().is_empty());
+    dir.unwrap_or(Path::new("."))
+}
+
+/// Open a lock's file, or create it: for root alone.
+fn open(path: &Path) -> Result<File> {
+    let cannot = |e| permission(e, &format!("cannot open {}", path.display()));
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+        .open(path)
+        .map_err(cannot)?;
+    // One of an earlier version was readable.
+    let set = file.set_permissions(Permissions::from_mode(0o600));
+    set.map_err(cannot)?;
+    Ok(file)
+}
+
 fn permission(error: std::io::Error, what: &str) -> anyhow::Error {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => Failure::new(
             Exit::Permission,
-            format!("{what}: permission denied; run the daemon as root"),
+            format!("{what}: permission denied; it is for root"),
         )
         .into(),
         _ => anyhow::Error::from(error).context(what.to_owned()),
@@ -131,6 +177,37 @@ mod tests {
             assert!(Instant::now() < end, "the lock is not released");
             std::thread::sleep(Duration::from_millis(1));
         }
+    }
+
+    #[test]
+    fn a_command_waits_until_another_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let socket = dir.path().join("socket");
+        let first = wait_for(&socket, "queues").unwrap();
+        let second = std::thread::spawn({
+            let socket = socket.clone();
+            move || wait_for(&socket, "queues").unwrap().is_some()
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!second.is_finished());
+        drop(first);
+        assert!(second.join().unwrap());
+        let nowhere = dir.path().join("none/socket");
+        assert!(wait_for(&nowhere, "queues").unwrap().is_none());
+    }
+
+    /// A file of an earlier version, which all could open, too.
+    #[test]
+    fn only_root_can_open_a_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        fs::write(&path, "1").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let _lock = take(&dir.path().join("socket")).unwrap();
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
     }
 
     #[test]

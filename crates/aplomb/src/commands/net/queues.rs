@@ -17,8 +17,12 @@ use tracing::warn;
 use crate::cli::SocketsOf;
 use crate::commands::domain::{failure, in_force};
 use crate::commands::line;
+use crate::daemon::lock::wait_for;
 use crate::domains::{is_managed, place_of};
 use crate::exit::{Exit, Failure};
+
+/// Held while a command reads an attribute, changes it and writes it back.
+const LOCK: &str = "queues.lock";
 
 /// The attribute of one domain.
 struct Attribute<'a> {
@@ -64,6 +68,7 @@ pub fn queue(
     changes: &[QueueChange],
     remove: bool,
 ) -> Result<Exit> {
+    let _turn = wait_for(socket, LOCK)?;
     let tree = Tree::system().map_err(failure)?;
     let attribute = Attribute::read(&tree, &queue.domain)?;
     let mut queues = attribute.queues.clone();
@@ -83,6 +88,7 @@ pub fn queue(
 
 /// Move a queue to another domain.
 pub fn move_to(socket: &Path, queue: &QueuePath, domain: &DomainPath) -> Result<Exit> {
+    let _turn = wait_for(socket, LOCK)?;
     let tree = Tree::system().map_err(failure)?;
     let (from, to) = (
         Attribute::read(&tree, &queue.domain)?,
