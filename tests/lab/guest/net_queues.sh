@@ -94,6 +94,8 @@ check none-of-its-packets-was-there "$before, then $after" [ "$before" = "$after
 check a-user-may-not-attach-itself "" eval "as_user timeout 2 $programs/datagrams send 10.9.0.2 2 1000 0 1 $((0xa9100010)) 2>&1 | grep -q SO_PRIORITY"
 check a-user-may-not-make-a-queue "" fails as_user /job/aplomb net queue a:mine
 check a-user-may-not-attach "" fails as_user /job/aplomb net attach a:fast $$
+check locks-are-there "" ls /run/aplomb/lock /run/aplomb/queues.lock
+check a-user-cannot-hold-them "" fails as_user sh -c 'cat /run/aplomb/lock || cat /run/aplomb/queues.lock'
 
 say "a queue is moved, and removed under load"
 check move "" a net move a:fast b
