@@ -114,7 +114,7 @@ fn permission(error: std::io::Error, what: &str) -> anyhow::Error {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => Failure::new(
             Exit::Permission,
-            format!("{what}: permission denied; it is for root"),
+            format!("{what}: permission denied; run this as root"),
         )
         .into(),
         _ => anyhow::Error::from(error).context(what.to_owned()),
