@@ -46,7 +46,8 @@ struct bpf_iter_num {
  * Under a lock, a function with many ways through it is static and noinline, and so are those of
  * its parts that it uses twice. At its return the verifier forgets what it knew on each way, and
  * follows what comes after once. (6.18 followed 697,000 instructions of aplomb_dispatch, of the
- * million that it allows, while member_wake() and member_charge() were inline; 283,000 since.)
+ * million that it allows. Since member_wake() and member_charge() are such functions, and
+ * lanes_wait() is a loop of its own, it follows 280,000.)
  */
 #define VERIFIED_ONCE __attribute__((noinline))
 /*

@@ -62,7 +62,10 @@ static __noinline void wait_in_lane(u32 slot)
 	}
 }
 
-/* Places the domains of @c's lanes. Called with tree_lock held, after look_at_lanes(). */
+/*
+ * Places the domains of @c's lanes. Called with tree_lock held, after look_at_lanes(). A loop of
+ * its own: within first_lane() the verifier would follow it once for each result found so far.
+ */
 static __noinline void lanes_wait(struct cpu_ctx *c)
 {
 	TAKES_STACK(32);

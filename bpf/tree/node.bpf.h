@@ -261,7 +261,10 @@ static __always_inline u64 goes_on_ns(void)
 	return GOES_ON_NS * ((nr_cpus + 1) / 2);
 }
 
-/* The virtual time of @b by which a member that goes on is placed (policy/sfq.h 5). */
+/*
+ * The virtual time of @b by which a member that goes on is placed (policy/sfq.h 5). With one CPU no
+ * member is taken out of turn.
+ */
 static __always_inline u64 goes_on_from(const struct branch *b)
 {
 	return nr_cpus == 1 ? b->sfq.now : b->sfq.before;
