@@ -34,6 +34,21 @@ static __always_inline bool stays(struct task_struct *p)
 }
 
 /*
+ * @p's affinity, for a choice that outlives the moment. While a task that may not migrate for the
+ * moment is off its CPU, p->cpus_ptr names that CPU only (migrate_disable_switch() of the kernel's
+ * scheduler). A program that is preempted in our program at its exec is such a task, so admission
+ * must not look at cpus_ptr.
+ */
+static __always_inline const cpumask_t *affinity(const struct task_struct *p)
+{
+#ifndef __bpf__ /* there a task may always migrate */
+	return p->cpus_ptr;
+#else
+	return &p->cpus_mask;
+#endif
+}
+
+/*
  * Does a system call that changed @p's affinity wait until @p, which may not migrate for the
  * moment, has moved?
  */

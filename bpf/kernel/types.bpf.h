@@ -227,6 +227,7 @@ struct task_struct {
 #ifdef __bpf__
 	unsigned int policy; /* SCHED_NORMAL, SCHED_BATCH or SCHED_IDLE */
 	unsigned short migration_disabled;
+	cpumask_t cpus_mask; /* its affinity; cpus_ptr: the CPUs that it may run on now */
 #else /* small, so that a task of the simulator has four lines of the cache */
 	unsigned char policy, migration_disabled;
 	unsigned short session; /* the number of its autogroup; 0: none */

@@ -40,7 +40,6 @@ VERIFIED_ONCE s32 least_loaded(struct task_struct *p __arg_trusted)
 	s32 best = -1;
 	u32 cpu;
 
-	bpf_rcu_read_lock(); /* for cpus_ptr: a sleepable program does not hold it */
 	bpf_for(cpu, 0, nr_cpus) {
 		struct cpu_ctx *c = cpu_ctx(cpu);
 		u64 load = cpu_expected(c);
@@ -50,7 +49,6 @@ VERIFIED_ONCE s32 least_loaded(struct task_struct *p __arg_trusted)
 			best = cpu;
 		}
 	}
-	bpf_rcu_read_unlock();
 	return best;
 }
 

@@ -44,7 +44,12 @@ static __always_inline u64 cpu_expected(const struct cpu_ctx *c)
 /* May @p run on @cpu? A domain (@p NULL) may use any. */
 static __always_inline bool may_use(struct task_struct *p, u32 cpu)
 {
-	return cpu_ctx(cpu)->online && (!p || bpf_cpumask_test_cpu(cpu, p->cpus_ptr));
+	if (!cpu_ctx(cpu)->online)
+		return false;
+	if (!p)
+		return true;
+	barrier_var(p); /* else clang takes the address in @p first, and verifiers refuse that */
+	return bpf_cpumask_test_cpu(cpu, affinity(p));
 }
 
 /*
@@ -69,7 +74,6 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 	s32 best = -1;
 	u32 cpu;
 
-	bpf_rcu_read_lock(); /* for cpus_ptr: a sleepable program does not hold it */
 	bpf_for(cpu, 0, nr_cpus) {
 		const struct cpu_ctx *c = cpu_ctx(cpu);
 		u64 cost = cpu_expected(c);
@@ -84,7 +88,6 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 			best = cpu;
 		}
 	}
-	bpf_rcu_read_unlock();
 	return best;
 }
 
@@ -95,7 +98,6 @@ VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 	u32 first = wmr_first(period, nr_cpus), i, cpu;
 	bool done = false;
 
-	bpf_rcu_read_lock();
 	bpf_for(i, 2, WMR_PARTS + 1) {
 		u32 n = wmr_parts(first, i);
 		u64 window = period / n;
@@ -111,7 +113,6 @@ VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 		if (done)
 			break;
 	}
-	bpf_rcu_read_unlock();
 	return done;
 }
 

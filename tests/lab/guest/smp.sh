@@ -3,7 +3,7 @@
 . /job/guest/lib.sh
 
 program periodic movie
-for name in one two walker; do program stay $name; done
+for name in one two walker light; do program stay $name; done
 program storm storm
 program storm bequeath
 program spin pinned
@@ -13,6 +13,7 @@ spec movie 6ms/30ms
 spec one 15ms/25ms
 spec two 15ms/25ms
 spec walker 5ms/50ms
+spec light 1ms/100ms
 spec tied 5ms/20ms
 spec burst 1ms/100ms 'revocable = true'
 spec storm 3ms/30ms 'revocable = true'
@@ -24,9 +25,35 @@ bg $bin/one
 one=$!
 bg $bin/two
 two=$!
-until_true 3 is_task $two
-check two-of-60-percent-on-different-cpus "CPUs $(task_of $one cpu) and $(task_of $two cpu)" [ "$(task_of $one cpu)" != "$(task_of $two cpu)" ]
-check both-are-admitted "" is_admitted $two
+until_true 20 is_task $two
+placed="CPUs $(task_of $one cpu) and $(task_of $two cpu), $(task_of $two state)"
+check two-of-60-percent-on-different-cpus "$placed" [ "$(task_of $one cpu)" = $((1 - $(task_of $two cpu))) ]
+check both-are-admitted "$placed" is_admitted $two
+kill -KILL $two
+
+say "launches while tasks preempt each other"
+# A program that is preempted in its exec, in the kernel's or in ours, is placed as any other.
+kill -USR1 $one # it loops from now on: its CPU has the most load
+busy=$(task_of $one cpu)
+for cpu in 0 1; do # real-time tasks
+	taskset -c $cpu $periodic 100 1000 1000000 > /dev/null &
+	pids+=($!)
+done
+light_is() { [ "$(json '[.tasks[] | select(.spec == "light")] | length')" = "$1" ]; } # NUMBER
+placed=
+for round in 1 2 3 4 5 6 7 8; do
+	lights=
+	for i in 1 2 3 4 5 6 7 8 9 10 11 12; do
+		bg $bin/light
+		lights="$lights $!"
+	done
+	until_true 20 light_is 12
+	placed="$placed $(json '.tasks[] | select(.spec == "light") | .cpu' | tr '\n' ' ')"
+	kill -KILL $lights
+	until_true 20 light_is 0
+done
+check launches-go-where-there-is-room "$busy is busy:$placed" \
+	[ "$(wc -w <<< "$placed") $(grep -cw "$busy" <(tr ' ' '\n' <<< "$placed"))" = "96 0" ]
 end_all
 
 say "affinity"
