@@ -81,6 +81,16 @@ impl Protector {
         self.caps.insert(path.clone(), most);
     }
 
+    /// Cap these from now on.
+    ///
+    /// # Errors
+    /// As [`Protector::protect`]. All are tried.
+    pub fn cap_again(&mut self, caps: BTreeMap<DomainPath, Bytes>) -> Result<(), MemoryError> {
+        let knobs = caps.keys().cloned().collect();
+        self.caps.extend(caps);
+        self.apply(&knobs)
+    }
+
     /// What the protection goes by, now.
     pub fn mode(&self) -> Mode {
         self.places.mode()

@@ -85,19 +85,26 @@ kill -KILL $bombs
 until_true 10 scale_is -eq $scale_now # no program grows
 check huge-pages-are-on "" huge_is always
 # Less memory than both programs use. While there is enough, none waits for it, and none is demoted.
+# What may be protected becomes less by its part of what was taken.
 huge_pages=/proc/sys/vm/nr_hugepages
 take_huge_pages() { echo "$1" > $huge_pages && [ "$(< $huge_pages)" = "$1" ]; } # NUMBER
 check memory-is-taken-away "$(< $huge_pages)" until_true 10 take_huge_pages 72
-bg_to /dev/null $bin/hog $((limit * 80 / 100)) 100 1000000
+left=$((limit - 72 * 2 * 8 / 10)) # MiB
+bg_to /dev/null $bin/hog $((left * 80 / 100)) 100 1000000
 hog=$!
-has_grown() { [ "$(anon $top/0/hog-$hog)" -ge $((limit * 79 / 100 << 20)) ]; }
+has_grown() { [ "$(anon $top/0/hog-$hog)" -ge $((left * 79 / 100 << 20)) ]; }
 check the-first-has-room "" until_true 20 has_grown
-bg_to /dev/null $bin/editor $((limit * 65 / 100)) 100 1000000
+check less-is-protected "$limit MiB before, $left expected, $(($(protection $top) >> 20)) now" \
+	within $((left - 30)) $(($(protection $top) >> 20)) $((left + 30))
+bg_to /dev/null $bin/editor $((left * 65 / 100)) 100 1000000
 editor=$!
 until_true 10 is_admitted $editor
 check the-watermarks-move-apart "$scale_now, $(cat $scale)" until_true 20 scale_is -gt $scale_now
 check huge-pages-are-off-meanwhile "" until_true 5 huge_is madvise
-check the-largest-is-demoted "$limit MiB" until_true 30 eval 'a log --json --pid $hog | grep -q "\"demoted\""'
+was_demoted() { a log --json --pid $hog | grep -q '"demoted"'; }
+until_true 30 was_demoted
+check the-largest-is-demoted "$left MiB: $(a log --why $hog | tail -n 2) $(a log --why $editor | tail -n 2)" was_demoted
+check nothing-was-killed "$(dmesg | grep 'Killed process')" eval '! dmesg | grep -q "Killed process"'
 check its-protection-ends "$(protection $top/0/hog-$hog)" is_protected $top/0/hog-$hog 0
 check the-others-stays "$(protection $top/0/editor-$editor)" is_protected $top/0/editor-$editor max
 a log --why $hog > $out/why

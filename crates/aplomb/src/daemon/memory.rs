@@ -6,7 +6,7 @@
 //!
 //! 2. **How much.** `aplomb_memory` protects what the program used within its period pi. What one
 //!    user's programs have, and what all have, is capped: a user cannot protect more by starting
-//!    more programs.
+//!    more programs. The caps follow what the machine has: memory/usable.rs.
 //!
 //! 3. **Reserve.** Interactive tasks may take the free memory between two watermarks of the kernel,
 //!    `min` and `low` (bpf/memory/low.bpf.h). vm.watermark_scale_factor makes that gap as large as
@@ -40,6 +40,7 @@ mod shared;
 mod shortage;
 mod systemd;
 mod units;
+mod usable;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,12 +62,13 @@ use children::Children;
 use domain::{empty_all, top, Home};
 use domains::DomainReservations;
 use growth::GrowthBuffer;
-use machine::{field, is_recursive, scale_factor, usable_memory, MEMINFO, MOUNTS, SCALE_FACTOR};
+use machine::{field, is_recursive, scale_factor, MEMINFO, MOUNTS, SCALE_FACTOR};
 use pace::Pace;
 use private::PrivateReserves;
 use programs::{Kept, Programs};
 use shared::Holding;
 use systemd::Units;
+use usable::Usable;
 
 /// Programs that are protected at a time: as many as the kernel side has servers, so only a table
 /// of processes grows with them. One more is not protected, and the daemon says so once.
@@ -100,7 +102,7 @@ pub struct Memory {
     /// Calls of the service manager, where there is one.
     errands: Option<Errands>,
     /// What programs can have of the machine's memory.
-    total: Bytes,
+    usable: Usable,
     /// What best-effort work keeps of it, whatever is reserved.
     floor: Bytes,
     /// It was said that [`MAX_PROGRAMS`] are protected.
@@ -150,7 +152,7 @@ impl Memory {
             private: PrivateReserves::default(),
             of_domains: DomainReservations::default(),
             errands: None,
-            total: Bytes(0),
+            usable: Usable::default(),
             floor: Bytes(0),
             said_full: false,
         };
@@ -215,14 +217,15 @@ impl Memory {
         let info =
             std::fs::read_to_string(MEMINFO).with_context(|| format!("reading {MEMINFO}"))?;
         let all = field(&info, "MemTotal:").with_context(|| format!("{MEMINFO}: no MemTotal"))?;
-        self.total = usable_memory(&info).with_context(|| format!("{MEMINFO}: no MemAvailable"))?;
+        self.usable =
+            Usable::first(&info).with_context(|| format!("{MEMINFO}: no MemAvailable"))?;
         self.floor = psap::floor(Bytes(all));
         Ok(all)
     }
 
     /// What can be reserved of the machine's memory.
     fn room(&self) -> Bytes {
-        Bytes(self.total.0.saturating_sub(self.floor.0))
+        Bytes(self.usable.bytes().0.saturating_sub(self.floor.0))
     }
 
     /// What the programs of user `uid` may have together; of root: what all may have.
@@ -235,7 +238,8 @@ impl Memory {
     }
 
     fn share(&self, ppm: u64) -> Bytes {
-        Bytes(u64::try_from(u128::from(self.total.0) * u128::from(ppm) / 1_000_000).unwrap_or(0))
+        let usable = u128::from(self.usable.bytes().0);
+        Bytes(u64::try_from(usable * u128::from(ppm) / 1_000_000).unwrap_or(0))
     }
 
     /// The process of `event` became interactive, but not by itself: it is a child, or comes back.
@@ -297,6 +301,7 @@ impl Memory {
             uid,
             unit,
         } = home;
+        self.measure_again(Instant::now());
         let most = self.most_of(uid);
         let kept = Kept {
             domain: domain.clone(),
@@ -412,6 +417,9 @@ impl Memory {
         let look = self.protector.as_ref().and_then(Protector::deadline);
         let looked = look.is_some_and(|at| at <= now);
         self.room_changed |= looked;
+        if looked {
+            self.measure_again(now);
+        }
         let complaints = self.protector.as_mut().map(|p| p.tick(now));
         for complaint in complaints.into_iter().flatten() {
             warn!("{complaint}");

@@ -227,6 +227,7 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
+    use super::super::usable::Usable;
     use super::*;
     use crate::config::MemoryConfig;
     use crate::protocol::DomainLine;
@@ -256,7 +257,7 @@ mod tests {
             ..MemoryConfig::default()
         };
         let mut memory = Memory::start(config, None);
-        (memory.total, memory.floor) = (Bytes(1000 * MB), Bytes(MB));
+        (memory.usable, memory.floor) = (Usable::fixed(Bytes(1000 * MB)), Bytes(MB));
         let mut journal = Journal::open(&root.join("knobs")).unwrap();
         journal.recover();
         memory.protector = Some(Protector::new(Places::system(&cgroups), journal));

@@ -22,6 +22,7 @@ impl Memory {
     /// Tasks of the machine wait for memory. If those of interactive programs do, and these need
     /// more than their cap, demote some.
     pub fn short(&mut self, kernel: &mut dyn Kernel) {
+        self.measure_again(Instant::now());
         let Some(protector) = &self.protector else {
             return;
         };
@@ -37,11 +38,11 @@ impl Memory {
     /// more than their cap, demote some.
     pub fn waited(&mut self, time: Duration, now: Instant, kernel: &mut dyn Kernel) {
         self.open_growth_buffer(now, kernel);
-        let Some(protector) = self
-            .protector
-            .as_ref()
-            .filter(|_| self.parks.add(time, now))
-        else {
+        if !self.parks.add(time, now) {
+            return;
+        }
+        self.measure_again(now);
+        let Some(protector) = &self.protector else {
             return;
         };
         let programs = demands(protector, self.programs.by_pid());
@@ -137,6 +138,7 @@ fn complain<T: Default>(error: aplomb_memory::MemoryError) -> T {
 
 #[cfg(test)]
 mod tests {
+    use super::super::usable::Usable;
     use super::*;
     use crate::config::MemoryConfig;
     use crate::daemon::testing::Fake;
@@ -156,7 +158,7 @@ mod tests {
         journal.recover();
         let mut memory = Memory::start(MemoryConfig::default(), None);
         memory.protector = Some(Protector::new(places, journal));
-        memory.total = Bytes(1000 * MB);
+        memory.usable = Usable::fixed(Bytes(1000 * MB));
         memory
     }
 

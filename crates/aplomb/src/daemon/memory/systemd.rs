@@ -130,6 +130,12 @@ impl Memory {
         units.round_after(PAUSE_AFTER_WRITES, Instant::now());
     }
 
+    /// Is the domain a unit that is protected?
+    pub(super) fn is_unit(&self, domain: &DomainPath) -> bool {
+        let units = self.units.as_ref();
+        units.is_some_and(|units| units.protected.contains_key(domain))
+    }
+
     fn limits(&self) -> Limits {
         Limits {
             all: self.most_of(0),

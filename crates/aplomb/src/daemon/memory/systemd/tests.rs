@@ -1,6 +1,7 @@
 //! Units in folders that stand for cgroups, on a machine without ages of pages.
 
 use super::super::domain::Home;
+use super::super::usable::Usable;
 use super::*;
 use aplomb_domain::testing::{tree, InFiles};
 use aplomb_memory::{Journal, Places, Protector};
@@ -39,7 +40,7 @@ impl Machine {
             debugfs: at("debug"),
             lru_gen: at("lru_gen"),
         };
-        memory.total = Bytes(1000 * MB);
+        memory.usable = Usable::fixed(Bytes(1000 * MB));
         memory.protector = Some(Protector::new(places, journal));
         memory.units = Some(Units::new().unwrap());
         let machine = Self {

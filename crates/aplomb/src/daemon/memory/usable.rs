@@ -1,0 +1,260 @@
+//! What programs can have of the machine's memory, as it changes.
+//!
+//! 1. **Why.** The caps are parts of what programs can have. Huge pages for a virtual machine, a
+//!    driver or a RAM disk take some of it while the daemon runs. With caps that are larger than
+//!    what is left, all that is left would be protected. The kernel could then reclaim nothing, and
+//!    would kill a program while there is room in the swap.
+//!
+//! 2. **Model.** What programs can have was measured at the start ([`usable_memory`]). Since then it
+//!    has changed by what the kernel, its drivers and huge pages keep more, or less. That is all
+//!    memory but what is free, on the kernel's lists of pages that can be reclaimed, or
+//!    reclaimable slab. The figure of the start is not read again: it depends on the watermarks,
+//!    which the daemon itself moves (memory/growth.rs).
+//!
+//! 3. **When.** When a program comes, at each look, and when memory is short; at most once a
+//!    second. While nothing changes, nothing wakes the daemon for it. So a program that is large
+//!    already is protected in full for some time after memory was taken: until the next look, or
+//!    until programs wait for memory.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use aplomb_domain::DomainPath;
+use aplomb_memory::{Bytes, MemoryError};
+use tracing::{debug, warn};
+
+use super::domain::top;
+use super::machine::{field, usable_memory, MEMINFO};
+use super::Memory;
+
+const PAUSE: Duration = Duration::from_secs(1);
+/// A change of less than this part of all memory changes no cap: pages are in none of the lists for
+/// a moment while the kernel works on them.
+const LEAST_PART: u64 = 64;
+
+#[derive(Debug, Default)]
+pub struct Usable {
+    /// All that the machine has.
+    all: u64,
+    /// What programs could have at the start, and what was kept from them then.
+    first: u64,
+    kept: u64,
+    /// What they can have now.
+    now: u64,
+    measured: Option<Instant>,
+}
+
+impl Usable {
+    /// Measure it for the first time. None: `info` is not what the kernel writes.
+    pub fn first(info: &str) -> Option<Self> {
+        let first = usable_memory(info)?.0;
+        Some(Self {
+            all: field(info, "MemTotal:")?,
+            first,
+            kept: kept(info)?,
+            now: first,
+            measured: None,
+        })
+    }
+
+    #[cfg(test)]
+    pub fn fixed(bytes: Bytes) -> Self {
+        let measured = Some(Instant::now() + Duration::from_secs(3600));
+        Self {
+            now: bytes.0,
+            measured,
+            ..Self::default()
+        }
+    }
+
+    /// What programs can have.
+    pub fn bytes(&self) -> Bytes {
+        Bytes(self.now)
+    }
+
+    /// Measure it again. Returns whether it has changed.
+    fn again(&mut self, info: &str) -> bool {
+        let Some(kept) = kept(info) else {
+            return false;
+        };
+        let now = self.first.saturating_add(self.kept).saturating_sub(kept);
+        let changed = now.abs_diff(self.now) > self.all / LEAST_PART;
+        if changed {
+            self.now = now;
+        }
+        changed
+    }
+
+    /// True once in [`PAUSE`].
+    fn is_due(&mut self, now: Instant) -> bool {
+        let due = self.measured.is_none_or(|at| now >= at + PAUSE);
+        if due {
+            self.measured = Some(now);
+        }
+        due
+    }
+}
+
+/// What programs cannot have, bytes.
+fn kept(info: &str) -> Option<u64> {
+    let lists = [
+        "Active(anon):",
+        "Inactive(anon):",
+        "Active(file):",
+        "Inactive(file):",
+    ];
+    // Zswap holds pages of programs, and shrinks into the swap device.
+    let others = ["MemFree:", "SReclaimable:", "Zswap:"];
+    let had = lists.into_iter().chain(others);
+    let had = had.filter_map(|name| field(info, name)).sum();
+    Some(field(info, "MemTotal:")?.saturating_sub(had))
+}
+
+impl Memory {
+    /// Measure again what programs can have. If that has changed, the caps do.
+    pub(super) fn measure_again(&mut self, now: Instant) {
+        if !self.usable.is_due(now) {
+            return;
+        }
+        match std::fs::read_to_string(MEMINFO) {
+            Ok(info) => self.follow_memory(&info, now),
+            Err(e) => warn!("reading {MEMINFO}: {e}"),
+        }
+    }
+
+    fn follow_memory(&mut self, info: &str, now: Instant) {
+        if !self.usable.again(info) {
+            return;
+        }
+        debug!("programs can have {} bytes", self.usable.bytes().0);
+        if let Err(e) = self.cap_all() {
+            warn!("{e}");
+        }
+        if let Some(units) = &mut self.units {
+            units.round_after(Duration::ZERO, now);
+        }
+    }
+
+    /// Cap all that is protected but systemd's units, which a round caps.
+    fn cap_all(&mut self) -> Result<(), MemoryError> {
+        let mut caps = BTreeMap::from([(top(), self.most_of(0))]);
+        for kept in self.programs.by_pid().values() {
+            if !self.is_unit(&kept.domain) {
+                caps.insert(capped(&kept.domain), self.most_of(kept.uid));
+            }
+        }
+        match &mut self.protector {
+            Some(protector) => protector.cap_again(caps),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The domain whose cap counts for a program in `domain`: its user's below ours; elsewhere, itself.
+fn capped(domain: &DomainPath) -> DomainPath {
+    let mut at = domain.clone();
+    while let Some(above) = at.parent() {
+        if above == top() {
+            return at;
+        }
+        at = above;
+    }
+    domain.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::programs::Kept;
+    use super::*;
+    use crate::config::MemoryConfig;
+    use aplomb_memory::{Journal, Places, Protector};
+
+    /// A machine of 1,000 MB, of which `free` are free, `huge` are huge pages, and 100 are the
+    /// kernel's; programs and files have the rest.
+    fn info(free: u64, huge: u64) -> String {
+        let mb = |name: &str, mb: u64| format!("{name}: {} kB\n", mb << 10);
+        [
+            mb("MemTotal", 1000),
+            mb("MemFree", free),
+            mb("MemAvailable", (free + 50).saturating_sub(30)),
+            mb("Active(anon)", 200),
+            mb("Inactive(anon)", 600 - free - huge),
+            mb("Active(file)", 20),
+            mb("Inactive(file)", 30),
+            mb("SReclaimable", 50),
+        ]
+        .concat()
+    }
+
+    #[test]
+    fn what_huge_pages_take_is_missing_until_they_go() {
+        let mut usable = Usable::first(&info(300, 0)).unwrap();
+        let first = usable.bytes().0 >> 20;
+        assert!(!usable.again(&info(10, 0)), "programs use what was free");
+        assert!(usable.again(&info(10, 144)));
+        assert_eq!(usable.bytes().0 >> 20, first - 144);
+        assert!(!usable.again(&info(10, 150)), "too little for a change");
+        assert!(usable.again(&info(10, 0)));
+        assert_eq!(usable.bytes().0 >> 20, first);
+        assert!(!usable.again("MemTotal: what\n"));
+        assert!(Usable::first("MemFree: 1 kB\n").is_none());
+    }
+
+    #[test]
+    fn the_caps_follow_what_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let cgroup = dir.path().join("cgroup");
+        let min = |domain: &str| {
+            let text = std::fs::read_to_string(cgroup.join(domain).join("memory.min")).unwrap();
+            text.trim().parse::<u64>().unwrap() >> 20
+        };
+        for domain in ["aplomb", "aplomb/1000", "aplomb/1000/x-7"] {
+            std::fs::create_dir_all(cgroup.join(domain)).unwrap();
+            for file in ["memory.min", "memory.current"] {
+                std::fs::write(cgroup.join(domain).join(file), "0").unwrap();
+            }
+        }
+        let places = Places {
+            cgroup: cgroup.clone(),
+            debugfs: dir.path().into(),
+            lru_gen: dir.path().into(),
+        };
+        let mut journal = Journal::open(&dir.path().join("knobs")).unwrap();
+        journal.recover();
+        let mut memory = Memory::start(MemoryConfig::default(), None);
+        memory.protector = Some(Protector::new(places, journal));
+        memory.usable = Usable::first(&info(300, 0)).unwrap();
+        memory.usable.measured = Some(Instant::now() + Duration::from_secs(3600));
+        let (ours, now) = (["aplomb", "aplomb/1000"], Instant::now());
+        let ours = ours.map(|path| path.parse::<DomainPath>().unwrap());
+        let domain: DomainPath = "aplomb/1000/x-7".parse().unwrap();
+        let protector = memory.protector.as_mut().unwrap();
+        let period = Duration::from_secs(60);
+        protector.protect(&domain, &ours, period, now).unwrap();
+        let kept = Kept {
+            domain,
+            uid: 1000,
+            spared: false,
+        };
+        memory.programs.insert(7, kept);
+        memory.follow_memory(&info(10, 144), now); // 820 - 144 are left
+        assert_eq!((min("aplomb"), min("aplomb/1000")), (540, 338));
+        memory.follow_memory(&info(10, 0), now);
+        assert_eq!((min("aplomb"), min("aplomb/1000")), (656, 410));
+    }
+
+    #[test]
+    fn it_is_measured_once_a_second() {
+        let (mut usable, now) = (Usable::default(), Instant::now());
+        assert!(usable.is_due(now) && !usable.is_due(now + PAUSE / 2));
+        assert!(usable.is_due(now + PAUSE));
+    }
+
+    #[test]
+    fn a_user_is_capped_below_ours_and_another_domain_itself() {
+        let capped = |path: &str| capped(&path.parse().unwrap()).to_string();
+        assert_eq!(capped("aplomb/1000/hog-7"), "aplomb/1000");
+        assert_eq!(capped("aplomb/1000"), "aplomb/1000");
+        assert_eq!(capped("media/films"), "media/films");
+    }
+}
