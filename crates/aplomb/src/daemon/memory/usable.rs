@@ -5,11 +5,11 @@
 //!    what is left, all that is left would be protected. The kernel could then reclaim nothing, and
 //!    would kill a program while there is room in the swap.
 //!
-//! 2. **Model.** What programs can have was measured at the start ([`usable_memory`]). Since then it
-//!    has changed by what the kernel, its drivers and huge pages keep more, or less. That is all
-//!    memory but what is free, on the kernel's lists of pages that can be reclaimed, or
-//!    reclaimable slab. The figure of the start is not read again: it depends on the watermarks,
-//!    which the daemon itself moves (memory/growth.rs).
+//! 2. **Model.** What programs can have was measured at the start ([`usable_memory`]). Since then
+//!    it has changed by what the kernel, its drivers and huge pages keep more, or less. That is all
+//!    memory but what is free, on the kernel's lists of pages that can be reclaimed, or reclaimable
+//!    slab. The figure of the start is not read again: it depends on the watermarks, which the
+//!    daemon itself moves (memory/growth.rs).
 //!
 //! 3. **When.** When a program comes, at each look, and when memory is short; at most once a
 //!    second. While nothing changes, nothing wakes the daemon for it. So a program that is large
