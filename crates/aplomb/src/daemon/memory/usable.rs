@@ -6,10 +6,10 @@
 //!    would kill a program while there is room in the swap.
 //!
 //! 2. **Model.** What programs can have was measured at the start ([`usable_memory`]). Since then
-//!    it has changed by what the kernel, its drivers and huge pages keep more, or less. That is all
-//!    memory but what is free, on the kernel's lists of pages that can be reclaimed, or reclaimable
-//!    slab. The figure of the start is not read again: it depends on the watermarks, which the
-//!    daemon itself moves (memory/growth.rs).
+//!    it has changed by what others keep more, or less ([`KEPT`]). The figure of the start is not
+//!    read again, and free pages are not counted. Both depend on the watermarks, which the daemon
+//!    itself moves (memory/growth.rs): the kernel keeps up to the distance of two of them in lists
+//!    of each CPU, where no counter shows them.
 //!
 //! 3. **When.** When a program comes, at each look, and when memory is short; at most once a
 //!    second. While nothing changes, nothing wakes the daemon for it. So a program that is large
@@ -28,9 +28,24 @@ use super::machine::{field, usable_memory, MEMINFO};
 use super::Memory;
 
 const PAUSE: Duration = Duration::from_secs(1);
-/// A change of less than this part of all memory changes no cap: pages are in none of the lists for
-/// a moment while the kernel works on them.
+/// A change of less than this part of all memory changes no cap: what the kernel needs for itself
+/// changes with each process.
 const LEAST_PART: u64 = 64;
+
+/// Memory that is not reclaimed for a program, as /proc/meminfo names it: the kernel's own (stacks
+/// are part of VmallocUsed), mlock's, huge pages, what the host of a virtual machine and graphics
+/// drivers took. Pages of drivers that the kernel does not count, and zram's, are missing.
+const KEPT: [&str; 9] = [
+    "SUnreclaim:",
+    "PageTables:",
+    "SecPageTables:",
+    "Percpu:",
+    "VmallocUsed:",
+    "Unevictable:",
+    "Hugetlb:",
+    "Balloon:",
+    "GPUActive:",
+];
 
 #[derive(Debug, Default)]
 pub struct Usable {
@@ -95,19 +110,12 @@ impl Usable {
     }
 }
 
-/// What programs cannot have, bytes.
+/// What programs cannot have, bytes. A kernel without one of the fields keeps nothing of that kind,
+/// or does not say so.
 fn kept(info: &str) -> Option<u64> {
-    let lists = [
-        "Active(anon):",
-        "Inactive(anon):",
-        "Active(file):",
-        "Inactive(file):",
-    ];
-    // Zswap holds pages of programs, and shrinks into the swap device.
-    let others = ["MemFree:", "SReclaimable:", "Zswap:"];
-    let had = lists.into_iter().chain(others);
-    let had = had.filter_map(|name| field(info, name)).sum();
-    Some(field(info, "MemTotal:")?.saturating_sub(had))
+    field(info, "MemTotal:")?; // else this is no such file
+    let fields = KEPT.iter().filter_map(|name| field(info, name));
+    Some(fields.fold(0, u64::saturating_add))
 }
 
 impl Memory {
@@ -169,19 +177,18 @@ mod tests {
     use crate::config::MemoryConfig;
     use aplomb_memory::{Journal, Places, Protector};
 
-    /// A machine of 1,000 MB, of which `free` are free, `huge` are huge pages, and 100 are the
-    /// kernel's; programs and files have the rest.
+    /// A machine of 1,000 MB: `free` are free, `huge` are huge pages, 100 are the kernel's, and
+    /// programs have the rest.
     fn info(free: u64, huge: u64) -> String {
         let mb = |name: &str, mb: u64| format!("{name}: {} kB\n", mb << 10);
         [
             mb("MemTotal", 1000),
-            mb("MemFree", free),
-            mb("MemAvailable", (free + 50).saturating_sub(30)),
+            mb("MemAvailable", free),
             mb("Active(anon)", 200),
-            mb("Inactive(anon)", 600 - free - huge),
-            mb("Active(file)", 20),
-            mb("Inactive(file)", 30),
-            mb("SReclaimable", 50),
+            mb("Inactive(anon)", 700 - free - huge),
+            mb("SUnreclaim", 80),
+            mb("Unevictable", 20),
+            mb("Hugetlb", huge),
         ]
         .concat()
     }
@@ -237,10 +244,10 @@ mod tests {
             spared: false,
         };
         memory.programs.insert(7, kept);
-        memory.follow_memory(&info(10, 144), now); // 820 - 144 are left
-        assert_eq!((min("aplomb"), min("aplomb/1000")), (540, 338));
+        memory.follow_memory(&info(10, 144), now); // 900 - 144 are left
+        assert_eq!((min("aplomb"), min("aplomb/1000")), (604, 378));
         memory.follow_memory(&info(10, 0), now);
-        assert_eq!((min("aplomb"), min("aplomb/1000")), (656, 410));
+        assert_eq!((min("aplomb"), min("aplomb/1000")), (720, 450));
     }
 
     #[test]
