@@ -397,13 +397,18 @@ impl Memory {
         let looks = self.deadline_of_looks();
         let growth = self.growth.as_ref().and_then(GrowthBuffer::deadline);
         let child = self.children.deadline();
-        [looks, growth, child].into_iter().flatten().min()
+        let usable = self.usable.due();
+        let all = [looks, growth, child, usable];
+        all.into_iter().flatten().min()
     }
 
     /// Look at the working sets that are due, at the units, and whether a demoted program fits
     /// again.
     pub fn tick(&mut self, tree: Option<&Tree>, now: Instant, kernel: &mut dyn Kernel) {
         self.look_at_growth(now, kernel);
+        if self.usable.due().is_some_and(|at| at <= now) {
+            self.measure_again(now);
+        }
         if self.deadline_of_looks().is_some_and(|at| at <= now) {
             let begun = pace::ran();
             self.look(tree, now);

@@ -12,9 +12,10 @@
 //!    of each CPU, where no counter shows them.
 //!
 //! 3. **When.** When a program comes, at each look, and when memory is short; at most once a
-//!    second. While nothing changes, nothing wakes the daemon for it. So a program that is large
-//!    already is protected in full for some time after memory was taken: until the next look, or
-//!    until programs wait for memory.
+//!    second, and what is asked for too soon is done when that second is over. While nothing
+//!    changes, nothing wakes the daemon for it. So a program that is large already is protected in
+//!    full for some time after memory was taken: until the next look, or until programs wait for
+//!    memory.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -57,6 +58,8 @@ pub struct Usable {
     /// What they can have now.
     now: u64,
     measured: Option<Instant>,
+    /// It was asked for too soon, and is to be measured then.
+    due: Option<Instant>,
 }
 
 impl Usable {
@@ -68,7 +71,7 @@ impl Usable {
             first,
             kept: kept(info)?,
             now: first,
-            measured: None,
+            ..Self::default()
         })
     }
 
@@ -100,13 +103,19 @@ impl Usable {
         changed
     }
 
-    /// True once in [`PAUSE`].
+    /// When to measure it again, because that was asked for too soon.
+    pub fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// True once in [`PAUSE`]; else it is due when that is over.
     fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.measured.is_none_or(|at| now >= at + PAUSE);
-        if due {
+        let next = self.measured.map(|at| at + PAUSE);
+        self.due = next.filter(|next| now < *next);
+        if self.due.is_none() {
             self.measured = Some(now);
         }
-        due
+        self.due.is_none()
     }
 }
 
@@ -253,8 +262,10 @@ mod tests {
     #[test]
     fn it_is_measured_once_a_second() {
         let (mut usable, now) = (Usable::default(), Instant::now());
-        assert!(usable.is_due(now) && !usable.is_due(now + PAUSE / 2));
-        assert!(usable.is_due(now + PAUSE));
+        assert!(usable.is_due(now) && usable.due().is_none());
+        assert!(!usable.is_due(now + PAUSE / 2));
+        assert_eq!(usable.due(), Some(now + PAUSE));
+        assert!(usable.is_due(now + PAUSE) && usable.due().is_none());
     }
 
     #[test]
