@@ -30,9 +30,11 @@
  */
 #define TREE_TRIES 8
 /*
- * If all claims were in vain, the CPU gets no task of the tree. The task that it did not find may
- * be in the queue a moment later, and the CPU that inserts it may have looked for an idle one
- * before. So this CPU, once idle, looks again, as many times in a row as this: for some 100 us.
+ * A task that claims did not find may be in the queue a moment later. Meanwhile the CPU is idle,
+ * and the CPU that inserts the task may have looked for an idle one before; or it runs a task of a
+ * domain that is not next, for a whole slice. So the CPU chooses again at once, as many times in a
+ * row as this: for some 100 us. More would help where CPUs stand still for longer than that (those
+ * of virtual machines); each costs a switch.
  */
 #define MAX_VAIN 16
 /* Tasks at the head of a queue that other CPUs are taking. With more, the claim is put back. */
@@ -333,14 +335,19 @@ static __always_inline u32 tree_dispatch(struct choice *ch, struct task_struct *
 	return FAIR_NONE;
 }
 
-/* @vain: @cpu's claims on the tree have found no task. */
-static __always_inline void look_again(u32 cpu, bool vain)
+/*
+ * The choice for @cpu is made. If a claim found no task, and @cpu will be idle or runs a task of
+ * another domain, it chooses again at once. @result: of tree_dispatch()
+ */
+static __always_inline void look_again(u32 cpu, const struct choice *ch, u32 result)
 {
+	bool runs = result == FAIR_TAKEN || result == FAIR_KEPT;
+	bool vain = ch->nr_failed && (!runs || ch->failed[0] != ch->pick.leaf);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
 	c->tree.vain = vain ? c->tree.vain + 1 : 0;
 	if (vain && c->tree.vain <= MAX_VAIN)
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		scx_bpf_kick_cpu(cpu, runs ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 }
 
 /*
@@ -383,12 +390,12 @@ VERIFIED_ONCE u32 domains_dispatch(u32 cpu, struct task_struct *prev __arg_trust
 	}
 	if (!ch.lanes && !prev_pinned && !branches[SLOT_ROOT].heap) {
 		result = none_dispatch(cpu, prev);
-		look_again(cpu, false);
+		look_again(cpu, &ch, result);
 		if (result != FAIR_AGAIN)
 			return result;
 	}
 	result = tree_dispatch(&ch, prev, prev_pinned);
-	look_again(cpu, ch.nr_failed && result != FAIR_TAKEN);
+	look_again(cpu, &ch, result);
 	if (nr_cpus == 1 || result == FAIR_TAKEN || result == FAIR_KEPT)
 		return result;
 	if (prev_pinned && path_throttled(domain_of_task(prev)))
