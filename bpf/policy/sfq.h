@@ -51,7 +51,7 @@
  *    member that goes on, v is the virtual time before the last step: otherwise the step would take
  *    from it what it is due. (On four CPUs whose ticks coincide, a member due 90 % lost 0.4 points
  *    so.) Its credit becomes c and that step. Of two steps while it is away it still loses the
- *    first: on eight such CPUs a member due 90 % has 88 (docs/many-cpus.md, "What is not done").
+ *    first.
  *
  * The members are in a heap ordered by start tag (heap.h), so a choice among n is O(log n).
  */
