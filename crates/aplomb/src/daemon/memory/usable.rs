@@ -6,10 +6,10 @@
 //!    would kill a program while there is room in the swap.
 //!
 //! 2. **Model.** What programs can have was measured at the start ([`usable_memory`]). Since then
-//!    it has changed by what others keep more, or less ([`KEPT`]). The figure of the start is not
-//!    read again, and free pages are not counted. Both depend on the watermarks, which the daemon
-//!    itself moves (memory/growth.rs): the kernel keeps up to the distance of two of them in lists
-//!    of each CPU, where no counter shows them.
+//!    it has changed as all memory less what others keep ([`KEPT`]) has. The figure of the start is
+//!    not read again, and free pages are not counted. Both depend on the watermarks, which the
+//!    daemon itself moves (memory/growth.rs): the kernel keeps up to the distance of two of them in
+//!    lists of each CPU, where no counter shows them.
 //!
 //! 3. **When.** When a program comes, at each look, and when memory is short; at most once a
 //!    second, and what is asked for too soon is done when that second is over. While nothing
@@ -35,7 +35,9 @@ const LEAST_PART: u64 = 64;
 
 /// Memory that is not reclaimed for a program, as /proc/meminfo names it: the kernel's own (stacks
 /// are part of VmallocUsed), mlock's, huge pages, what the host of a virtual machine and graphics
-/// drivers took. Pages of drivers that the kernel does not count, and zram's, are missing.
+/// drivers took. Pages of drivers that the kernel does not count, and zram's, are missing. What
+/// interactive programs lock counts here, too, although they are charged for it: of their own
+/// demand it takes as much from the caps.
 const KEPT: [&str; 9] = [
     "SUnreclaim:",
     "PageTables:",
@@ -50,11 +52,11 @@ const KEPT: [&str; 9] = [
 
 #[derive(Debug, Default)]
 pub struct Usable {
-    /// All that the machine has.
+    /// All that the machine had at the start.
     all: u64,
-    /// What programs could have at the start, and what was kept from them then.
+    /// What programs could have then, and what was not kept from them.
     first: u64,
-    kept: u64,
+    left: u64,
     /// What they can have now.
     now: u64,
     measured: Option<Instant>,
@@ -69,7 +71,7 @@ impl Usable {
         Some(Self {
             all: field(info, "MemTotal:")?,
             first,
-            kept: kept(info)?,
+            left: left(info)?,
             now: first,
             ..Self::default()
         })
@@ -92,10 +94,10 @@ impl Usable {
 
     /// Measure it again. Returns whether it has changed.
     fn again(&mut self, info: &str) -> bool {
-        let Some(kept) = kept(info) else {
+        let Some(left) = left(info) else {
             return false;
         };
-        let now = self.first.saturating_add(self.kept).saturating_sub(kept);
+        let now = self.first.saturating_add(left).saturating_sub(self.left);
         let changed = now.abs_diff(self.now) > self.all / LEAST_PART;
         if changed {
             self.now = now;
@@ -119,12 +121,12 @@ impl Usable {
     }
 }
 
-/// What programs cannot have, bytes. A kernel without one of the fields keeps nothing of that kind,
-/// or does not say so.
-fn kept(info: &str) -> Option<u64> {
-    field(info, "MemTotal:")?; // else this is no such file
-    let fields = KEPT.iter().filter_map(|name| field(info, name));
-    Some(fields.fold(0, u64::saturating_add))
+/// All memory but what is kept, bytes. A kernel without one of the fields keeps nothing of that
+/// kind, or does not say so.
+fn left(info: &str) -> Option<u64> {
+    let kept = KEPT.iter().filter_map(|name| field(info, name));
+    let kept = kept.fold(0, u64::saturating_add);
+    Some(field(info, "MemTotal:")?.saturating_sub(kept))
 }
 
 impl Memory {
@@ -212,6 +214,9 @@ mod tests {
         assert!(!usable.again(&info(10, 150)), "too little for a change");
         assert!(usable.again(&info(10, 0)));
         assert_eq!(usable.bytes().0 >> 20, first);
+        let grown = info(10, 0).replace("MemTotal: 1024000", "MemTotal: 1536000");
+        assert!(usable.again(&grown));
+        assert_eq!(usable.bytes().0 >> 20, first + 500);
         assert!(!usable.again("MemTotal: what\n"));
         assert!(Usable::first("MemFree: 1 kB\n").is_none());
     }
