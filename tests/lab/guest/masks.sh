@@ -103,24 +103,20 @@ due=$((1000000 * cpus / 3 / loops))
 check container "${had[*]}, due are $due ppm" near $due
 end_all
 
-# Ticks of all CPUs coincide here, so they often choose while a task is on its way into a queue. On
-# eight CPUs the light domain has 12 % (docs/many-cpus.md, "What is not done"; cpus/shares-8).
-light_and_heavy() {
-	domain_of light
-	domain_of heavy
-	weigh heavy 900
-	for ((i = 0; i < cpus; i++)); do
-		in_domain light $hog 1
-		in_domain heavy $hog 1
-	done
-	sleep 1
-	ppm=$(share light heavy 10)
-	check a-tenth-of-all-cpus "$ppm ppm" within 95000 "$ppm" 105000
-	end_all
-}
-if [ "$cpus" = 4 ]; then
-	say "two domains, 1:9, with a loop of each for each CPU"
-	light_and_heavy
-fi
+say "two domains, 1:9, with a loop of each for each CPU"
+# Ticks of all CPUs coincide here, so they often choose while a task is on its way into a queue.
+off=5000 # ppm of the machine; on four CPUs it is 900 (results/cpus/shares-4.json)
+[ "$cpus" = 4 ] || off=10000 # on eight 3,100
+domain_of light
+domain_of heavy
+weigh heavy 900
+for ((i = 0; i < cpus; i++)); do
+	in_domain light $hog 1
+	in_domain heavy $hog 1
+done
+sleep 1
+ppm=$(share light heavy 10)
+check a-tenth-of-all-cpus "$ppm ppm" within $((100000 - off)) "$ppm" $((100000 + off))
+end_all
 
 end_job
