@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 use rustix::fs::{flock, FlockOperation};
+use rustix::io::Errno;
 
 use crate::exit::{Exit, Failure};
 
@@ -47,7 +48,7 @@ pub fn take(socket: &Path) -> Result<Lock> {
     }
     let path = dir.join("lock");
     let mut file = open(&path)?;
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+    if !try_lock(&file, &path)? {
         let mut pid = String::new();
         file.read_to_string(&mut pid).ok();
         bail!(
@@ -68,23 +69,37 @@ pub fn take(socket: &Path) -> Result<Lock> {
 /// # Errors
 /// Another process holds it for 10 s; the caller is not root.
 pub fn wait_for(socket: &Path, name: &str) -> Result<Option<Lock>> {
+    wait_at_most(WAIT, socket, name)
+}
+
+fn wait_at_most(wait: Duration, socket: &Path, name: &str) -> Result<Option<Lock>> {
     let dir = dir_of(socket);
     if !dir.is_dir() {
         return Ok(None);
     }
     let path = dir.join(name);
     let file = open(&path)?;
-    let end = Instant::now() + WAIT;
-    while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+    let end = Instant::now() + wait;
+    while !try_lock(&file, &path)? {
         if Instant::now() >= end {
             bail!(
-                "another command has held {} for 10 s: try again",
-                path.display()
+                "another command has held {} for {} s: try again",
+                path.display(),
+                wait.as_secs()
             );
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     Ok(Some(Lock { _file: file }))
+}
+
+/// Lock the file at `path`. False: another process holds it.
+fn try_lock(file: &File, path: &Path) -> Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(false),
+        Err(e) => Err(e).with_context(|| format!("cannot lock {}", path.display())),
+    }
 }
 
 fn dir_of(socket: &Path) -> &Path {
@@ -192,6 +207,11 @@ mod tests {
         assert!(!second.is_finished());
         drop(first);
         assert!(second.join().unwrap());
+        let held = wait_for(&socket, "queues").unwrap();
+        let wait = Duration::from_millis(20);
+        let error = wait_at_most(wait, &socket, "queues").unwrap_err();
+        assert!(error.to_string().contains("queues for 0 s"), "{error}");
+        drop(held);
         let nowhere = dir.path().join("none/socket");
         assert!(wait_for(&nowhere, "queues").unwrap().is_none());
     }
