@@ -66,6 +66,9 @@ check domains-show-their-memory "$all bytes" [ "${all:-0}" -gt $((400 << 20)) ]
 check interactive-does-not-reclaim "$(counted interactive reclaimed) times" [ "$(counted interactive reclaimed)" = 0 ]
 check an-empty-domain-goes "$(ls -d $top/0/*-$sleeper 2>&1)" until_true 5 test ! -d $own
 
+swapped=$(awk '/^VmSwap/ { print $2 }' /proc/$daemon/status) # kB
+check the-daemon-stays-in-memory "$swapped kB in swap" within 0 "$swapped" 0
+
 say "protection ends with the period, and comes back"
 bg_to $out/shortlived $bin/shortlived 20 6000 3
 short=$!

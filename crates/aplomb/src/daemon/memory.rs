@@ -35,6 +35,7 @@ pub(super) mod machine;
 pub(super) mod pace;
 mod private;
 mod programs;
+mod resident;
 mod restore;
 mod shared;
 mod shortage;
@@ -174,6 +175,7 @@ impl Memory {
         match opened {
             Ok((protector, units)) => {
                 (memory.protector, memory.units) = (Some(protector), units);
+                resident::stay();
             }
             Err(e) => {
                 warn!("memory is not protected: {e:#}");
