@@ -50,6 +50,7 @@ const KEPT: [&str; 9] = [
     "GPUActive:",
 ];
 
+/// What was measured, bytes.
 #[derive(Debug, Default)]
 pub struct Usable {
     /// All that the machine had at the start.
@@ -146,6 +147,7 @@ impl Memory {
             return;
         }
         debug!("programs can have {} bytes", self.usable.bytes().0);
+        self.room_changed = true; // a demoted program may fit again
         if let Err(e) = self.cap_all() {
             warn!("{e}");
         }
@@ -260,8 +262,10 @@ mod tests {
         memory.programs.insert(7, kept);
         memory.follow_memory(&info(10, 144), now); // 900 - 144 are left
         assert_eq!((min("aplomb"), min("aplomb/1000")), (604, 378));
+        memory.room_changed = false;
         memory.follow_memory(&info(10, 0), now);
         assert_eq!((min("aplomb"), min("aplomb/1000")), (720, 450));
+        assert!(memory.room_changed, "a demoted program may fit again");
     }
 
     #[test]
