@@ -36,7 +36,7 @@ static __always_inline bool stays(struct task_struct *p)
 /*
  * @p's affinity, for a choice that outlives the moment. While a task that may not migrate for the
  * moment is off its CPU, p->cpus_ptr names that CPU only (migrate_disable_switch() of the kernel's
- * scheduler). A program that is preempted in our program at its exec is such a task, so admission
+ * scheduler). A task that is preempted in our BPF program at its exec is such a one, so admission
  * must not look at cpus_ptr.
  */
 static __always_inline const cpumask_t *affinity(const struct task_struct *p)
