@@ -170,7 +170,12 @@ enum event_type {
 	 * for a program
 	 */
 	EV_ELSEWHERE = 21,
-	NR_EVENTS = 22
+	/*
+	 * threads of the process waited for pages in swap while memory was short: a: ns since the
+	 * last such event, in all, b: times. At most one each second for a program
+	 */
+	EV_SWAPPED = 22,
+	NR_EVENTS = 23
 };
 
 /*

@@ -28,6 +28,7 @@
 #include "layers/turn.bpf.h"
 #include "memory/killed.bpf.h"
 #include "memory/low.bpf.h"
+#include "memory/swap.bpf.h"
 #include "memory/relief_tick.bpf.h"
 #include "memory/start.bpf.h"
 #include "park/request.bpf.h"

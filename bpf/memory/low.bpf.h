@@ -29,9 +29,9 @@
 #ifndef APLOMB_MEMORY_LOW_BPF_H
 #define APLOMB_MEMORY_LOW_BPF_H
 
-#include "kernel/enums.bpf.h"
 #include "memory/account.bpf.h"
 #include "memory/relief.bpf.h"
+#include "memory/zone.bpf.h"
 #include "park/park.bpf.h"
 #include "policy/bump.h"
 #include "policy/reserve.h"
@@ -47,30 +47,6 @@
  * an interrupt, for another task than the current one. 0: unknown; all count.
  */
 SETTING u32 gfp_may_reclaim;
-
-/*
- * The watermarks and free pages of a zone, in pages. The kernel raises all watermarks for a while
- * (watermark_boost) when it had to mix pages that can be moved with others, by up to one and a half
- * times `high`; tasks then reclaim for themselves below the raised `min`.
- */
-struct zone_level {
-	u64 free, min, low, high;
-};
-
-static __always_inline struct zone_level zone_level(const struct zone *zone)
-{
-	u64 boost = zone->watermark_boost;
-	struct zone_level l = {
-		.free = zone->vm_stat[NR_FREE_PAGES].counter,
-		.min = zone->_watermark[WMARK_MIN] + boost,
-		.low = zone->_watermark[WMARK_LOW] + boost,
-		.high = zone->_watermark[WMARK_HIGH] + boost,
-	};
-
-	if ((s64)l.free < 0) /* the counter lags */
-		l.free = 0;
-	return l;
-}
 
 /* Until when the last interactive task is parked by PARK_RESERVE */
 u64 reserve_wanted_until;
@@ -110,12 +86,10 @@ static __always_inline void reserve_take(struct task_struct *p, struct server *s
 		reserve_wanted_until = until;
 }
 
-/*
- * @p, the current task, asks for 1 << @order pages. @l: of the zone that they would come from
- * first.
- */
-static __always_inline void memory_asked(struct task_struct *p, u32 order, struct zone_level l)
+/* @p, the current task, asks for 1 << @order pages, which would come from @zone first. */
+static __always_inline void memory_asked(struct task_struct *p, u32 order, const struct zone *zone)
 {
+	struct zone_level l = zone_level(zone);
 	u64 now, allowance;
 	u32 pages = 1U << (order & 15), growth = growth_ppm;
 	u64 top = reserve_top(l.min, l.low, growth);
@@ -132,6 +106,7 @@ static __always_inline void memory_asked(struct task_struct *p, u32 order, struc
 	memory_count(memory_class(s), MEMORY_ASKED);
 	now = bpf_ktime_get_ns();
 	if (s) {
+		s->swap.zone = (u64)zone;
 		if (l.free < top)
 			reserve_take(p, s, pages, now, &m);
 		return;
@@ -147,7 +122,7 @@ SEC("fentry/wakeup_kswapd")
 int BPF_PROG(on_low_memory, struct zone *zone, unsigned int gfp, int order)
 {
 	if (!gfp_may_reclaim || gfp & gfp_may_reclaim)
-		memory_asked(bpf_get_current_task_btf(), order, zone_level(zone));
+		memory_asked(bpf_get_current_task_btf(), order, zone);
 	return 0;
 }
 
@@ -210,17 +185,6 @@ int BPF_PROG(on_memcg_reclaim)
 
 	if (!(p->flags & PF_KTHREAD))
 		memory_count(memory_class(interactive_server(task_ctx(p))), MEMORY_RECLAIMED_LIMIT);
-	return 0;
-}
-
-/* The current task had a page fault for a page in swap. It was a major one if it had to be read. */
-SEC("fexit/do_swap_page")
-int BPF_PROG(on_swap_in, const void *fault, unsigned int result)
-{
-	struct task_struct *p = bpf_get_current_task_btf();
-
-	if (result & VM_FAULT_MAJOR && !(p->flags & PF_KTHREAD))
-		memory_count(memory_class(interactive_server(task_ctx(p))), MEMORY_SWAPPED_IN);
 	return 0;
 }
 

@@ -64,6 +64,12 @@ struct server {
 	u32 waits;   /* it is inherited, and counts in its account's `waiting` */
 	/* memory/low.bpf.h. No lock: threads that draw at once may take a few pages more. */
 	struct reserve_budget reserve;
+	/* memory/swap.bpf.h. No lock: of two waits that end at once, one may be lost. */
+	struct {
+		u64 zone;        /* address of the one that lacked pages for it last; 0: none did */
+		u64 ns, times;   /* waited, since the last event */
+		u64 told_second; /* of that event */
+	} swap;
 	struct bpf_timer
 		timer; /* at the start of the next period or window, while a thread waits */
 };

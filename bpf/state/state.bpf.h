@@ -103,7 +103,8 @@ struct task_ctx {
 	u32 exec_id;     /* of the exec that was matched last (self_exec_id) */
 	u32 starts;      /* a spec matched at this exec: memory/start.bpf.h */
 	/* memory/ */
-	u32 bumped; /* pages taken since its last park by PARK_MEMORY (policy/bump.h) */
+	u32 bumped;     /* pages taken since its last park by PARK_MEMORY (policy/bump.h) */
+	u64 swap_since; /* its page fault for a page in swap began then; 0: it has none */
 	/* disk/gate.bpf.h: of the task's last request, and of the gate where it waits */
 	u32 gate, gate_at;
 	u32 gate_state;

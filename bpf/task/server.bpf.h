@@ -206,6 +206,7 @@ static __always_inline void server_reset(struct server *s, u32 slot, const struc
 	s->awake = 0;
 	s->asleep_since = 0;
 	__builtin_memset(&s->reserve, 0, sizeof(s->reserve));
+	__builtin_memset(&s->swap, 0, sizeof(s->swap));
 	s->loan.lent = 0;
 	s->exhausted_second = 0;
 	s->missed_second = 0;

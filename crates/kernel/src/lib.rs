@@ -19,6 +19,7 @@ mod btf;
 mod disk;
 mod distribution;
 mod domain;
+mod event;
 pub mod facts;
 #[cfg(target_feature = "crt-static")]
 mod libelf;
@@ -46,12 +47,13 @@ pub use aplomb_protocol::{
 };
 pub use disk::DiskCounts;
 pub use domain::{Domain, DomainChange, DomainSetting};
+pub use event::Event;
 pub use memory::MemoryCounts;
 pub use qdisc::{queue_id, LeafOrder, LinkRate, PacketNode, Qdisc, SelectBy, Selector};
 pub use scheduler::Scheduler;
 pub use types::{
-    comm_text, flags, limits, DirtyLimits, DiskShares, Event, ExitInfo, Matcher, OrderedDisk,
-    Owner, Reserved, Server, Settings, Shortage, SpecRow,
+    comm_text, flags, limits, DirtyLimits, DiskShares, ExitInfo, Matcher, OrderedDisk, Owner,
+    Reserved, Server, Settings, Shortage, SpecRow,
 };
 
 /// Why the scheduler could not be loaded or attached. After each of these errors nothing stays

@@ -15,9 +15,10 @@ use libbpf_rs::{
 };
 
 use crate::btf::Types;
+use crate::event::event_number;
 use crate::facts::Machine;
 use crate::layout::types as raw;
-use crate::types::{comm_text, event_number, policy_number};
+use crate::types::{comm_text, policy_number};
 use crate::{
     limits, Cpu, DiskCounts, DiskShares, Domain, DomainChange, Event, EventKind, ExitInfo, Kernel,
     KernelError, LoadError, Matcher, MemoryCounts, OrderedDisk, Owner, Reserved, Server, Settings,
@@ -211,6 +212,7 @@ impl Scheduler {
             open.progs.on_huge_page.set_autoload(huge_pages);
             // Nor has one without swap.
             let swap = kernel.has_function("do_swap_page");
+            open.progs.on_swap_fault.set_autoload(swap);
             open.progs.on_swap_in.set_autoload(swap);
             // Nor one without disks.
             let dirty = kernel.has_function("balance_dirty_pages_ratelimited_flags");

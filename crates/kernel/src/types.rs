@@ -1,11 +1,11 @@
-//! Settings, matchers, reservations, servers, events: bpf/intf.h in Rust's terms.
+//! Settings, matchers, reservations, servers: bpf/intf.h in Rust's terms.
 //!
 //! libbpf-cargo generates the layouts at build time (module `layout`). This module gives them
 //! names, enums and texts.
 
 use std::fmt;
 
-use aplomb_protocol::{EventKind, Part, ServerPolicy, ServerState};
+use aplomb_protocol::{Part, ServerPolicy, ServerState};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::types as raw;
@@ -341,111 +341,6 @@ pub struct Shortage {
     /// What all need whose limit it is.
     pub total: u64,
     pub limit: u64,
-}
-
-/// The number of this kind of event in `enum event_type`.
-pub(crate) fn event_number(kind: EventKind) -> u32 {
-    use raw::event_type as e;
-    match kind {
-        EventKind::Matched => e::EV_MATCHED,
-        EventKind::Inherited => e::EV_INHERITED,
-        EventKind::Admitted => e::EV_ADMITTED,
-        EventKind::Rejected => e::EV_REJECTED,
-        EventKind::Exhausted => e::EV_EXHAUSTED,
-        EventKind::Revoked => e::EV_REVOKED,
-        EventKind::Reactivated => e::EV_REACTIVATED,
-        EventKind::Missed => e::EV_MISSED,
-        EventKind::Exited => e::EV_EXITED,
-        EventKind::Moved => e::EV_MOVED,
-        EventKind::Limit => e::EV_LIMIT,
-        EventKind::Lost => e::EV_LOST,
-        EventKind::Guaranteed => e::EV_GUARANTEED,
-        EventKind::Domain => e::EV_DOMAIN,
-        EventKind::Parked => e::EV_PARKED,
-        EventKind::Returned => e::EV_RETURNED,
-        EventKind::Demoted => e::EV_DEMOTED,
-        EventKind::Killed => e::EV_KILLED,
-        EventKind::Disk => e::EV_DISK,
-        EventKind::Owner => e::EV_OWNER,
-        EventKind::Elsewhere => e::EV_ELSEWHERE,
-    }
-    .0
-}
-
-fn event_kind(number: u32) -> Option<EventKind> {
-    EventKind::ALL
-        .into_iter()
-        .find(|k| event_number(*k) == number)
-}
-
-/// One decision of the kernel side (`struct event`). The meaning of `a`, `b` and `c` depends on the
-/// kind; bpf/intf.h lists it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Event {
-    /// Time on CLOCK_MONOTONIC, ns.
-    pub time_ns: u64,
-    pub kind: EventKind,
-    pub cpu: i32,
-    pub pid: i32,
-    pub spec_id: u32,
-    /// Of [`EventKind::Limit`]: whose task or cgroup it is. Else 0.
-    pub user: u32,
-    pub a: u64,
-    pub b: u64,
-    pub c: u64,
-    pub comm: [u8; 16],
-}
-
-impl Event {
-    /// Time for which interactive tasks were parked since the last such event, because they took
-    /// the memory reserve too fast, ns. None: the event says nothing of that.
-    #[must_use]
-    pub fn waited_for_reserve(&self) -> Option<u64> {
-        let reason = u64::from(raw::park_reason::PARK_RESERVE.0);
-        (self.kind == EventKind::Parked && self.a == reason).then_some(self.b)
-    }
-
-    /// True if best-effort tasks were parked because memory is short.
-    #[must_use]
-    pub fn parked_for_memory(&self) -> bool {
-        let reason = u64::from(raw::park_reason::PARK_MEMORY.0);
-        self.kind == EventKind::Parked && self.a == reason
-    }
-
-    /// True if tasks were parked because their domain has too many dirty pages.
-    #[must_use]
-    pub fn parked_for_dirty(&self) -> bool {
-        let reason = u64::from(raw::park_reason::PARK_DIRTY.0);
-        self.kind == EventKind::Parked && self.a == reason
-    }
-
-    /// Decodes a record of the ring buffer. Returns None if it is no event that this program knows.
-    /// One such record is sent by ops.exit to wake this program up.
-    pub(crate) fn from_record(record: &[u8]) -> Option<Self> {
-        if record.len() < size_of::<raw::event>() {
-            return None;
-        }
-        // SAFETY: `record` is long enough, and every bit pattern is a valid `event` (integers
-        // only).
-        let e = unsafe { std::ptr::read_unaligned(record.as_ptr().cast::<raw::event>()) };
-        let kind = event_kind(e.r#type)?;
-        let (user, a) = match kind {
-            EventKind::Limit => ((e.a >> 32) as u32, e.a & u64::from(u32::MAX)),
-            _ => (0, e.a),
-        };
-        Some(Self {
-            time_ns: e.time_ns,
-            kind,
-            cpu: e.cpu,
-            pid: e.pid,
-            spec_id: e.spec_id,
-            user,
-            a,
-            b: e.b,
-            c: e.c,
-            comm: e.comm.map(|c| c as u8),
-        })
-    }
 }
 
 /// Why the kernel ended the scheduler (`struct exit_info`).

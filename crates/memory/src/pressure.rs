@@ -1,8 +1,8 @@
 //! Pressure stall information: whether tasks wait for memory.
 //!
 //! Source: Documentation/accounting/psi.rst. A task stalls while it reclaims memory, waits for a
-//! page that was given up a moment ago, or waits for a swapped page. The kernel does not count a
-//! task that aplomb parks for memory, so [`Parks`] does.
+//! page that was given up a moment ago. The kernel does not count a task that aplomb parks for
+//! memory, nor most waits for a swapped page (bpf/memory/swap.bpf.h), so [`Waits`] does.
 
 use std::fs::File;
 use std::io::Write;
@@ -25,22 +25,22 @@ const WAITS: u32 = 500;
 
 /// The time over which [`WAITS`] is measured.
 const WINDOW: Duration = Duration::from_secs(10);
-/// From one report of parks to the next, as by [`TRIGGER`]: each makes the daemon read the memory
-/// of all programs, and any number of tasks can be parked.
+/// From one report of waits to the next, as by [`TRIGGER`]: each makes the daemon read the memory
+/// of all programs, and any number of tasks can wait.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// For how long interactive tasks were parked for memory in the last [`WINDOW`].
+/// For how long interactive tasks were parked for memory, or waited for pages in swap, in the last
+/// [`WINDOW`].
 #[derive(Debug, Default)]
-pub struct Parks {
+pub struct Waits {
     since: Option<Instant>,
     sum: Duration,
     reported: Option<Instant>,
 }
 
-impl Parks {
-    /// They were parked for `time` more. True if they wait for memory by that: it is more than the
-    /// part of a window that [`waits`] asks for. Then the count begins anew. At most once in
-    /// [`QUIET`].
+impl Waits {
+    /// They waited for `time` more. True if they wait for memory by that: it is more than the part
+    /// of a window that [`waits`] asks for. Then the count begins anew. At most once in [`QUIET`].
     pub fn add(&mut self, time: Duration, now: Instant) -> bool {
         let since = *self.since.get_or_insert(now);
         if now.duration_since(since) > WINDOW {
@@ -133,22 +133,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parks_count_if_they_take_a_twentieth_of_ten_seconds() {
-        let (mut parks, start) = (Parks::default(), Instant::now());
+    fn waits_count_if_they_take_a_twentieth_of_ten_seconds() {
+        let (mut sum, start) = (Waits::default(), Instant::now());
         let (short, second) = (Duration::from_millis(100), Duration::from_secs(1));
         // 100 ms in each 3 s: seldom
         for n in 0..20 {
-            assert!(!parks.add(short, start + second * 3 * n));
+            assert!(!sum.add(short, start + second * 3 * n));
         }
         let start = start + second * 100;
         let waits: Vec<bool> = (0..12)
-            .map(|n| parks.add(short, start + second * n))
+            .map(|n| sum.add(short, start + second * n))
             .collect();
         let sixths: Vec<usize> = (0..12).filter(|n| waits[*n]).collect();
         assert_eq!(sixths, [5, 11]);
         // thousands of tasks are parked all the time
         let start = start + second * 100;
-        let reports = (0..1000).filter(|n| parks.add(second, start + short * *n / 10));
+        let reports = (0..1000).filter(|n| sum.add(second, start + short * *n / 10));
         assert_eq!(reports.count(), 5, "10 s, one in two");
     }
 

@@ -82,11 +82,13 @@ pub enum EventKind {
     Owner,
     /// A thread may not run on the CPU of its program's reservation.
     Elsewhere,
+    /// An interactive program waited for pages in swap while memory was short.
+    Swapped,
 }
 
 impl EventKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Matched,
         Self::Inherited,
         Self::Admitted,
@@ -108,6 +110,7 @@ impl EventKind {
         Self::Disk,
         Self::Owner,
         Self::Elsewhere,
+        Self::Swapped,
     ];
 
     /// The name, as in JSON.
@@ -134,6 +137,7 @@ impl EventKind {
             Self::Disk => "disk",
             Self::Owner => "owner",
             Self::Elsewhere => "elsewhere",
+            Self::Swapped => "swapped",
         }
     }
 }

@@ -87,21 +87,22 @@ say "what does not fit is demoted, the largest first"
 kill -KILL $bombs
 until_true 10 scale_is -eq $scale_now # no program grows
 check huge-pages-are-on "" huge_is always
-# Less memory than both programs use. While there is enough, none waits for it, and none is demoted.
+# Less memory than both programs use: with 5 % less of the second one, both just fitted into it at
+# times, and none was demoted. While there is enough, none waits for it, and none is demoted.
 # What may be protected becomes less by its part of what was taken.
 huge_pages=/proc/sys/vm/nr_hugepages
 take_huge_pages() { echo "$1" > $huge_pages && [ "$(< $huge_pages)" = "$1" ]; } # NUMBER
-check memory-is-taken-away "$(< $huge_pages)" until_true 10 take_huge_pages 72
-left=$((limit - 72 * 2 * 8 / 10)) # MiB
+check memory-is-taken-away "$(< $huge_pages)" until_true 10 take_huge_pages 32
+left=$((limit - 32 * 2 * 8 / 10)) # MiB
 bg_to /dev/null $bin/hog $((left * 80 / 100)) 100 1000000
 hog=$!
 has_grown() { [ "$(anon $top/0/hog-$hog)" -ge $((left * 79 / 100 << 20)) ]; }
 check the-first-has-room "" until_true 20 has_grown
 protected_now() { echo $(($(protection $top) >> 20)); }
-less_is_protected() { within $((left - 30)) "$(protected_now)" $((left + 30)); }
+less_is_protected() { within $((left - 25)) "$(protected_now)" $((left + 25)); }
 until_true 5 less_is_protected # the daemon measures once a second
 check less-is-protected "$limit MiB before, $left expected, $(protected_now) now" less_is_protected
-bg_to /dev/null $bin/editor $((left * 65 / 100)) 100 1000000
+bg_to /dev/null $bin/editor $((left * 77 / 100)) 100 1000000
 editor=$!
 until_true 10 is_admitted $editor
 check the-watermarks-move-apart "$scale_now, $(cat $scale)" until_true 20 scale_is -gt $scale_now

@@ -50,7 +50,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use aplomb_domain::{is_booted, Tree};
 use aplomb_kernel::{Event, Kernel};
-use aplomb_memory::pressure::{Parks, Trigger};
+use aplomb_memory::pressure::{Trigger, Waits};
 use aplomb_memory::{psap, Bytes, Journal, Mode, Places, Protector};
 use tracing::{info, warn};
 
@@ -96,7 +96,7 @@ pub struct Memory {
     room_changed: bool,
     /// Fires when tasks wait for memory. None: no program is demoted.
     pressure: Option<Trigger>,
-    parks: Parks,
+    waits: Waits,
     growth: Option<GrowthBuffer>,
     private: PrivateReserves,
     of_domains: DomainReservations,
@@ -148,7 +148,7 @@ impl Memory {
             units: None,
             room_changed: false,
             pressure: None,
-            parks: Parks::default(),
+            waits: Waits::default(),
             growth: None,
             private: PrivateReserves::default(),
             of_domains: DomainReservations::default(),

@@ -35,6 +35,8 @@ pub(super) fn attach(
         links.extend(quietly(|| programs.on_huge_page.attach()).ok());
         links.extend(quietly(|| programs.on_direct_reclaim.attach()).ok());
         links.extend(quietly(|| programs.on_memcg_reclaim.attach()).ok());
+        // Without these two, waits for pages in swap are not counted, nor a reason to demote.
+        links.extend(quietly(|| programs.on_swap_fault.attach()).ok());
         links.extend(quietly(|| programs.on_swap_in.attach()).ok());
         // Without this one, only the kernel's log tells what was killed for memory.
         links.extend(quietly(|| programs.on_killed.attach()).ok());

@@ -3,13 +3,6 @@
 use super::*;
 
 #[test]
-fn every_event_of_the_header_has_a_kind() {
-    let known: Vec<u32> = EventKind::ALL.into_iter().map(event_number).collect();
-    let all: Vec<u32> = (1..raw::event_type::NR_EVENTS.0).collect();
-    assert_eq!(known, all);
-}
-
-#[test]
 fn servers_have_the_headers_numbers() {
     use raw::server_policy as p;
     let of = ServerPolicy::ALL.map(|policy| policy_number(Some(policy)));
@@ -79,31 +72,6 @@ fn parts_are_those_of_an_admitted_guarantee() {
 }
 
 #[test]
-fn records_become_events() {
-    let raw = raw::event {
-        time_ns: 7,
-        r#type: 6,
-        cpu: 1,
-        pid: 812,
-        a: 930_000,
-        ..Default::default()
-    };
-    // SAFETY: plain integers without padding.
-    let bytes = unsafe {
-        std::slice::from_raw_parts(std::ptr::from_ref(&raw).cast::<u8>(), size_of_val(&raw))
-    };
-    let event = Event::from_record(bytes).unwrap();
-    assert_eq!(
-        (event.kind, event.pid, event.a),
-        (EventKind::Revoked, 812, 930_000)
-    );
-    assert_eq!(Event::from_record(&bytes[..20]), None, "too short");
-    let mut unknown = bytes.to_vec();
-    unknown[8] = 99;
-    assert_eq!(Event::from_record(&unknown), None, "unknown type");
-}
-
-#[test]
 fn keys_survive_the_map() {
     let key = Matcher([2, 1234, 8 << 20, u64::MAX]);
     assert_eq!(Matcher::from_bytes(&key.bytes()), Some(key));
@@ -143,25 +111,4 @@ fn a_message_about_hotplug_says_so() {
         msg: String::new(),
     };
     assert!(exit.to_string().contains("a CPU came or went"));
-}
-
-#[test]
-fn an_event_of_a_limit_says_whose_it_is() {
-    let decoded = |kind: EventKind, a: u64| {
-        let record = raw::event {
-            r#type: event_number(kind),
-            a,
-            ..raw::event::default()
-        };
-        let at = (&raw const record).cast::<u8>();
-        // SAFETY: an `event` has integers only, and no padding
-        let bytes = unsafe { std::slice::from_raw_parts(at, size_of::<raw::event>()) };
-        let event = Event::from_record(bytes).unwrap();
-        (event.user, event.a)
-    };
-    let limit = u64::from(crate::limits::MAX_OWNED_DOMAINS);
-    assert_eq!(decoded(EventKind::Limit, 1000 << 32 | limit), (1000, limit));
-    assert_eq!(decoded(EventKind::Limit, limit), (0, limit), "root's");
-    let ns = 5_000_000_000;
-    assert_eq!(decoded(EventKind::Exited, ns), (0, ns));
 }

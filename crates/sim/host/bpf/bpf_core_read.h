@@ -30,6 +30,7 @@ extern struct sim_numbers {
 #define bpf_core_enum_value_exists(type, enumerator) 0
 #define bpf_core_field_exists(field...) 1
 #define bpf_core_field_offset(type, field) __builtin_offsetof(type, field)
+#define bpf_core_cast(pointer, type) ((type *)(pointer))
 #define CORE_READ_1(p, a) ((p)->a)
 #define CORE_READ_2(p, a, b) ((p)->a->b)
 #define CORE_READ_3(p, a, b, c) ((p)->a->b->c)

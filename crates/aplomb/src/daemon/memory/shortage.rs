@@ -3,7 +3,8 @@
 //!
 //! The kernel wakes the daemon when tasks wait for memory (`aplomb_memory::pressure`), at most once
 //! in two seconds. The kernel side does so when interactive tasks were parked for memory, at most
-//! once a second for each domain. The daemon tests whether there is room again when a program ends,
+//! once a second for each domain, or waited for pages in swap, at most once a second for each
+//! program. The daemon tests whether there is room again when a program ends,
 //! and at each look, so nothing wakes it for that.
 
 use std::collections::BTreeMap;
@@ -34,11 +35,17 @@ impl Memory {
         }
     }
 
-    /// Interactive tasks were parked for memory for `time` more. If they wait by that, and need
-    /// more than their cap, demote some.
+    /// Interactive tasks were parked for memory for `time` more: the program grows. If they wait
+    /// by that, and need more than their cap, demote some.
     pub fn waited(&mut self, time: Duration, now: Instant, kernel: &mut dyn Kernel) {
         self.open_growth_buffer(now, kernel);
-        if !self.parks.add(time, now) {
+        self.waited_for_swap(time, now, kernel);
+    }
+
+    /// They waited for pages in swap for `time` more. The growth buffer would take such pages from
+    /// others that need them as much.
+    pub fn waited_for_swap(&mut self, time: Duration, now: Instant, kernel: &mut dyn Kernel) {
+        if !self.waits.add(time, now) {
             return;
         }
         self.measure_again(now);
@@ -223,6 +230,19 @@ mod tests {
         (0..5).for_each(|_| memory.waited(park, now, &mut kernel));
         assert!(kernel.seen.borrow().demoted.is_empty(), "half a second");
         memory.waited(park, now, &mut kernel);
+        assert_eq!(kernel.seen.borrow().demoted[0].0, 8);
+    }
+
+    #[test]
+    fn programs_that_read_from_swap_wait_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut memory, mut kernel) = (memory(dir.path()), Fake::new());
+        add(&mut memory, dir.path(), 7, 0, 300, "0.00");
+        add(&mut memory, dir.path(), 8, 0, 600, "2.00");
+        let (now, wait) = (Instant::now(), Duration::from_millis(300));
+        memory.waited_for_swap(wait, now, &mut kernel);
+        assert!(kernel.seen.borrow().demoted.is_empty());
+        memory.waited_for_swap(wait, now, &mut kernel);
         assert_eq!(kernel.seen.borrow().demoted[0].0, 8);
     }
 

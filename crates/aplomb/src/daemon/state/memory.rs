@@ -27,6 +27,10 @@ impl State {
             let (waited, now) = (Duration::from_nanos(ns), Instant::now());
             return self.memory.waited(waited, now, &mut *self.kernel);
         }
+        if let Some(ns) = event.waited_for_swap() {
+            let (waited, now) = (Duration::from_nanos(ns), Instant::now());
+            return self.memory.waited_for_swap(waited, now, &mut *self.kernel);
+        }
         match event.kind {
             EventKind::Matched => self.protect_memory(event, true),
             EventKind::Admitted | EventKind::Guaranteed | EventKind::Reactivated
