@@ -23,6 +23,22 @@ beside_bombs zram 240
 check zram-was-used "$written, then $(swapped_out) pages" [ "$(swapped_out)" -gt "$written" ]
 swapoff /dev/zram0
 
+# What does not compress takes as much memory there as it is, and programs cannot have that. The
+# daemon measures it when a program comes.
+cap() { echo $(($(protection $top) >> 20)); } # MiB, of all programs
+cap_is() { # MIB: about that, after a program has come
+	bg_to /dev/null $bin/sleeper 5 100 1
+	sleep 1
+	within $(($1 - 25)) "$(cap)" $(($1 + 25))
+}
+before=$(cap)
+echo 1 > /sys/block/zram0/reset
+echo 128M > /sys/block/zram0/disksize
+dd if=/dev/urandom of=/dev/zram0 bs=1M count=100 conv=fsync 2> /dev/null
+check less-is-protected-beside-a-full-zram "$before MiB, then $(cap)" until_true 10 cap_is $((before - 80))
+echo 1 > /sys/block/zram0/reset
+check as-much-as-before-without-it "$(cap) MiB" until_true 10 cap_is "$before"
+
 swapon "$disk"
 echo Y > /sys/module/zswap/parameters/enabled
 beside_bombs zswap 240

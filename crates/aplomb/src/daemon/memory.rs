@@ -63,7 +63,7 @@ use children::Children;
 use domain::{empty_all, top, Home};
 use domains::DomainReservations;
 use growth::GrowthBuffer;
-use machine::{field, is_recursive, scale_factor, MEMINFO, MOUNTS, SCALE_FACTOR};
+use machine::{is_recursive, scale_factor, Counters, MOUNTS, SCALE_FACTOR};
 use pace::Pace;
 use private::PrivateReserves;
 use programs::{Kept, Programs};
@@ -216,11 +216,9 @@ impl Memory {
 
     /// Measure the machine's memory. Returns all that it has, bytes.
     fn measure_machine(&mut self) -> Result<u64> {
-        let info =
-            std::fs::read_to_string(MEMINFO).with_context(|| format!("reading {MEMINFO}"))?;
-        let all = field(&info, "MemTotal:").with_context(|| format!("{MEMINFO}: no MemTotal"))?;
-        self.usable =
-            Usable::first(&info).with_context(|| format!("{MEMINFO}: no MemAvailable"))?;
+        let counters = Counters::read()?;
+        let all = counters.all()?;
+        self.usable = Usable::first(&counters).context("/proc/meminfo: no MemAvailable")?;
         self.floor = psap::floor(Bytes(all));
         Ok(all)
     }

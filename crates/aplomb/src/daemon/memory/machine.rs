@@ -11,7 +11,40 @@ pub const MAX_SCALE: u64 = 3000;
 /// The mounts of this machine.
 pub const MOUNTS: &str = "/proc/self/mountinfo";
 pub const MEMINFO: &str = "/proc/meminfo";
+const VMSTAT: &str = "/proc/vmstat";
 pub const SCALE_FACTOR: &str = "/proc/sys/vm/watermark_scale_factor";
+
+/// What the kernel says of the machine's memory.
+#[derive(Debug, Default, Clone)]
+pub struct Counters {
+    /// /proc/meminfo
+    pub info: String,
+    /// /proc/vmstat
+    pub stat: String,
+}
+
+impl Counters {
+    pub fn read() -> Result<Self> {
+        let read = |path| std::fs::read_to_string(path).with_context(|| format!("reading {path}"));
+        Ok(Self {
+            info: read(MEMINFO)?,
+            stat: read(VMSTAT)?,
+        })
+    }
+
+    /// All that the machine has, bytes.
+    pub fn all(&self) -> Result<u64> {
+        field(&self.info, "MemTotal:").with_context(|| format!("{MEMINFO}: no MemTotal"))
+    }
+
+    /// What zram and zswap keep their compressed pages in, bytes. 0 where the kernel has neither.
+    pub fn compressed(&self) -> u64 {
+        let mut lines = self.stat.lines();
+        let pages = lines.find_map(|l| l.strip_prefix("nr_zspages "));
+        let pages: u64 = pages.and_then(|text| text.parse().ok()).unwrap_or(0);
+        pages.saturating_mul(rustix::param::page_size() as u64)
+    }
+}
 
 /// The memory that programs can have: what is available, and what programs have already. Without
 /// what the kernel itself, its drivers and reserved huge pages keep.

@@ -25,7 +25,7 @@ use aplomb_memory::{Bytes, MemoryError};
 use tracing::{debug, warn};
 
 use super::domain::top;
-use super::machine::{field, usable_memory, MEMINFO};
+use super::machine::{field, usable_memory, Counters};
 use super::Memory;
 
 const PAUSE: Duration = Duration::from_secs(1);
@@ -35,9 +35,9 @@ const LEAST_PART: u64 = 64;
 
 /// Memory that is not reclaimed for a program, as /proc/meminfo names it: the kernel's own (stacks
 /// are part of VmallocUsed), mlock's, huge pages, what the host of a virtual machine and graphics
-/// drivers took. Pages of drivers that the kernel does not count, and zram's, are missing. What
-/// interactive programs lock counts here, too, although they are charged for it: of their own
-/// demand it takes as much from the caps.
+/// drivers took. Besides these, zram's and zswap's pages ([`Counters::compressed`]). Pages of
+/// drivers that the kernel does not count are missing. What interactive programs lock counts here,
+/// too, although they are charged for it: of their own demand it takes as much from the caps.
 const KEPT: [&str; 9] = [
     "SUnreclaim:",
     "PageTables:",
@@ -66,13 +66,13 @@ pub struct Usable {
 }
 
 impl Usable {
-    /// Measure it for the first time. None: `info` is not what the kernel writes.
-    pub fn first(info: &str) -> Option<Self> {
-        let first = usable_memory(info)?.0;
+    /// Measure it for the first time. None: the counters are not what the kernel writes.
+    pub fn first(counters: &Counters) -> Option<Self> {
+        let first = usable_memory(&counters.info)?.0;
         Some(Self {
-            all: field(info, "MemTotal:")?,
+            all: field(&counters.info, "MemTotal:")?,
             first,
-            left: left(info)?,
+            left: left(counters)?,
             now: first,
             ..Self::default()
         })
@@ -94,8 +94,8 @@ impl Usable {
     }
 
     /// Measure it again. Returns whether it has changed.
-    fn again(&mut self, info: &str) -> bool {
-        let Some(left) = left(info) else {
+    fn again(&mut self, counters: &Counters) -> bool {
+        let Some(left) = left(counters) else {
             return false;
         };
         let now = self.first.saturating_add(left).saturating_sub(self.left);
@@ -124,9 +124,10 @@ impl Usable {
 
 /// All memory but what is kept, bytes. A kernel without one of the fields keeps nothing of that
 /// kind, or does not say so.
-fn left(info: &str) -> Option<u64> {
+fn left(counters: &Counters) -> Option<u64> {
+    let info = &counters.info;
     let kept = KEPT.iter().filter_map(|name| field(info, name));
-    let kept = kept.fold(0, u64::saturating_add);
+    let kept = kept.fold(counters.compressed(), u64::saturating_add);
     Some(field(info, "MemTotal:")?.saturating_sub(kept))
 }
 
@@ -136,14 +137,14 @@ impl Memory {
         if !self.usable.is_due(now) {
             return;
         }
-        match std::fs::read_to_string(MEMINFO) {
-            Ok(info) => self.follow_memory(&info, now),
-            Err(e) => warn!("reading {MEMINFO}: {e}"),
+        match Counters::read() {
+            Ok(counters) => self.follow_memory(&counters, now),
+            Err(e) => warn!("{e:#}"),
         }
     }
 
-    fn follow_memory(&mut self, info: &str, now: Instant) {
-        if !self.usable.again(info) {
+    fn follow_memory(&mut self, counters: &Counters, now: Instant) {
+        if !self.usable.again(counters) {
             return;
         }
         debug!("programs can have {} bytes", self.usable.bytes().0);
@@ -192,9 +193,9 @@ mod tests {
 
     /// A machine of 1,000 MB: `free` are free, `huge` are huge pages, 100 are the kernel's, and
     /// programs have the rest.
-    fn info(free: u64, huge: u64) -> String {
+    fn info(free: u64, huge: u64) -> Counters {
         let mb = |name: &str, mb: u64| format!("{name}: {} kB\n", mb << 10);
-        [
+        let info = [
             mb("MemTotal", 1000),
             mb("MemAvailable", free),
             mb("Active(anon)", 200),
@@ -202,8 +203,25 @@ mod tests {
             mb("SUnreclaim", 80),
             mb("Unevictable", 20),
             mb("Hugetlb", huge),
-        ]
-        .concat()
+        ];
+        Counters {
+            info: info.concat(),
+            stat: "nr_free_pages 7\nnr_zspages 0\n".into(),
+        }
+    }
+
+    #[test]
+    fn what_compressed_pages_take_is_missing() {
+        let mut usable = Usable::first(&info(300, 0)).unwrap();
+        let first = usable.bytes().0;
+        let mut filled = info(10, 0);
+        filled.stat = "nr_zspages 51200\n".into();
+        let bytes = 51200 * rustix::param::page_size() as u64;
+        assert!(usable.again(&filled));
+        assert_eq!(usable.bytes().0, first - bytes);
+        filled.stat = "nr_free_pages 7\n".into();
+        assert!(usable.again(&filled), "a kernel without zsmalloc");
+        assert_eq!(usable.bytes().0, first);
     }
 
     #[test]
@@ -216,11 +234,15 @@ mod tests {
         assert!(!usable.again(&info(10, 150)), "too little for a change");
         assert!(usable.again(&info(10, 0)));
         assert_eq!(usable.bytes().0 >> 20, first);
-        let grown = info(10, 0).replace("MemTotal: 1024000", "MemTotal: 1536000");
+        let mut grown = info(10, 0);
+        grown.info = grown.info.replace("MemTotal: 1024000", "MemTotal: 1536000");
         assert!(usable.again(&grown));
         assert_eq!(usable.bytes().0 >> 20, first + 500);
-        assert!(!usable.again("MemTotal: what\n"));
-        assert!(Usable::first("MemFree: 1 kB\n").is_none());
+        let wrong = Counters {
+            info: "MemTotal: what\n".into(),
+            ..Counters::default()
+        };
+        assert!(!usable.again(&wrong) && Usable::first(&wrong).is_none());
     }
 
     #[test]
