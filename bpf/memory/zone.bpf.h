@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * memory/zone.bpf.h - how many pages a zone of memory has free, and at which levels the kernel acts.
+ * memory/zone.bpf.h - how many pages a zone of memory has free, and the levels at which the kernel
+ * acts.
  */
 #ifndef APLOMB_MEMORY_ZONE_BPF_H
 #define APLOMB_MEMORY_ZONE_BPF_H
