@@ -171,8 +171,8 @@ enum event_type {
 	 */
 	EV_ELSEWHERE = 21,
 	/*
-	 * threads of the process waited for pages in swap while memory was short: a: ns since the
-	 * last such event, in all, b: times. At most one each second for a program
+	 * threads of the process waited for pages in swap: a: ns since the last such event, in all,
+	 * b: times, c: ns of it while memory was short. At most one each second for a program
 	 */
 	EV_SWAPPED = 22,
 	NR_EVENTS = 23

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * memory/swap.bpf.h - for how long interactive programs wait for pages in swap while memory is
- * short.
+ * memory/swap.bpf.h - for how long interactive programs wait for pages in swap.
  *
  * Source: Redline section 4 (demotion).
  *
@@ -13,10 +12,10 @@
  *    mm/vmscan.c). In the lab a program read 10 MB a second from swap for half a minute beside
  *    another one, and the kernel said that it waited for 2 % of the time.
  *
- * 2. What counts. The time of a page fault that had to read from swap, if the reclaimer is at work
- *    at its end: fewer pages than `high` are free in the zone that lacked pages for the program
- *    last. A program whose pages went to swap some time ago waits for them, too, on a machine that
- *    has memory again. No other has to go for that.
+ * 2. What counts. The time of a page fault that had to read from swap. Memory was short meanwhile
+ *    if the reclaimer is at work at its end: fewer pages than `high` are free in the zone that
+ *    lacked pages for the program last. A program whose pages went to swap some time ago waits for
+ *    them, too, on a machine that has memory again. No other has to go for that.
  *
  * 3. Report. An event for each program, at most once a second, and not for less than SWAP_TOLD_NS.
  *
@@ -48,14 +47,15 @@ static __always_inline void swap_waited(struct server *s, u64 ns, u64 now)
 {
 	u64 second = now / NSEC_PER_SEC;
 
-	if (!s->swap.zone || !zone_is_short(s->swap.zone))
-		return;
+	if (s->swap.zone && zone_is_short(s->swap.zone))
+		s->swap.short_ns += ns;
 	s->swap.ns += ns;
 	s->swap.times++;
 	if (s->swap.ns < SWAP_TOLD_NS || s->swap.told_second == second)
 		return;
 	s->swap.told_second = second;
-	emit(EV_SWAPPED, s, s->swap.ns, s->swap.times, 0);
+	emit(EV_SWAPPED, s, s->swap.ns, s->swap.times, s->swap.short_ns);
+	s->swap.short_ns = 0;
 	s->swap.ns = 0;
 	s->swap.times = 0;
 }

@@ -66,9 +66,10 @@ struct server {
 	struct reserve_budget reserve;
 	/* memory/swap.bpf.h. No lock: of two waits that end at once, one may be lost. */
 	struct {
-		u64 zone;        /* address of the one that lacked pages for it last; 0: none did */
-		u64 ns, times;   /* waited, since the last event */
-		u64 told_second; /* of that event */
+		u64 zone;      /* address of the one that lacked pages for it last; 0: none did */
+		u64 ns, times; /* waited, since the last event */
+		u64 short_ns;  /* of that, while memory was short */
+		u64 told_second;
 	} swap;
 	struct bpf_timer
 		timer; /* at the start of the next period or window, while a thread waits */

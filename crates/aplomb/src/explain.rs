@@ -31,7 +31,7 @@ pub fn number_names(kind: EventKind) -> [&'static str; 3] {
         EventKind::Disk => ["group", "unused", "unused"],
         EventKind::Owner => ["expected_ppm", "limit_ppm", "uid"],
         EventKind::Elsewhere => ["thread", "may_run_on_cpu", "unused"],
-        EventKind::Swapped => ["waited_ns", "times", "unused"],
+        EventKind::Swapped => ["waited_ns", "times", "while_short_ns"],
     }
 }
 
@@ -202,7 +202,7 @@ pub fn short(e: &LogEvent) -> String {
             "thread {a} is tied to CPU {b} and runs as best-effort work: the reservation is on CPU {}",
             e.cpu
         ),
-        EventKind::Swapped => swapped(a, b),
+        EventKind::Swapped => swapped(a, b, c),
     }
 }
 
@@ -224,9 +224,13 @@ fn parked(reason: u64, ns: u64, times: u64) -> String {
 }
 
 /// The text for a program that waited for pages in swap `times` times, for `ns` in all.
-fn swapped(ns: u64, times: u64) -> String {
+fn swapped(ns: u64, times: u64, short_ns: u64) -> String {
+    let short = match short_ns {
+        0 => String::new(),
+        _ => format!(", {} of it while memory was short", rough(short_ns)),
+    };
     format!(
-        "waited for pages in swap {times} times, {} in all, while memory was short",
+        "waited for pages in swap {times} times, {} in all{short}",
         rough(ns)
     )
 }
@@ -406,7 +410,7 @@ impl Story {
                  let the thread run there (taskset), or give each such thread a program of its own",
                 e.cpu
             ),
-            EventKind::Swapped => swapped(a, b),
+            EventKind::Swapped => swapped(a, b, c),
             EventKind::Killed if e.pid <= 0 => return format!("at {at} {}", killed::by_oomd(e)),
             EventKind::Killed => killed::why(e),
             EventKind::Lost => return format!("at {at} events were lost: the buffer was full"),

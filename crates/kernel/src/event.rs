@@ -72,7 +72,7 @@ impl Event {
     /// short, since the last such event, ns. None: the event says nothing of that.
     #[must_use]
     pub fn waited_for_swap(&self) -> Option<u64> {
-        (self.kind == EventKind::Swapped).then_some(self.a)
+        (self.kind == EventKind::Swapped && self.c > 0).then_some(self.c)
     }
 
     /// True if best-effort tasks were parked because memory is short.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::{ages, cgroup, journal, pressure};
+use crate::{ages, cgroup, journal, meminfo, pressure};
 
 /// Run every parser of this crate over any bytes.
 ///
@@ -36,6 +36,7 @@ pub fn fuzz_memory(data: &[u8]) {
         cgroup::parse_usage_us(&text),
         ages::is_enabled(&text),
         pressure::parse_some_avg10(&text),
+        meminfo::swapped(&text),
     );
 }
 

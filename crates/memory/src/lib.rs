@@ -28,6 +28,7 @@ mod file;
 mod fuzzing;
 pub mod journal;
 pub mod knob;
+pub mod meminfo;
 pub mod oom;
 mod places;
 pub mod pressure;

@@ -82,7 +82,7 @@ pub enum EventKind {
     Owner,
     /// A thread may not run on the CPU of its program's reservation.
     Elsewhere,
-    /// An interactive program waited for pages in swap while memory was short.
+    /// An interactive program waited for pages in swap.
     Swapped,
 }
 

@@ -61,8 +61,10 @@ check best-effort-is-parked "$(counted best-effort parked) times" [ "$(counted b
 check page-faults-for-swap-are-counted "$(counted best-effort swapped_in) times" [ "$(counted best-effort swapped_in)" -gt 10 ]
 taken=$(json '.memory_use["/"].reclaimed')
 check what-the-kernel-took-is-shown "$taken bytes" [ "$taken" -gt $((50 << 20)) ]
+# in memory and in swap, kB
+theirs=$(for i in $bombs; do awk '/^VmRSS|^VmSwap/ { print $2 }' "/proc/$i/status"; done | jq -s add)
 all=$(a domain ls --memory --json | jq '.[] | select(.path == "/").memory_use | .in_memory + .in_swap')
-check domains-show-their-memory "$all bytes" [ "${all:-0}" -gt $((400 << 20)) ]
+check domains-show-their-memory "$all bytes, the bombs have $theirs kB" within "$((theirs * 900))" "$all" $((1600 << 20))
 check interactive-does-not-reclaim "$(counted interactive reclaimed) times" [ "$(counted interactive reclaimed)" = 0 ]
 check an-empty-domain-goes "$(ls -d $top/0/*-$sleeper 2>&1)" until_true 5 test ! -d $own
 
@@ -81,6 +83,10 @@ check withdrawn-after-its-period "$(protection $own)" until_true 4 is_protected 
 check withdrawn-while-it-sleeps "$(cat $out/shortlived)" has_returned $out/shortlived 0
 check protected-when-it-runs-again "" until_true 4 is_protected $own max
 check its-return-is-an-event "" eval 'a log --json --pid $short | grep -q "\"returned\""'
+until_true 10 is_protected $own 0 # asleep again
+echo 4M > $own/memory.reclaim
+check its-wait-for-swap-is-an-event "$(tail -n 1 $out/shortlived)" \
+	until_true 15 eval 'a log --json --pid $short | grep -q "\"swapped\""'
 
 say "what does not fit is demoted, the largest first"
 # Beside the bombs a program grows no faster than the swap device writes, 1.6 MB a second.

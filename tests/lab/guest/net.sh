@@ -142,6 +142,51 @@ end_all
 deep=$(part "$(came 2 bytes)" "$(came 1 bytes)")
 check share-nine-levels-deep "$deep of 1000" within 490 "$deep" 510
 
+say "whatever kind of packet"
+sends() { # DOMAIN WORD…: a sender there
+	enter_domain "$@" > /dev/null 2>&1 &
+	pids+=($!)
+}
+bytes_sent() { sent_by "$1" sent_bytes; }
+have_half_each() { # NAME: a and b have sent as much
+	local a b got
+	sleep 0.5
+	a=$(bytes_sent a) b=$(bytes_sent b)
+	sleep 4
+	got=$(part $(($(bytes_sent a) - a)) $(($(bytes_sent b) - b)))
+	check "$1" "$got of 1000" within 490 "$got" 510
+	end_all
+}
+ip addr add fd09::1/64 dev near nodad
+ip -n far addr add fd09::2/64 dev across nodad
+far iperf3 -s -D -p 5206
+flood b 1 1000
+sends a iperf3 -6 -c fd09::2 -p 5206 -u -b 0 -l 1000 -t 60
+have_half_each ipv6
+flood b 1 1000
+sends a iperf3 -6 -c fd09::2 -p 5206 -P 4 -t 60
+have_half_each tcp-over-ipv6
+ip link add link near name near.5 type vlan id 5
+ip addr add 10.7.0.1/24 dev near.5
+ip link set near.5 up
+ip -n far link add link across name across.5 type vlan id 5
+ip -n far addr add 10.7.0.2/24 dev across.5
+ip -n far link set across.5 up
+flood b 1 1000
+sends a $programs/datagrams send 10.7.0.2 2 1000
+have_half_each vlan
+ip link del near.5
+ip route add 239.9.0.0/16 dev near
+flood b 1 1000
+sends a $programs/datagrams send 239.9.0.1 2 1000
+have_half_each multicast
+ip route del 239.9.0.0/16 dev near
+until_true 5 eval '[ "$(sent_by a packets)" = 0 ]'
+before=$(sent_by a sent_packets)
+( enter_domain a ping -q -c 10 -i 0.1 10.9.0.2 ) > $out/ping
+after=$(sent_by a sent_packets)
+check raw-sockets-count-for-their-domain "$before, then $after packets" [ $((after - before)) = 10 ]
+
 say "delay: a stream beside 32 senders (Fig. 8)"
 for n in {1..32}; do
 	flood a $((100 + n)) 1000

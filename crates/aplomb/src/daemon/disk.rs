@@ -26,10 +26,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use aplomb_kernel::{DirtyLimits, Event, Kernel};
+use aplomb_memory::meminfo::{field, PATH as MEMINFO};
 use aplomb_memory::{cgroup, Journal, MemoryError};
 use tracing::warn;
 
-use super::memory::machine::{field, MEMINFO};
 use crate::config::DiskConfig;
 use crate::protocol::{Code, DiskChange, Refusal};
 use order::Order;

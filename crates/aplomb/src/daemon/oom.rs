@@ -26,13 +26,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use aplomb_domain::{DomainPath, Tree};
 use aplomb_kernel::{Event, EventKind};
+use aplomb_memory::meminfo::{field, PATH as MEMINFO};
 use aplomb_memory::oom::{self, Caps, Process};
 use aplomb_memory::pressure::Trigger;
 use aplomb_memory::{cgroup, knob, Bytes, Journal, MemoryError};
 use tracing::{info, warn};
 
 use super::domains::place::Proven;
-use super::memory::machine::{field, usable_memory, MEMINFO};
+use super::memory::machine::usable_memory;
 use super::memory::{pace, Memory};
 use crate::config::MemoryConfig;
 

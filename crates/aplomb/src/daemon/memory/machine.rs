@@ -2,6 +2,7 @@
 //! reserve free.
 
 use anyhow::{Context, Result};
+use aplomb_memory::meminfo::{field, PATH as MEMINFO};
 use aplomb_memory::Bytes;
 
 /// What all of the machine's memory is for vm.watermark_scale_factor.
@@ -10,7 +11,6 @@ const SCALE: u64 = 10_000;
 pub const MAX_SCALE: u64 = 3000;
 /// The mounts of this machine.
 pub const MOUNTS: &str = "/proc/self/mountinfo";
-pub const MEMINFO: &str = "/proc/meminfo";
 const VMSTAT: &str = "/proc/vmstat";
 pub const SCALE_FACTOR: &str = "/proc/sys/vm/watermark_scale_factor";
 
@@ -52,13 +52,6 @@ pub fn usable_memory(info: &str) -> Option<Bytes> {
     let in_use = ["Active(anon):", "Inactive(anon):"].map(|f| field(info, f).unwrap_or(0));
     let in_use = in_use[0].saturating_add(in_use[1]);
     Some(Bytes(field(info, "MemAvailable:")?.saturating_add(in_use)))
-}
-
-/// A field of /proc/meminfo, bytes.
-pub fn field(info: &str, name: &str) -> Option<u64> {
-    let line = info.lines().find_map(|l| l.strip_prefix(name))?;
-    let kb: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    kb.checked_mul(1024)
 }
 
 /// True if the cgroup tree is mounted with memory_recursiveprot, by /proc/self/mountinfo: the

@@ -21,11 +21,12 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use aplomb_domain::DomainPath;
+use aplomb_memory::meminfo::field;
 use aplomb_memory::{Bytes, MemoryError};
 use tracing::{debug, warn};
 
 use super::domain::top;
-use super::machine::{field, usable_memory, Counters};
+use super::machine::{usable_memory, Counters};
 use super::Memory;
 
 const PAUSE: Duration = Duration::from_secs(1);
