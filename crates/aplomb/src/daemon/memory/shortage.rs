@@ -4,8 +4,8 @@
 //! The kernel wakes the daemon when tasks wait for memory (`aplomb_memory::pressure`), at most once
 //! in two seconds. The kernel side does so when interactive tasks were parked for memory, at most
 //! once a second for each domain, or waited for pages in swap, at most once a second for each
-//! program. The daemon tests whether there is room again when a program ends,
-//! and at each look, so nothing wakes it for that.
+//! program. The daemon tests whether there is room again when a program ends, and at each look, so
+//! nothing wakes it for that.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -35,16 +35,16 @@ impl Memory {
         }
     }
 
-    /// Interactive tasks were parked for memory for `time` more: the program grows. If they wait
-    /// by that, and need more than their cap, demote some.
-    pub fn waited(&mut self, time: Duration, now: Instant, kernel: &mut dyn Kernel) {
+    /// Interactive tasks were parked for memory for `time` more: a program grows.
+    pub fn parked(&mut self, time: Duration, now: Instant, kernel: &mut dyn Kernel) {
         self.open_growth_buffer(now, kernel);
-        self.waited_for_swap(time, now, kernel);
+        self.waited(time, now, kernel);
     }
 
-    /// They waited for pages in swap for `time` more. The growth buffer would take such pages from
-    /// others that need them as much.
-    pub fn waited_for_swap(&mut self, time: Duration, now: Instant, kernel: &mut dyn Kernel) {
+    /// They were parked for memory, or waited for pages in swap, for `time` more. If they wait for
+    /// memory by that, and need more than their cap, demote some. (For pages in swap no growth
+    /// buffer is opened: it would take such pages from others that need them as much.)
+    pub fn waited(&mut self, time: Duration, now: Instant, kernel: &mut dyn Kernel) {
         if !self.waits.add(time, now) {
             return;
         }
@@ -227,9 +227,9 @@ mod tests {
         add(&mut memory, dir.path(), 7, 0, 300, "0.00");
         add(&mut memory, dir.path(), 8, 0, 600, "0.00");
         let (now, park) = (Instant::now(), Duration::from_millis(100));
-        (0..5).for_each(|_| memory.waited(park, now, &mut kernel));
+        (0..5).for_each(|_| memory.parked(park, now, &mut kernel));
         assert!(kernel.seen.borrow().demoted.is_empty(), "half a second");
-        memory.waited(park, now, &mut kernel);
+        memory.parked(park, now, &mut kernel);
         assert_eq!(kernel.seen.borrow().demoted[0].0, 8);
     }
 
@@ -240,9 +240,9 @@ mod tests {
         add(&mut memory, dir.path(), 7, 0, 300, "0.00");
         add(&mut memory, dir.path(), 8, 0, 600, "2.00");
         let (now, wait) = (Instant::now(), Duration::from_millis(300));
-        memory.waited_for_swap(wait, now, &mut kernel);
+        memory.waited(wait, now, &mut kernel);
         assert!(kernel.seen.borrow().demoted.is_empty());
-        memory.waited_for_swap(wait, now, &mut kernel);
+        memory.waited(wait, now, &mut kernel);
         assert_eq!(kernel.seen.borrow().demoted[0].0, 8);
     }
 

@@ -25,11 +25,11 @@ impl State {
     fn change_protection(&mut self, event: &Event) {
         if let Some(ns) = event.waited_for_reserve() {
             let (waited, now) = (Duration::from_nanos(ns), Instant::now());
-            return self.memory.waited(waited, now, &mut *self.kernel);
+            return self.memory.parked(waited, now, &mut *self.kernel);
         }
         if let Some(ns) = event.waited_for_swap() {
             let (waited, now) = (Duration::from_nanos(ns), Instant::now());
-            return self.memory.waited_for_swap(waited, now, &mut *self.kernel);
+            return self.memory.waited(waited, now, &mut *self.kernel);
         }
         match event.kind {
             EventKind::Matched => self.protect_memory(event, true),
