@@ -21,6 +21,7 @@
 #include "disk/look.bpf.h"
 #include "kernel/ops.bpf.h"
 #include "layers/account.bpf.h"
+#include "layers/catch_up.bpf.h"
 #include "layers/domain_server.bpf.h"
 #include "layers/hotplug.bpf.h"
 #include "layers/move.bpf.h"
@@ -201,8 +202,8 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 	struct task_struct *plain = NULL; /* prev, if it is best-effort and could go on */
 	u64 deadline = TIME_NEVER;        /* prev's, if it could go on by right */
 
-	if (c->exec.left_out)
-		look_at_left_out(c);
+	catch_up();
+	look_at_left_out(c);
 	/* it sleeps, or is to be held where it landed */
 	if (prev && (!(prev->scx.flags & SCX_TASK_QUEUED) || has_landed(prev)))
 		prev = NULL;
@@ -312,8 +313,8 @@ void OPS(aplomb_tick, struct task_struct *p)
 	u32 cpu = task_cpu(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
 
-	if (c->exec.left_out)
-		look_at_left_out(c);
+	catch_up();
+	look_at_left_out(c);
 	if (reserved_on || tree_on)
 		cpu_timer_tick(cpu);
 	if (parks_on)

@@ -43,8 +43,8 @@ static __always_inline void relief_timer_start(void)
 	u32 zero = 0;
 
 	timer = bpf_map_lookup_elem(&relief_timer, &zero);
-	if (timer)
-		bpf_timer_start(&timer->timer, RELIEF_LOOK_NS, 0);
+	if (timer && bpf_timer_start(&timer->timer, RELIEF_LOOK_NS, 0))
+		relief_armed = 0;
 }
 
 /* Pages that are missing in the zone that a task asked for: to the top of the reserve, to `high` */

@@ -23,6 +23,7 @@
 #include "kernel/migration.bpf.h"
 #include "park/park.bpf.h"
 #include "state/right.bpf.h"
+#include "state/unstarted.bpf.h"
 
 #define DSQ_HELD(cpu) (0x60000ULL + (cpu))
 
@@ -59,7 +60,7 @@ static __noinline void held_timer_start(u32 cpu, u64 at)
 
 	held_cpu(cpu)->due = at;
 	if (timer)
-		bpf_timer_start(&timer->timer, at, BPF_F_TIMER_ABS);
+		timer_start(&timer->timer, TIMER_HELD, cpu, at, BPF_F_TIMER_ABS);
 }
 
 /* @p, of context @t, is in no holding queue any more. */

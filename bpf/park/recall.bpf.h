@@ -18,6 +18,7 @@
 #include "kernel/migration.bpf.h"
 #include "kernel/signal.bpf.h"
 #include "park/landing.bpf.h"
+#include "state/unstarted.bpf.h"
 
 /* Threads that are recalled at once. More wait for their domain's next period. */
 #define MAX_RECALLED 4096
@@ -54,7 +55,7 @@ static __always_inline void recall(s32 pid, u64 ns)
 	bpf_map_push_elem(&recalled, &pid, 0);
 	timer = bpf_map_lookup_elem(&recall_timer, &zero);
 	if (timer)
-		bpf_timer_start(&timer->timer, ns, 0);
+		timer_start(&timer->timer, TIMER_ONE, TIMER_RECALL, ns, 0);
 }
 
 /*

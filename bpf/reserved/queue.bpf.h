@@ -127,7 +127,7 @@ VERIFIED_ONCE int stand(struct task_ctx *t __arg_nonnull, s32 pid, bool wake,
 	if (change != EDF_KEPT)
 		emit_change(t->slot, change, now);
 	if (!at->right || is_split(s))
-		bpf_timer_start(&s->timer, at->due, BPF_F_TIMER_ABS);
+		timer_start(&s->timer, TIMER_SERVER, t->slot, at->due, BPF_F_TIMER_ABS);
 	if (!at->right && reclaims(s))
 		stand_on_slack(s, now, at);
 	return 0;

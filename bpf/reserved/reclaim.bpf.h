@@ -202,7 +202,7 @@ static __noinline void wait_for_period(struct server *s, s32 pid)
 	waiter_add(s, pid);
 	start = s->info.edf.start;
 	bpf_spin_unlock(&s->lock);
-	bpf_timer_start(&s->timer, start, BPF_F_TIMER_ABS);
+	timer_start(&s->timer, TIMER_SERVER, s->info.slot, start, BPF_F_TIMER_ABS);
 	reclaim_want(s, s->info.cpu);
 }
 

@@ -34,6 +34,7 @@
 #include "reserved/soft.bpf.h"
 #include "state/events.bpf.h"
 #include "state/state.bpf.h"
+#include "state/unstarted.bpf.h"
 #include "policy/fcbs.h"
 #include "policy/reserve.h"
 #include "policy/wmr.h"
@@ -291,7 +292,7 @@ static __always_inline void server_added(void)
 		return;
 	slot = bpf_map_lookup_elem(&governor_timer, &zero);
 	if (slot)
-		bpf_timer_start(&slot->timer, LOAD_SAMPLE_NS, 0);
+		timer_start(&slot->timer, TIMER_ONE, TIMER_GOVERNOR, LOAD_SAMPLE_NS, 0);
 }
 
 /* --- its period ------------------------------------------------------------------------------ */

@@ -60,9 +60,9 @@ static __noinline void cpu_timer_set(u32 cpu, u64 ns)
 
 	if (!slot)
 		return;
-	cpu_ctx(cpu)->timer_set = 1;
 	bpf_timer_set_callback(&slot->timer, cpu_timer); /* before 7.x a cancel clears it */
-	bpf_timer_start(&slot->timer, ns, BPF_F_TIMER_CPU_PIN);
+	/* if it cannot be started (state/unstarted.bpf.h), the next tick does */
+	cpu_ctx(cpu)->timer_set = !bpf_timer_start(&slot->timer, ns, BPF_F_TIMER_CPU_PIN);
 }
 
 /* Makes @cpu choose again in @ns from @now. Called on that CPU. */

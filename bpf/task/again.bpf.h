@@ -63,8 +63,8 @@ static __always_inline void join_arm(void)
 	if (__sync_lock_test_and_set(&join_armed, 1))
 		return;
 	slot = bpf_map_lookup_elem(&join_timer, &zero);
-	if (slot)
-		bpf_timer_start(&slot->timer, JOIN_EVERY_NS, 0);
+	if (slot && bpf_timer_start(&slot->timer, JOIN_EVERY_NS, 0))
+		join_armed = 0;
 }
 
 /* The threads of process @pid join the server of their leader. */

@@ -100,15 +100,21 @@ int on_exec_left_out(void *args)
 }
 
 /* A thread whose exec was missed on this CPU is in `left_out`. */
-static __noinline void look_at_left_out(struct cpu_ctx *c)
+static __noinline void exec_timer_start(struct cpu_ctx *c)
 {
 	struct timer_slot *slot;
 	u32 zero = 0;
 
-	c->exec.left_out = 0;
 	slot = bpf_map_lookup_elem(&exec_timer, &zero);
-	if (slot)
-		bpf_timer_start(&slot->timer, 0, 0);
+	/* if the timer cannot be started (state/unstarted.bpf.h), the next look does */
+	c->exec.left_out = slot && bpf_timer_start(&slot->timer, 0, 0);
+}
+
+/* In ops.tick, and when @c's CPU chooses. */
+static __always_inline void look_at_left_out(struct cpu_ctx *c)
+{
+	if (c->exec.left_out)
+		exec_timer_start(c);
 }
 
 /* Without memory for a context the exec is tried again after this, ns. */

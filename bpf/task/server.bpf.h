@@ -324,7 +324,7 @@ VERIFIED_ONCE int server_launch(u32 slot, struct task_struct *p __arg_trusted, b
 		bpf_spin_lock(&s->lock);
 		waiter_add(s, p->pid);
 		bpf_spin_unlock(&s->lock);
-		bpf_timer_start(&s->timer, 0, 0);
+		timer_start(&s->timer, TIMER_SERVER, slot, 0, 0);
 		leave_if_ending(p);
 	}
 	return 0;

@@ -37,6 +37,7 @@
 
 #include "park/account.bpf.h"
 #include "state/timer.bpf.h"
+#include "state/unstarted.bpf.h"
 #include "tree/tree.bpf.h"
 #include "tree/waiting.bpf.h"
 
@@ -256,12 +257,13 @@ static __noinline void limit_timer_start(u32 slot)
 	u32 zero = 0;
 
 	if (d)
-		bpf_timer_start(&d->timer, branch(slot)->quota.refill, BPF_F_TIMER_ABS);
+		timer_start(&d->timer, TIMER_LIMIT, slot, branch(slot)->quota.refill,
+			    BPF_F_TIMER_ABS);
 	if (!task_work_exists() || !branch(slot)->heap)
 		return;
 	pass = bpf_map_lookup_elem(&pass_timer, &zero);
 	if (pass)
-		bpf_timer_start(&pass->timer, 0, 0);
+		timer_start(&pass->timer, TIMER_ONE, TIMER_PASS, 0, 0);
 }
 
 /* Gives back time that was claimed for domain @slot and is not needed. */

@@ -58,8 +58,8 @@ static __noinline void rescue_arm(void)
 
 	rescue_armed = 1;
 	timer = bpf_map_lookup_elem(&rescue_timer, &zero);
-	if (timer)
-		bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0);
+	if (timer && bpf_timer_start(&timer->timer, RESCUE_EVERY_NS, 0))
+		rescue_armed = 0;
 }
 
 /*

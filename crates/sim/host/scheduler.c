@@ -185,7 +185,8 @@ long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 
 	if (!t->home || !t->callback)
 		return -EINVAL;
-	sim_timer_start(t->number, flags & BPF_F_TIMER_ABS ? ns : sim_now() + ns);
+	if (!sim_timer_start(t->number, flags & BPF_F_TIMER_ABS ? ns : sim_now() + ns))
+		return -ENOMEM;
 	return 0;
 }
 

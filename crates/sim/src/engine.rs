@@ -43,6 +43,9 @@ pub struct Settings {
     pub kick_ns: u64,
     /// How late BPF timers expire, ns.
     pub timer_late_ns: u64,
+    /// Until then the kernel has no memory to start a timer in a callback, in which interrupts are
+    /// off, ns; 0: it always has.
+    pub timers_fail_until: u64,
     /// R_lo, a threshold of admission, ppm of a CPU.
     pub r_lo_ppm: u64,
     /// R_hi, see `r_lo_ppm`.
@@ -69,6 +72,7 @@ impl Default for Settings {
             tick_ns: 4_000_000,
             kick_ns: 1_000,
             timer_late_ns: 0,
+            timers_fail_until: 0,
             r_lo_ppm: 600_000,
             r_hi_ppm: 800_000,
             r_max_ppm: 900_000,
@@ -328,9 +332,11 @@ impl State {
                 let t = self.timers.borrow()[timer as usize];
                 if t.armed == armed {
                     self.enter_cpu(self.or_online(t.cpu as usize));
+                    self.in_timer.set(true);
                     // SAFETY: the scheduler started the timer, and its maps live until the process
                     // ends
                     unsafe { host::host_timer_fire(t.address) };
+                    self.in_timer.set(false);
                 }
             }
             Event::Wake(id, sleep) => {

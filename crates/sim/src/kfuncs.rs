@@ -117,9 +117,13 @@ extern "C" fn sim_timer_new(address: usize) -> u32 {
     })
 }
 
+/// Returns whether there was memory for it.
 #[no_mangle]
-extern "C" fn sim_timer_start(timer: u32, at: u64) {
+extern "C" fn sim_timer_start(timer: u32, at: u64) -> bool {
     with(|s| {
+        if !s.in_timer.get() && s.now.get() < s.settings.timers_fail_until {
+            return false;
+        }
         let armed = {
             let t = &mut s.timers.borrow_mut()[timer as usize];
             t.armed = t.armed.wrapping_add(1);
@@ -128,6 +132,7 @@ extern "C" fn sim_timer_start(timer: u32, at: u64) {
         };
         let at = at.max(s.now.get()) + s.settings.timer_late_ns;
         s.plan(at, Event::Timer(timer, armed));
+        true
     })
 }
 

@@ -128,6 +128,8 @@ pub(crate) struct State {
     pub leaving: Cell<u32>,
     pub agenda: RefCell<Agenda>,
     pub timers: RefCell<Vec<Timer>>,
+    /// A timer's callback runs, with interrupts on.
+    pub in_timer: Cell<bool>,
     pub changes: RefCell<Vec<Option<Change>>>,
     pub insertion: Cell<Option<Insertion>>,
     /// The current callback is one without a locked run queue, in which the kernel refuses
@@ -174,6 +176,7 @@ impl State {
             leaving: Cell::new(0),
             agenda: RefCell::new(Agenda::new()),
             timers: RefCell::default(),
+            in_timer: Cell::default(),
             changes: RefCell::default(),
             insertion: Cell::new(None),
             no_task_locked: Cell::new(false),

@@ -180,5 +180,6 @@ pub(crate) mod probe;
 mod rescue;
 mod reservations;
 mod sessions;
+mod unstarted;
 mod waking;
 mod yields;

@@ -41,7 +41,7 @@ u64 sim_jiffies(void);
 u32 sim_cpu(void);
 struct task_struct *sim_current(void);
 u32 sim_timer_new(struct bpf_timer *timer);
-void sim_timer_start(u32 number, u64 at_ns);
+bool sim_timer_start(u32 number, u64 at_ns);
 void sim_timer_cancel(u32 number);
 void sim_event(const void *event);
 void sim_lock(const void *lock);
