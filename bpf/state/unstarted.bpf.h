@@ -4,8 +4,8 @@
  *
  * 1. Why. The callbacks of a scheduler run with interrupts off. There, from 7.0 on, the kernel puts
  *    the start of a timer off to an interrupt, and takes a little memory for that, without waiting
- *    for it (kmalloc_nolock() in bpf_async_schedule_op(), kernel/bpf/helpers.c). While memory is
- *    short it gets none, and the start fails. In the lab a task that was parked for memory never
+ *    for it (kmalloc_nolock() in its bpf_async_schedule_op()). While memory is short it gets none,
+ *    and the start fails. In the lab a task that had waited for a CPU when memory was short never
  *    ran again, and after 30 s the kernel's watchdog ended the scheduler.
  *
  * 2. Model. The callback of each timer here goes by the state that it finds. If it comes too early
