@@ -6,7 +6,8 @@
  *    the start of a timer off to an interrupt, and takes a little memory for that, without waiting
  *    for it (kmalloc_nolock() in its bpf_async_schedule_op()). If it gets none, the start fails.
  *    That is rare: beside programs that filled memory none of 12,000 starts did. But a parked task
- *    or a throttled domain whose timer is not started would never run again.
+ *    whose timer is not started would never run again, and a throttled domain only when its tasks
+ *    are rescued (tree/rescue.bpf.h).
  *
  * 2. Model. The callback of each timer here goes by the state that it finds. If it comes too early
  *    it starts the timer again, which cannot fail there, since interrupts are on. So a timer that

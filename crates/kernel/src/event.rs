@@ -130,6 +130,27 @@ mod tests {
     }
 
     #[test]
+    fn waits_for_swap_count_while_memory_is_short() {
+        let swapped = |short_ns| Event {
+            time_ns: 0,
+            kind: EventKind::Swapped,
+            cpu: 0,
+            pid: 7,
+            spec_id: 0,
+            user: 0,
+            a: 900,
+            b: 3,
+            c: short_ns,
+            comm: [0; 16],
+        };
+        assert_eq!(swapped(500).waited_for_swap(), Some(500));
+        assert_eq!(swapped(0).waited_for_swap(), None);
+        let mut other = swapped(500);
+        other.kind = EventKind::Parked;
+        assert_eq!(other.waited_for_swap(), None);
+    }
+
+    #[test]
     fn records_become_events() {
         let raw = raw::event {
             time_ns: 7,

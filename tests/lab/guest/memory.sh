@@ -93,9 +93,9 @@ say "what does not fit is demoted, the largest first"
 kill -KILL $bombs
 until_true 10 scale_is -eq $scale_now # no program grows
 check huge-pages-are-on "" huge_is always
-# Less memory than both programs use: with 5 % less of the second one, both just fitted into it at
-# times, and none was demoted. While there is enough, none waits for it, and none is demoted.
-# What may be protected becomes less by its part of what was taken.
+# Less memory than both programs use, by more than what the kernel keeps free: while there is
+# enough, none waits for it, and none is demoted. What may be protected becomes less by its part of
+# what was taken.
 huge_pages=/proc/sys/vm/nr_hugepages
 take_huge_pages() { echo "$1" > $huge_pages && [ "$(< $huge_pages)" = "$1" ]; } # NUMBER
 check memory-is-taken-away "$(< $huge_pages)" until_true 10 take_huge_pages 32
