@@ -24,6 +24,7 @@
 #include "layers/catch_up.bpf.h"
 #include "layers/domain_server.bpf.h"
 #include "layers/hotplug.bpf.h"
+#include "layers/load.bpf.h"
 #include "layers/move.bpf.h"
 #include "layers/second.bpf.h"
 #include "layers/turn.bpf.h"
@@ -387,46 +388,30 @@ void OPS(aplomb_cpu_offline, s32 cpu)
 
 /* --- the scheduler comes and goes ------------------------------------------------------------ */
 
-/* The state of @cpu, its queues and its timer. */
-static __always_inline s32 cpu_init(u32 cpu, const struct cpumask *online)
+/*
+ * The daemon runs this before it attaches the scheduler, until it returns 0. -ENOMEM: some timers
+ * are missing yet (layers/load.bpf.h).
+ */
+SEC("syscall")
+int make_timers(void *unused)
 {
-	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
-	struct cpu_ctx *c = cpu_ctx(cpu);
-	u32 k;
-	s32 err;
+	long err = TIMER_MADE(governor_timer, 0);
 
-	c->reserved.deadline = TIME_NEVER;
-	c->timer_due = TIME_NEVER;
-	tree_cpu_init(c);
-	c->online = bpf_cpumask_test_cpu(cpu, online);
-	nr_online += c->online;
-	err = scx_bpf_create_dsq(DSQ_EDF(cpu), -1);
-	bpf_for(k, 0, nr_cpus > 1 ? MAX_LANES : 1) {
-		if (!err)
-			err = scx_bpf_create_dsq(DSQ_PINNED(cpu, k), -1);
-	}
 	if (!err)
-		err = scx_bpf_create_dsq(DSQ_THROTTLED(cpu), -1);
+		err = TIMER_MADE(rescue_timer, 0);
 	if (!err)
-		err = holding_init(cpu);
-	if (!err && slot)
-		bpf_timer_init(&slot->timer, &cpu_timers, CLOCK_MONOTONIC);
-	return err;
-}
-
-static __always_inline s32 cpus_init(void)
-{
-	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	u32 i;
-	s32 err = 0;
-
-	bpf_for(i, 0, nr_cpus) {
-		err = cpu_init(i, online);
-		if (err)
-			break;
-	}
-	scx_bpf_put_cpumask(online);
-	return err;
+		err = TIMER_MADE(pass_timer, 0);
+	if (!err)
+		err = TIMER_MADE(recall_timer, 0);
+	if (!err)
+		err = TIMER_MADE(relief_timer, 0);
+	if (!err)
+		err = TIMER_MADE(exec_timer, 0);
+	if (!err)
+		err = TIMER_MADE(join_timer, 0);
+	if (!err)
+		err = TIMER_MADE(disk_timer, 0);
+	return err ? err : make_many_timers();
 }
 
 s32 OPS_SLEEPABLE(aplomb_init)
@@ -442,17 +427,21 @@ s32 OPS_SLEEPABLE(aplomb_init)
 		err = cpus_init();
 	if (!err)
 		err = servers_init();
-	if (err)
-		return err;
-	governor_init();
-	rescue_init();
-	passing_init();
-	recall_init();
-	relief_init();
-	exec_init();
-	again_init();
-	disk_order_init();
-	return 0;
+	if (!err)
+		err = governor_init();
+	if (!err)
+		err = rescue_init();
+	if (!err)
+		err = passing_init();
+	if (!err)
+		err = recall_init();
+	if (!err)
+		err = relief_init();
+	if (!err)
+		err = exec_init();
+	if (!err)
+		err = again_init();
+	return err ? err : disk_order_init();
 }
 
 void OPS(aplomb_exit, struct scx_exit_info *info)

@@ -183,15 +183,14 @@ int disk_watch(struct disk_watch_args *watch)
 	return 0;
 }
 
-static __always_inline void disk_order_init(void)
+static __always_inline s32 disk_order_init(void)
 {
 	u32 zero = 0;
 	struct timer_slot *slot = bpf_map_lookup_elem(&disk_timer, &zero);
 
-	if (!disk_order || !slot)
-		return;
-	bpf_timer_init(&slot->timer, &disk_timer, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&slot->timer, disk_tick);
+	if (!disk_order)
+		return 0;
+	return slot ? bpf_timer_set_callback(&slot->timer, disk_tick) : -EINVAL;
 }
 
 #endif /* APLOMB_DISK_LOOK_BPF_H */

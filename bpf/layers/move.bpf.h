@@ -165,9 +165,9 @@ static __always_inline s32 servers_init(void)
 
 		if (!s)
 			break;
-		bpf_timer_init(&s->timer, &servers, CLOCK_MONOTONIC);
-		bpf_timer_set_callback(&s->timer, server_timer);
-		err = bpf_map_push_elem(&free_slots, &slot, 0);
+		err = bpf_timer_set_callback(&s->timer, server_timer);
+		if (!err)
+			err = bpf_map_push_elem(&free_slots, &slot, 0);
 		if (err)
 			return err;
 	}

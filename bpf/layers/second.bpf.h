@@ -127,15 +127,12 @@ static int governor_tick(void *map, int *key, struct timer_slot *slot)
 	return 0;
 }
 
-static __always_inline void governor_init(void)
+static __always_inline s32 governor_init(void)
 {
 	u32 zero = 0;
 	struct timer_slot *slot = bpf_map_lookup_elem(&governor_timer, &zero);
 
-	if (!slot)
-		return;
-	bpf_timer_init(&slot->timer, &governor_timer, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&slot->timer, governor_tick);
+	return slot ? bpf_timer_set_callback(&slot->timer, governor_tick) : -EINVAL;
 }
 
 #endif /* APLOMB_SECOND_BPF_H */

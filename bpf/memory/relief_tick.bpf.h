@@ -44,15 +44,12 @@ static int relief_tick(void *map, u32 *key, struct timer_slot *timer)
 	return 0;
 }
 
-static __always_inline void relief_init(void)
+static __always_inline s32 relief_init(void)
 {
 	u32 zero = 0;
 	struct timer_slot *slot = bpf_map_lookup_elem(&relief_timer, &zero);
 
-	if (!slot)
-		return;
-	bpf_timer_init(&slot->timer, &relief_timer, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&slot->timer, relief_tick);
+	return slot ? bpf_timer_set_callback(&slot->timer, relief_tick) : -EINVAL;
 }
 
 #endif /* APLOMB_MEMORY_RELIEF_TICK_BPF_H */

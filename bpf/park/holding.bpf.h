@@ -291,13 +291,11 @@ static __always_inline void park_forget(struct task_struct *p)
 static __always_inline s32 holding_init(u32 cpu)
 {
 	struct timer_slot *timer = bpf_map_lookup_elem(&held_timers, &cpu);
+	s32 err;
 
 	held_cpu(cpu)->due = TIME_NEVER;
-	if (!timer)
-		return -EINVAL;
-	bpf_timer_init(&timer->timer, &held_timers, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&timer->timer, held_tick);
-	return scx_bpf_create_dsq(DSQ_HELD(cpu), -1);
+	err = timer ? bpf_timer_set_callback(&timer->timer, held_tick) : -EINVAL;
+	return err ? err : scx_bpf_create_dsq(DSQ_HELD(cpu), -1);
 }
 
 #endif /* APLOMB_PARK_HOLDING_BPF_H */

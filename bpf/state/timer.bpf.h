@@ -54,6 +54,14 @@ static int cpu_timer(void *map, u32 *cpu, struct timer_slot *slot)
 	return 0;
 }
 
+/* When the scheduler is loaded: -EINVAL if the timer of @cpu is missing. */
+static __always_inline s32 cpu_timer_init(u32 cpu)
+{
+	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);
+
+	return slot ? bpf_timer_set_callback(&slot->timer, cpu_timer) : -EINVAL;
+}
+
 static __noinline void cpu_timer_set(u32 cpu, u64 ns)
 {
 	struct timer_slot *slot = bpf_map_lookup_elem(&cpu_timers, &cpu);

@@ -197,15 +197,12 @@ int BPF_PROG(on_kernel_thread, struct task_struct *p)
 	return 0;
 }
 
-static __always_inline void again_init(void)
+static __always_inline s32 again_init(void)
 {
 	u32 zero = 0;
 	struct timer_slot *slot = bpf_map_lookup_elem(&join_timer, &zero);
 
-	if (!slot)
-		return;
-	bpf_timer_init(&slot->timer, &join_timer, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&slot->timer, join_timer_fired);
+	return slot ? bpf_timer_set_callback(&slot->timer, join_timer_fired) : -EINVAL;
 }
 
 #endif /* APLOMB_AGAIN_BPF_H */

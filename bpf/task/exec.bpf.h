@@ -208,15 +208,12 @@ int rematch(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-static __always_inline void exec_init(void)
+static __always_inline s32 exec_init(void)
 {
 	u32 zero = 0;
 	struct timer_slot *slot = bpf_map_lookup_elem(&exec_timer, &zero);
 
-	if (!slot)
-		return;
-	bpf_timer_init(&slot->timer, &exec_timer, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&slot->timer, exec_timer_fired);
+	return slot ? bpf_timer_set_callback(&slot->timer, exec_timer_fired) : -EINVAL;
 }
 
 #endif /* APLOMB_EXEC_BPF_H */

@@ -149,8 +149,9 @@ static __always_inline s32 domains_init(void)
 
 		if (!d)
 			break;
-		bpf_timer_init(&d->timer, &domains, CLOCK_MONOTONIC);
-		bpf_timer_set_callback(&d->timer, limit_timer);
+		err = bpf_timer_set_callback(&d->timer, limit_timer);
+		if (err)
+			return err;
 		if (slot && bpf_map_push_elem(&free_domains, &slot, 0))
 			return -ENOSPC;
 	}

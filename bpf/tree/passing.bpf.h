@@ -90,15 +90,12 @@ static int pass_tick(void *map, u32 *key, struct timer_slot *timer)
 	return 0;
 }
 
-static __always_inline void passing_init(void)
+static __always_inline s32 passing_init(void)
 {
 	u32 zero = 0;
 	struct timer_slot *slot = bpf_map_lookup_elem(&pass_timer, &zero);
 
-	if (!slot)
-		return;
-	bpf_timer_init(&slot->timer, &pass_timer, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&slot->timer, pass_tick);
+	return slot ? bpf_timer_set_callback(&slot->timer, pass_tick) : -EINVAL;
 }
 
 #endif /* APLOMB_PASSING_BPF_H */

@@ -159,15 +159,12 @@ static int recall_tick(void *map, u32 *key, struct timer_slot *timer)
 	return 0;
 }
 
-static __always_inline void recall_init(void)
+static __always_inline s32 recall_init(void)
 {
 	u32 zero = 0;
 	struct timer_slot *slot = bpf_map_lookup_elem(&recall_timer, &zero);
 
-	if (!slot)
-		return;
-	bpf_timer_init(&slot->timer, &recall_timer, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&slot->timer, recall_tick);
+	return slot ? bpf_timer_set_callback(&slot->timer, recall_tick) : -EINVAL;
 }
 
 #endif /* APLOMB_TREE_RECALL_BPF_H */

@@ -161,15 +161,12 @@ static int rescue_tick(void *map, u32 *key, struct timer_slot *timer)
 	return 0;
 }
 
-static __always_inline void rescue_init(void)
+static __always_inline s32 rescue_init(void)
 {
 	u32 zero = 0;
 	struct timer_slot *slot = bpf_map_lookup_elem(&rescue_timer, &zero);
 
-	if (!slot)
-		return;
-	bpf_timer_init(&slot->timer, &rescue_timer, CLOCK_MONOTONIC);
-	bpf_timer_set_callback(&slot->timer, rescue_tick);
+	return slot ? bpf_timer_set_callback(&slot->timer, rescue_tick) : -EINVAL;
 }
 
 #endif /* APLOMB_TREE_RESCUE_TICK_BPF_H */

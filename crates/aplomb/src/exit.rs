@@ -97,9 +97,13 @@ pub fn code_of(error: &anyhow::Error) -> Exit {
         ) => Exit::Unsupported,
         Some(LoadError::NoCapability(_)) => Exit::Permission,
         Some(LoadError::Busy(_)) => Exit::Busy,
-        Some(LoadError::NoCpuList | LoadError::Refused { .. } | LoadError::Ended(_)) | None => {
-            Exit::Failure
-        }
+        Some(
+            LoadError::NoCpuList
+            | LoadError::Refused { .. }
+            | LoadError::NoMemory(_)
+            | LoadError::Ended(_),
+        )
+        | None => Exit::Failure,
     }
 }
 

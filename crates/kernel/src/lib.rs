@@ -93,6 +93,9 @@ pub enum LoadError {
         source: libbpf_rs::Error,
         log: String,
     },
+    /// The kernel had no memory for the timers of the kernel side, for so long.
+    #[error("the kernel had no memory for aplomb's timers for {} s", .0.as_secs())]
+    NoMemory(std::time::Duration),
     /// The kernel accepted the scheduler, but ended it immediately.
     #[error("the kernel ended the scheduler as it began: {0}")]
     Ended(ExitInfo),

@@ -163,20 +163,28 @@ struct host_timer_home {
 };
 static struct host_timer_home host_homes[HOST_MAPS];
 
-void host_timer_init(struct bpf_timer *timer, struct host_shape shape)
+long host_timer_init(struct bpf_timer *timer, struct host_shape shape)
+{
+	struct host_timer *t = (struct host_timer *)timer;
+	u32 map = host_map_of(shape) - host_maps;
+	s32 number = t->home ? -1 : sim_timer_new(timer);
+
+	if (t->home)
+		return -EBUSY;
+	if (number < 0)
+		return -ENOMEM;
+	t->home = map + 1;
+	t->number = number;
+	host_homes[map] = (struct host_timer_home){ shape.value_size, shape.map };
+	return 0;
+}
+
+long host_timer_callback(struct bpf_timer *timer, void *callback)
 {
 	struct host_timer *t = (struct host_timer *)timer;
 
-	u32 map = host_map_of(shape) - host_maps;
-
-	t->home = map + 1;
-	t->number = sim_timer_new(timer);
-	host_homes[map] = (struct host_timer_home){ shape.value_size, shape.map };
-}
-
-void host_timer_callback(struct bpf_timer *timer, void *callback)
-{
-	((struct host_timer *)timer)->callback = callback;
+	t->callback = callback;
+	return t->home ? 0 : -EINVAL;
 }
 
 long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
@@ -185,9 +193,8 @@ long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 
 	if (!t->home || !t->callback)
 		return -EINVAL;
-	if (!sim_timer_start(t->number, flags & BPF_F_TIMER_ABS ? ns : sim_now() + ns))
-		return -ENOMEM;
-	return 0;
+	ns = flags & BPF_F_TIMER_ABS ? ns : sim_now() + ns;
+	return sim_timer_start(t->number, ns) ? 0 : -ENOMEM;
 }
 
 /* Since 7.0 bpf_timer_cancel() fails while interrupts are off, as in a scheduler's callbacks. */

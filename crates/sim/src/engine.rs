@@ -32,6 +32,9 @@ use crate::state::{Power, State};
 use crate::task::{CpuMask, Place, Program, TaskId};
 use crate::Change;
 
+/// How often the timers are made, before the simulator gives up.
+const MAKES: u32 = 16;
+
 /// The simulated machine.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -46,6 +49,8 @@ pub struct Settings {
     /// Until then the kernel has no memory to start a timer in a callback, in which interrupts are
     /// off, ns; 0: it always has.
     pub timers_fail_until: u64,
+    /// So often the kernel has no memory to make a timer.
+    pub timers_unmade: u32,
     /// R_lo, a threshold of admission, ppm of a CPU.
     pub r_lo_ppm: u64,
     /// R_hi, see `r_lo_ppm`.
@@ -73,6 +78,7 @@ impl Default for Settings {
             kick_ns: 1_000,
             timer_late_ns: 0,
             timers_fail_until: 0,
+            timers_unmade: 0,
             r_lo_ppm: 600_000,
             r_hi_ppm: 800_000,
             r_max_ppm: 900_000,
@@ -136,7 +142,11 @@ impl Simulation {
         enter(&*state);
         host::settings(&state.settings);
         // SAFETY: kfuncs::enter() has set the state that the scheduler's kernel functions use
-        let status = unsafe { host::aplomb_init() };
+        let status = unsafe {
+            // If some are missing, the scheduler's init has to find out.
+            let _all = (0..MAKES).any(|_| host::make_timers(std::ptr::null_mut()) == 0);
+            host::aplomb_init()
+        };
         assert_eq!(status, 0, "the scheduler's init failed");
         state.attach_cgroups();
         Ok(Self {

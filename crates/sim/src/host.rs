@@ -139,6 +139,7 @@ pub struct Reservation {
 
 extern "C" {
     pub(crate) fn aplomb_init() -> i32;
+    pub(crate) fn make_timers(unused: *mut c_void) -> i32;
     pub(crate) fn aplomb_init_task(p: *mut TaskStruct, args: *mut InitArgs) -> i32;
     pub(crate) fn aplomb_exit_task(p: *mut TaskStruct, args: *mut ExitArgs);
     pub(crate) fn aplomb_enable(p: *mut TaskStruct);

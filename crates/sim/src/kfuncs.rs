@@ -103,17 +103,22 @@ extern "C" fn sim_current() -> *mut TaskStruct {
     with(|s| ptr::from_ref(s.current()).cast_mut())
 }
 
-/// Add a timer. Returns its number.
+/// Add a timer. Returns its number, or -1: there is no memory for it.
 #[no_mangle]
-extern "C" fn sim_timer_new(address: usize) -> u32 {
+extern "C" fn sim_timer_new(address: usize) -> i32 {
     with(|s| {
+        let refuse = s.timers_refused.get() < s.settings.timers_unmade;
+        if refuse {
+            s.timers_refused.set(s.timers_refused.get() + 1);
+            return -1;
+        }
         let mut timers = s.timers.borrow_mut();
         timers.push(Timer {
             address,
             armed: 0,
             cpu: 0,
         });
-        timers.len() as u32 - 1
+        timers.len() as i32 - 1
     })
 }
 

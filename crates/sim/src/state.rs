@@ -128,6 +128,8 @@ pub(crate) struct State {
     pub leaving: Cell<u32>,
     pub agenda: RefCell<Agenda>,
     pub timers: RefCell<Vec<Timer>>,
+    /// Timers for which there was no memory.
+    pub timers_refused: Cell<u32>,
     /// A timer's callback runs, with interrupts on.
     pub in_timer: Cell<bool>,
     pub changes: RefCell<Vec<Option<Change>>>,
@@ -176,6 +178,7 @@ impl State {
             leaving: Cell::new(0),
             agenda: RefCell::new(Agenda::new()),
             timers: RefCell::default(),
+            timers_refused: Cell::default(),
             in_timer: Cell::default(),
             changes: RefCell::default(),
             insertion: Cell::new(None),

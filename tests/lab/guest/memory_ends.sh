@@ -25,8 +25,21 @@ check huge-pages-are-off "" until_true 5 huge_is madvise
 kill -KILL $daemon
 wait $daemon 2> /dev/null
 check knobs-outlive-sigkill "$(cat $scale)" scale_is -gt $scale_now
+# To start a timer that does not exist is refused: -EINVAL, which the kernel's histogram has as a
+# number without a sign.
+tracing=/sys/kernel/tracing
+[ -d $tracing/events ] || mount -t tracefs tracefs $tracing
+echo 'r:timers bpf_timer_start ret=$retval:s32' > $tracing/kprobe_events
+echo 'hist:keys=ret' > $tracing/events/kprobes/timers/trigger
+echo 1 > $tracing/events/kprobes/timers/enable
 start_daemon
 check protected-again "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
+sleep 2
+starts=$(sed -n 's/^{ ret: *\([0-9]*\) }.*/\1/p' $tracing/events/kprobes/timers/hist)
+echo 0 > $tracing/events/kprobes/timers/enable
+starts=$(echo $starts)
+check all-timers-exist "bpf_timer_start() returned: $starts" \
+	eval '[[ " $starts " = *" 0 "* && $starts != *18446744073709551594* ]]'
 kill -KILL $bombs $grows
 check the-growth-buffer-shuts "$scale_now, $(cat $scale)" until_true 30 scale_is -eq $scale_now
 check huge-pages-are-on-again "" until_true 5 huge_is always

@@ -40,7 +40,7 @@ u64 sim_now(void);
 u64 sim_jiffies(void);
 u32 sim_cpu(void);
 struct task_struct *sim_current(void);
-u32 sim_timer_new(struct bpf_timer *timer);
+s32 sim_timer_new(struct bpf_timer *timer);
 bool sim_timer_start(u32 number, u64 at_ns);
 void sim_timer_cancel(u32 number);
 void sim_event(const void *event);
@@ -114,8 +114,8 @@ static inline void *host_row(struct host_map **home, struct host_shape shape, co
 	((typeof((map)->value))host_task_storage((p), sizeof(*(map)->value), (flags)))
 
 /* --- timers ---------------------------------------------------------------------------------- */
-void host_timer_init(struct bpf_timer *timer, struct host_shape shape);
-void host_timer_callback(struct bpf_timer *timer, void *callback);
+long host_timer_init(struct bpf_timer *timer, struct host_shape shape);
+long host_timer_callback(struct bpf_timer *timer, void *callback);
 long host_timer_start(struct bpf_timer *timer, u64 ns, u64 flags);
 #define bpf_timer_init(timer, map, clock) host_timer_init((timer), HOST_SHAPE(map))
 #define bpf_timer_set_callback(timer, callback) host_timer_callback((timer), (void *)(callback))

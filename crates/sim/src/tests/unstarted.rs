@@ -1,5 +1,6 @@
 //! Timers that the kernel has no memory to start for a while: what waits for them goes on when it
-//! has (bpf/state/unstarted.bpf.h).
+//! has (bpf/state/unstarted.bpf.h). Timers that it has no memory to make: the scheduler does not
+//! begin without them (bpf/layers/load.bpf.h).
 
 use super::cgroups::start_in;
 use super::domains::{domain, hogs, near};
@@ -52,4 +53,29 @@ fn a_hard_server_has_its_budget_again() {
         hogs(&mut sim, ROOT, cpus);
         near(part(&mut sim, &tasks, 3 * SEC, 9 * SEC), 200_000, 2_000);
     }
+}
+
+#[test]
+fn timers_are_made_at_a_later_try() {
+    let mut sim = Simulation::new(Settings {
+        timers_unmade: 9,
+        ..Settings::default()
+    });
+    let limited = domain(&mut sim, ROOT, "limited", 100);
+    let limit = Bandwidth {
+        quota: Some(30_000),
+        ..Bandwidth::default()
+    };
+    sim.set_cgroup_bandwidth(limited, limit).unwrap();
+    let tasks = hogs(&mut sim, limited, 2);
+    near(part(&mut sim, &tasks, SEC, 3 * SEC), 300_000, 3_000);
+}
+
+#[test]
+#[should_panic(expected = "the scheduler's init failed")]
+fn without_its_timers_the_scheduler_does_not_begin() {
+    Simulation::new(Settings {
+        timers_unmade: u32::MAX,
+        ..Settings::default()
+    });
 }
