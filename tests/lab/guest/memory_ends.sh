@@ -29,7 +29,7 @@ check knobs-outlive-sigkill "$(cat $scale)" scale_is -gt $scale_now
 # number without a sign.
 tracing=/sys/kernel/tracing
 [ -d $tracing/events ] || mount -t tracefs tracefs $tracing
-echo 'r:timers bpf_timer_start ret=$retval:s32' > $tracing/kprobe_events
+echo 'r:timers bpf_timer_start ret=$retval:s64' > $tracing/kprobe_events
 echo 'hist:keys=ret' > $tracing/events/kprobes/timers/trigger
 echo 1 > $tracing/events/kprobes/timers/enable
 starts_within=300 # TimeoutStartSec of dist/aplomb.service
