@@ -56,8 +56,7 @@ start_daemon() {
 		return
 	fi
 	launch_daemon "$@"
-	daemon_await $daemon_log "${starts_within:-120}" ||
-		check daemon-starts "$(tail -n 3 $daemon_log)" false || return
+	daemon_await $daemon_log 120 || check daemon-starts "$(tail -n 3 $daemon_log)" false || return
 	# The default, s. For the verifier it may have been set to more (test_kernels.py).
 	echo 21 > /sys/module/rcupdate/parameters/rcu_cpu_stall_timeout
 }

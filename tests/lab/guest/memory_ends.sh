@@ -32,7 +32,6 @@ tracing=/sys/kernel/tracing
 echo 'r:timers bpf_timer_start ret=$retval:s64' > $tracing/kprobe_events
 echo 'hist:keys=ret' > $tracing/events/kprobes/timers/trigger
 echo 1 > $tracing/events/kprobes/timers/enable
-starts_within=300 # TimeoutStartSec of dist/aplomb.service
 start_daemon
 check protected-again "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
 sleep 2
