@@ -26,7 +26,7 @@
 
 /* --- before it is attached -------------------------------------------------------------------- */
 
-/* 0: there is a timer; some have been made by an earlier try. */
+/* bpf_timer_init() returned @err. -EBUSY: an earlier try made the timer. Returns 0 or -ENOMEM. */
 static __always_inline long timer_made(long err)
 {
 	return err == -EBUSY ? 0 : err;

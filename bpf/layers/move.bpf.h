@@ -152,7 +152,7 @@ static int server_timer(void *map, u32 *slot, struct server *s)
 	return 0;
 }
 
-/* When the scheduler is loaded: all slots are free, each server has its timer. */
+/* When the scheduler is loaded: all slots are free, and each server's timer has its callback. */
 static __always_inline s32 servers_init(void)
 {
 	u32 i;

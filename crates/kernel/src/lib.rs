@@ -116,10 +116,10 @@ pub enum KernelError {
     /// The process or thread does not exist (any more).
     #[error("there is no process {0}")]
     NoProcess(i32),
-    /// The table of servers (interactive processes) is full.
     /// It is not revocable, or guaranteed.
     #[error("process {0} may not lose its reservation: its spec or its guarantee spares it")]
     Spared(i32),
+    /// The table of servers (interactive processes) is full.
     #[error("all {0} places for interactive tasks are taken")]
     Full(u32),
     /// The thread is a kernel thread, or it is exiting.
