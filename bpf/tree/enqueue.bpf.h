@@ -91,6 +91,40 @@ static __always_inline void wake_straight(struct task_struct *p, struct cpu_ctx 
 	send_straight(p, c, vtime, enq_flags);
 }
 
+/* Does a task of domain @slot go before one of @running, which has run for @ran_ns? */
+VERIFIED_ONCE int goes_before_unlocked(u32 slot, u32 running, u64 ran_ns)
+{
+	return preempts_domain(slot & (DOMAIN_SLOTS - 1), running & (DOMAIN_SLOTS - 1), ran_ns);
+}
+
+/*
+ * @p, of @domain, wakes up, but no heap changes by it: does it preempt the task of another domain
+ * that runs on @c's CPU? The tree decides, but the tags are read without the lock. Those of a
+ * domain with tasks in lanes only may be from before its sleep, too. If the answer is wrong, the
+ * CPU chooses once too often or too late, and that choice is made with the lock.
+ */
+static __always_inline bool woken_goes_before(struct task_struct *p, const struct cpu_ctx *c,
+					      u32 domain)
+{
+	return tree_on && c->tree.leaf < DOMAIN_SLOTS && !undisturbed(c) &&
+	       goes_before_unlocked(domain, c->tree.leaf, ran_beyond_lead(p, c));
+}
+
+/*
+ * @p, of domain @leaf and with virtual time @v, wakes up while @c's CPU runs a task of another
+ * domain, and others wait straight in its local queue: does @p go before all of them? To tell the
+ * CPU is not enough here: it makes no choice in the tree while its local queue has a task, so @p
+ * would wait for a whole slice of each of them. Which of their domains goes first is not looked at:
+ * they did not preempt the running task, and @p does.
+ */
+static __always_inline bool precedes_straight(struct task_struct *p, struct cpu_ctx *c, u32 leaf,
+					      u64 v)
+{
+	return nr_cpus == 1 && c->tree.straight && woken_goes_before(p, c, leaf) &&
+	       straight_there(p, c) >= 0 &&
+	       fair_overtakes(v, fair_weight(p), first_vtime(DSQ_DOMAIN(leaf), v));
+}
+
 /*
  * @p, of context @t and domain @leaf, wakes up. If it preempts @c's CPU, and overtakes those that
  * wait in its domain's queue, it is sent there. Returns whether it is.
@@ -99,13 +133,20 @@ static __always_inline bool goes_at_once(struct task_struct *p, struct task_ctx 
 					 struct cpu_ctx *c, u32 leaf, u64 enq_flags)
 {
 	struct branch *b = branch(leaf);
+	bool first;
 	u64 vtime;
 
-	if (leaf != c->tree.leaf || leaf == SLOT_PASSING || b->limited || !leaf_is_fair(b))
+	if (leaf == SLOT_PASSING || b->limited || !leaf_is_fair(b))
+		return false;
+	if (leaf != c->tree.leaf && !c->tree.straight)
 		return false;
 	vtime = fair_vtime(p, DSQ_DOMAIN(leaf), &b->fair);
-	if (!wake_preempts(p, c, leaf, vtime, b->fair.now) ||
-	    !overtakes(p, c, DSQ_DOMAIN(leaf), vtime))
+	if (leaf == c->tree.leaf)
+		first = wake_preempts(p, c, leaf, vtime, b->fair.now) &&
+			overtakes(p, c, DSQ_DOMAIN(leaf), vtime);
+	else
+		first = precedes_straight(p, c, leaf, vtime);
+	if (!first)
 		return false;
 	tree_not_in(t);
 	send_straight(p, c, vtime, enq_flags | SCX_ENQ_PREEMPT);
@@ -132,25 +173,6 @@ static __always_inline bool keeps_turn(struct task_struct *p, const struct cpu_c
 	    !fair_rested_preempts(p->scx.dsq_vtime, fair_weight(p), now))
 		return false;
 	return c->reserved.deadline != TIME_NEVER || !scx_bpf_dsq_nr_queued(DSQ_EDF(task_cpu(p)));
-}
-
-/* Does a task of domain @slot go before one of @running, which has run for @ran_ns? */
-VERIFIED_ONCE int goes_before_unlocked(u32 slot, u32 running, u64 ran_ns)
-{
-	return preempts_domain(slot & (DOMAIN_SLOTS - 1), running & (DOMAIN_SLOTS - 1), ran_ns);
-}
-
-/*
- * @p, of @domain, wakes up, but no heap changes by it: does it preempt the task of another domain
- * that runs on @c's CPU? The tree decides, but the tags are read without the lock. Those of a
- * domain with tasks in lanes only may be from before its sleep, too. If the answer is wrong, the
- * CPU chooses once too often or too late, and that choice is made with the lock.
- */
-static __always_inline bool woken_goes_before(struct task_struct *p, const struct cpu_ctx *c,
-					      u32 domain)
-{
-	return tree_on && c->tree.leaf < DOMAIN_SLOTS && !undisturbed(c) &&
-	       goes_before_unlocked(domain, c->tree.leaf, ran_beyond_lead(p, c));
 }
 
 /* @p, of context @t, waits in the queue of domain @leaf from now on; it may preempt @c's CPU. */

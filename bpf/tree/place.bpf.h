@@ -455,6 +455,17 @@ static __always_inline bool still_first(struct task_struct *prev, u64 dsq)
 }
 
 /*
+ * Returns how many tasks wait in the local queue of @c's CPU, which is @p's, if all of them are
+ * there straight and none is reserved; else -1.
+ */
+static __always_inline s32 straight_there(struct task_struct *p, const struct cpu_ctx *c)
+{
+	s32 there = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON(task_cpu(p)));
+
+	return c->reserved.deadline == TIME_NEVER && there <= (s32)c->tree.straight ? there : -1;
+}
+
+/*
  * @p, with virtual time @v, preempts the task that runs on @c's CPU: does it also go before the
  * tasks that wait in @dsq, straight to the CPU's local queue? It would also go before those that
  * are there already.
@@ -462,10 +473,10 @@ static __always_inline bool still_first(struct task_struct *prev, u64 dsq)
 static __always_inline bool overtakes(struct task_struct *p, const struct cpu_ctx *c, u64 dsq,
 				      u64 v)
 {
-	s32 there = scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON(task_cpu(p)));
+	s32 there = straight_there(p, c);
 	u32 weight = fair_weight(p);
 
-	if (c->reserved.deadline != TIME_NEVER || there > (s32)c->tree.straight)
+	if (there < 0)
 		return false;
 	if (there && !fair_overtakes(v, weight, c->tree.straight_vtime))
 		return false;

@@ -362,3 +362,26 @@ fn tasks_that_were_real_time_keep_no_turn() {
         assert!(worst <= 2 * FAIR_SLICE, "{worst} ns");
     }
 }
+
+/// A task of another domain goes before the one that runs. It also goes before one that went
+/// straight to the CPU's local queue: while a task is there, the CPU makes no choice in the tree.
+#[test]
+fn a_sleeper_precedes_what_went_straight_to_the_cpu() {
+    let mut sim = machine(1);
+    let load = domain(&mut sim, ROOT, "load", 100);
+    let other = domain(&mut sim, ROOT, "other", 100);
+    let all = CpuMask::first(1);
+    // the second one wakes up while the first is guarded, the third when it is not
+    let (running, _) = Periodic::new(0, 3 * MS, 50 * MS, SEC);
+    let (straight, _) = Periodic::new(0, 3 * MS, 50 * MS, SEC + MS / 5);
+    let (task, jobs) = Periodic::new(0, MS / 20, 50 * MS, SEC + MS);
+    for task in [running, straight] {
+        sim.start_in(load, 100, all, Box::new(task)).unwrap();
+    }
+    sim.start_in(other, 100, all, Box::new(task)).unwrap();
+    sim.run_until(11 * SEC);
+    let jobs = jobs.borrow();
+    assert!(jobs.response.len() > 190);
+    let most = jobs.response.iter().max().unwrap();
+    assert!(*most <= MS / 20 + ALLOWED, "{most} ns");
+}
