@@ -31,11 +31,11 @@ from experiments.framework.memory import (
 
 READERS, READ_KB = 4, 64
 LONGEST_GAP = 120  # ms
-ORDER = ("[disk]", "order = true")
+UNORDERED = ("[disk]", "order = false")  # they are, where memory is protected
 VARIANTS = (
     *bombed.STOCK,
-    Variant("memory", "aplomb", "aplomb, memory protected", profile="film"),
-    Variant("order", "aplomb", "aplomb, and disks ordered", profile="film-order"),
+    Variant("memory", "aplomb", "aplomb, disks not ordered", profile="film-unordered"),
+    Variant("order", "aplomb", "aplomb", profile="film"),
 )
 
 
@@ -95,7 +95,7 @@ EXPERIMENT = in_short_memory(
         ),
         profiles={
             "film": protecting(bombed.FILM_LINE),
-            "film-order": replace(protecting(bombed.FILM_LINE), config=(*PROTECT, *ORDER)),
+            "film-unordered": replace(protecting(bombed.FILM_LINE), config=(*PROTECT, *UNORDERED)),
         },
         settings={**bombed.SETTINGS, "readers": READERS, "read_kb": READ_KB},
     )

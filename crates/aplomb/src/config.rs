@@ -225,7 +225,7 @@ impl Config {
         config.memory = memory::read(file.memory, at)?;
         kernel.memory = config.memory.protect;
         kernel.programs_move = config.memory.protect && !aplomb_domain::is_booted();
-        config.disk = disk::read(file.disk, at)?;
+        config.disk = disk::read(file.disk, config.memory.protect, at)?;
         config.net = net::read(file.net, at)?;
         config.domains = domains::read(file.domain, |field, span, message| {
             let line = line_of(text, Some(span.clone()));

@@ -19,7 +19,8 @@ pub struct DiskConfig {
     pub best_effort_dirty: u64,
     /// Of interactive programs, ppm of the machine's memory.
     pub interactive_dirty_ppm: u64,
-    /// False: requests are not ordered, and no thread's priority is changed.
+    /// False: requests are not ordered, and no thread's priority is changed. By default as
+    /// `[memory] protect`: on a disk that is read all the time, swap has no turn otherwise.
     pub order: bool,
     /// All requests are counted, also while disks are not watched. Only with `order`.
     pub account: bool,
@@ -72,11 +73,16 @@ pub struct File {
     rest: Option<Spanned<i64>>,
 }
 
-/// Check the table. `at` makes an error of a field, its place in the text and a message.
+/// Check the table. Disks are ordered by default if memory is to be `protected`. `at` makes an error
+/// of a field, its place in the text and a message.
 ///
 /// # Errors
 /// A value is out of range, or needs another one.
-pub fn read<E>(file: File, at: impl Fn(&str, Range<usize>, String) -> E) -> Result<DiskConfig, E> {
+pub fn read<E>(
+    file: File,
+    protected: bool,
+    at: impl Fn(&str, Range<usize>, String) -> E,
+) -> Result<DiskConfig, E> {
     let mut config = DiskConfig::default();
     config.limit_dirty = file.limit_dirty.unwrap_or(config.limit_dirty);
     if let Some(v) = &file.best_effort_dirty {
@@ -87,7 +93,7 @@ pub fn read<E>(file: File, at: impl Fn(&str, Range<usize>, String) -> E) -> Resu
         let field = "disk.interactive-dirty";
         config.interactive_dirty_ppm = part(v.get_ref()).map_err(|m| at(field, v.span(), m))?;
     }
-    config.order = file.order.unwrap_or(config.order);
+    config.order = file.order.unwrap_or(protected);
     if let Some(v) = &file.account {
         config.account = *v.get_ref();
         if config.account && !config.order {
@@ -174,7 +180,22 @@ mod tests {
 
     fn parse(text: &str) -> Result<DiskConfig, String> {
         let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
-        read(file, |field, _, m| format!("{field}: {m}"))
+        read(file, false, |field, _, m| format!("{field}: {m}"))
+    }
+
+    #[test]
+    fn disks_are_ordered_where_memory_is_protected_unless_the_table_says_not() {
+        for (text, protected, order) in [
+            ("", false, false),
+            ("", true, true),
+            ("order = false", true, false),
+            ("order = true", false, true),
+            ("account = true", true, true),
+        ] {
+            let file = toml::from_str(text).unwrap();
+            let read = read(file, protected, |field, _, m| format!("{field}: {m}"));
+            assert_eq!(read.unwrap().order, order, "{text} {protected}");
+        }
     }
 
     #[test]
