@@ -176,6 +176,9 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
+    /// When a test gives up; a machine may be busy with others.
+    const LATE: Duration = Duration::from_secs(60);
+
     fn errands(dir: &tempfile::TempDir) -> Errands {
         let root = dir.path().to_path_buf();
         Errands::start(move || Some(tree(&root, &[], InFiles::default()))).unwrap()
@@ -186,17 +189,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let errands = errands(&dir);
         let (stuck, go) = channel::<()>();
+        let (begins, begun) = channel();
         let (said, heard) = channel();
-        let mut go = Some(go);
-        // The first one is stuck, as with a bus that does not answer.
-        for _ in 0..=MAX_PER_OWNER {
-            let go = go.take();
-            let added = errands.add(1000, move |_| {
-                go.map(|go| go.recv());
-                Ok(())
-            });
-            added.unwrap();
-            std::thread::sleep(Duration::from_millis(2));
+        // The first one is stuck, as with a bus that does not answer; the others wait.
+        let first = errands.add(1000, move |_| {
+            let _ = begins.send(());
+            let _ = go.recv();
+            Ok(())
+        });
+        first.unwrap();
+        begun.recv_timeout(LATE).unwrap();
+        for _ in 0..MAX_PER_OWNER {
+            errands.add(1000, |_| Ok(())).unwrap();
         }
         assert!(errands.add(1000, |_| Ok(())).unwrap_err().contains("1000"));
         for owner in [0, 1001] {
@@ -204,7 +208,7 @@ mod tests {
             let added = errands.add(owner, move |_| said.send(owner).map_err(|e| e.to_string()));
             added.unwrap();
         }
-        let mut both = [(); 2].map(|()| heard.recv_timeout(Duration::from_secs(5)).unwrap());
+        let mut both = [(); 2].map(|()| heard.recv_timeout(LATE).unwrap());
         both.sort_unstable();
         assert_eq!(both, [0, 1001]);
         drop(stuck);
@@ -218,7 +222,7 @@ mod tests {
         let poll = super::super::poll::Poll::new().unwrap();
         use super::super::poll::{Interest, Source};
         poll.add(&errands, Source::Errands, Interest::Read).unwrap();
-        let late = std::time::Instant::now() + Duration::from_secs(5);
+        let late = std::time::Instant::now() + LATE;
         assert_eq!(poll.wait(Some(late)).unwrap(), [Source::Errands]);
         errands.clear();
         assert_eq!(poll.wait(Some(std::time::Instant::now())).unwrap(), []);
