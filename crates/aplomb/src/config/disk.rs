@@ -73,8 +73,8 @@ pub struct File {
     rest: Option<Spanned<i64>>,
 }
 
-/// Check the table. Disks are ordered by default if memory is to be `protected`. `at` makes an error
-/// of a field, its place in the text and a message.
+/// Check the table. If memory is `protected`, disks are ordered by default. `at` makes an error of
+/// a field, its place in the text and a message.
 ///
 /// # Errors
 /// A value is out of range, or needs another one.
