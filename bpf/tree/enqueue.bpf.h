@@ -112,16 +112,20 @@ static __always_inline bool woken_goes_before(struct task_struct *p, const struc
 
 /*
  * @p, of domain @leaf and with virtual time @v, wakes up while @c's CPU runs a task of another
- * domain, and others wait straight in its local queue: does @p go before all of them? To tell the
- * CPU is not enough here: it makes no choice in the tree while its local queue has a task, so @p
- * would wait for a whole slice of each of them. Which of their domains goes first is not looked at:
- * they did not preempt the running task, and @p does.
+ * domain: does it go before all others, so that it is sent to the CPU's local queue? Not if a task
+ * waits in the tree, which may go before it. But if others went straight to the local queue, the
+ * CPU makes no choice in the tree before they have run, and @p would wait for a whole slice of each
+ * of them. Which of their domains goes first is not looked at: they did not preempt the running
+ * task, and @p does.
+ *
+ * To tell the CPU is not enough. If a reserved task interrupts the running one first, that one may
+ * keep its turn (keeps_turn()), and @p would wait for its slice.
  */
-static __always_inline bool precedes_straight(struct task_struct *p, struct cpu_ctx *c, u32 leaf,
-					      u64 v)
+static __always_inline bool precedes_others(struct task_struct *p, struct cpu_ctx *c, u32 leaf,
+					    u64 v)
 {
-	return nr_cpus == 1 && c->tree.straight && woken_goes_before(p, c, leaf) &&
-	       straight_there(p, c) >= 0 &&
+	return nr_cpus == 1 && (c->tree.straight || !tree_waiting) &&
+	       woken_goes_before(p, c, leaf) && straight_there(p, c) >= 0 &&
 	       fair_overtakes(v, fair_weight(p), first_vtime(DSQ_DOMAIN(leaf), v));
 }
 
@@ -138,14 +142,14 @@ static __always_inline bool goes_at_once(struct task_struct *p, struct task_ctx 
 
 	if (leaf == SLOT_PASSING || b->limited || !leaf_is_fair(b))
 		return false;
-	if (leaf != c->tree.leaf && !c->tree.straight)
+	if (leaf != c->tree.leaf && nr_cpus > 1)
 		return false;
 	vtime = fair_vtime(p, DSQ_DOMAIN(leaf), &b->fair);
 	if (leaf == c->tree.leaf)
 		first = wake_preempts(p, c, leaf, vtime, b->fair.now) &&
 			overtakes(p, c, DSQ_DOMAIN(leaf), vtime);
 	else
-		first = precedes_straight(p, c, leaf, vtime);
+		first = precedes_others(p, c, leaf, vtime);
 	if (!first)
 		return false;
 	tree_not_in(t);
