@@ -120,11 +120,16 @@ static __always_inline bool woken_goes_before(struct task_struct *p, const struc
  *
  * To tell the CPU is not enough. If a reserved task interrupts the running one first, that one may
  * keep its turn (keeps_turn()), and @p would wait for its slice.
+ *
+ * Not with MTR-LS or WRR: their keys of a domain that slept are from before its sleep, and no
+ * choice with the lock follows. SFQ's start tag is from before, too. But to place the domain anew
+ * moves it up to the virtual time at most, which is at most the running one's tag: the answer is
+ * the same.
  */
 static __always_inline bool precedes_others(struct task_struct *p, struct cpu_ctx *c, u32 leaf,
 					    u64 v)
 {
-	return nr_cpus == 1 && (c->tree.straight || !tree_waiting) &&
+	return nr_cpus == 1 && !tree_ordered && (c->tree.straight || (s32)tree_waiting <= 0) &&
 	       woken_goes_before(p, c, leaf) && straight_there(p, c) >= 0 &&
 	       fair_overtakes(v, fair_weight(p), first_vtime(DSQ_DOMAIN(leaf), v));
 }
