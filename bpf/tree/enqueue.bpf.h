@@ -101,7 +101,8 @@ VERIFIED_ONCE int goes_before_unlocked(u32 slot, u32 running, u64 ran_ns)
  * @p, of @domain, wakes up, but no heap changes by it: does it preempt the task of another domain
  * that runs on @c's CPU? The tree decides, but the tags are read without the lock. Those of a
  * domain with tasks in lanes only may be from before its sleep, too. If the answer is wrong, the
- * CPU chooses once too often or too late, and that choice is made with the lock.
+ * CPU chooses once too often or too late, and that choice is made with the lock. If none follows,
+ * see precedes_others().
  */
 static __always_inline bool woken_goes_before(struct task_struct *p, const struct cpu_ctx *c,
 					      u32 domain)

@@ -111,7 +111,7 @@ impl Disk {
     pub fn attached(&mut self, kernel: &mut dyn Kernel) {
         if !kernel.orders_disks() {
             if self.order.take().is_some() {
-                warn!("disks are not ordered: that takes Linux 7.0 or newer");
+                warn!("disks are not ordered, nor requests counted: that takes Linux 7.0 or newer");
             }
             return;
         }

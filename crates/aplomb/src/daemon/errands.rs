@@ -176,8 +176,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    /// When a test gives up; a machine may be busy with others.
-    const LATE: Duration = Duration::from_secs(60);
+    /// When a test gives up.
+    const LATE: Duration = Duration::from_secs(5);
 
     fn errands(dir: &tempfile::TempDir) -> Errands {
         let root = dir.path().to_path_buf();
