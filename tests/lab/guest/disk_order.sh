@@ -110,6 +110,7 @@ daemon=
 start_daemon
 sleep 1
 check the-next-gives-it-again "$(prio film)" has_prio film realtime
+check its-own-files-are-no-specs "$(tail -n 3 $daemon_log)" eval '! grep -q reloaded $daemon_log'
 stop_daemon
 check the-end-takes-it "$(prio film)" has_prio film none
 end_all

@@ -12,6 +12,7 @@ use aplomb_spec::{
     SpecSet,
 };
 
+use super::watch::Wanted;
 use crate::config::percent;
 use crate::protocol::{SpecLine, RUN_SPEC};
 use tracing::{error, warn};
@@ -271,14 +272,15 @@ impl Library {
         lines
     }
 
-    /// Directories in which a change may change which files the specs mean.
-    pub fn program_dirs(&self) -> BTreeSet<PathBuf> {
-        self.below_root(&self.resolution.watch)
-    }
-
-    /// Directories on the way to those: their own move or deletion counts.
-    pub fn dirs_above(&self) -> BTreeSet<PathBuf> {
-        self.below_root(&self.resolution.above)
+    /// The directories in which a change may change the specs or which files they mean.
+    pub fn wanted(&self) -> Wanted {
+        let (specs, awaited) = self.spec_dirs();
+        Wanted {
+            specs,
+            awaited,
+            programs: self.below_root(&self.resolution.watch),
+            above: self.below_root(&self.resolution.above),
+        }
     }
 
     fn below_root(&self, dirs: &[PathBuf]) -> BTreeSet<PathBuf> {
@@ -292,11 +294,11 @@ impl Library {
             .collect()
     }
 
-    /// Directories in which a change may change the specs: those of the specs and of their
-    /// drop-ins, or for a missing one its nearest existing parent.
-    pub fn spec_dirs(&self) -> BTreeSet<PathBuf> {
+    /// The directories of the specs and of their drop-ins; and for each one that is missing, what
+    /// has to be created first on the way to it.
+    fn spec_dirs(&self) -> (BTreeSet<PathBuf>, BTreeSet<PathBuf>) {
         let dirs = &self.sources.dirs;
-        let mut all = BTreeSet::new();
+        let (mut there, mut awaited) = (BTreeSet::new(), BTreeSet::new());
         for place in [
             Some(dirs.vendor.as_path()),
             Some(&dirs.etc),
@@ -304,16 +306,35 @@ impl Library {
             dirs.tab.parent(),
         ] {
             let Some(place) = place else { continue };
-            if let Some(there) = place.ancestors().find(|a| a.is_dir()) {
-                all.insert(there.to_path_buf());
+            if !place.is_dir() {
+                let missing = place.ancestors().take_while(|a| !a.is_dir()).last();
+                awaited.extend(missing.map(Path::to_path_buf));
+                continue;
             }
+            there.insert(place.to_path_buf());
             let inside = std::fs::read_dir(place).into_iter().flatten().flatten();
-            all.extend(
+            there.extend(
                 inside
                     .map(|e| e.path())
                     .filter(|p| p.extension() == Some("d".as_ref()) && p.is_dir()),
             );
         }
-        all
+        (there, awaited)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::daemon::testing::Root;
+
+    #[test]
+    fn missing_directories_are_awaited() {
+        let root = Root::new();
+        root.write("run/aplomb/knobs", "the daemon's own");
+        let wanted = Library::open(root.sources()).unwrap().wanted();
+        let specs = BTreeSet::from([root.path("usr/lib/aplomb/specs.d")]);
+        let awaited = BTreeSet::from([root.path("etc"), root.path("run/aplomb/specs.d")]);
+        assert_eq!((wanted.specs, wanted.awaited), (specs, awaited));
     }
 }

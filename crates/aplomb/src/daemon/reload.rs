@@ -90,9 +90,7 @@ impl Daemon {
     }
 
     pub(super) fn watch_files(&mut self) {
-        let library = &self.state.library;
-        let (specs, programs) = (library.spec_dirs(), library.program_dirs());
-        for problem in self.watch.set(&specs, &programs, &library.dirs_above()) {
+        for problem in self.watch.set(self.state.library.wanted()) {
             warn!("{problem}");
         }
     }

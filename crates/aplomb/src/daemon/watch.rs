@@ -3,13 +3,14 @@
 //! Directories are watched, not files: a package manager writes a new file and renames it over the
 //! old one, and a watch on the old file would not report that. Of the directories on the way to a
 //! program only their own move or deletion counts: in some of them (a home) names change all the
-//! time.
+//! time. Of the directory in which one with specs is missing only that name counts: the daemon
+//! itself writes files beside it (/run/aplomb), and a package manager does (/usr/lib).
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use inotify::{EventMask, Inotify, WatchDescriptor, WatchMask};
 
@@ -23,9 +24,24 @@ pub struct Changed {
     pub programs: bool,
 }
 
+/// The directories to watch.
+#[derive(Debug, Default)]
+pub struct Wanted {
+    /// Each change of a file in them is one of the specs.
+    pub specs: BTreeSet<PathBuf>,
+    /// Not there yet, but the directory above is. Specs may be in it, or further below.
+    pub awaited: BTreeSet<PathBuf>,
+    /// A new or another file in them may be another program.
+    pub programs: BTreeSet<PathBuf>,
+    /// On the way to `programs`.
+    pub above: BTreeSet<PathBuf>,
+}
+
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Role {
     specs: bool,
+    /// A directory with specs is missing in it.
+    awaits: bool,
     programs: bool,
     /// On the way to a program: only a change of the directory itself counts.
     above: bool,
@@ -45,6 +61,7 @@ pub fn mounts() -> io::Result<File> {
 pub struct Watch {
     inotify: Inotify,
     dirs: HashMap<PathBuf, (WatchDescriptor, Role)>,
+    awaited: BTreeSet<PathBuf>,
 }
 
 impl Watch {
@@ -54,26 +71,28 @@ impl Watch {
         Ok(Self {
             inotify: Inotify::init()?,
             dirs: HashMap::new(),
+            awaited: BTreeSet::new(),
         })
     }
 
     /// Watch exactly these directories. Returns a sentence for each that could not be watched.
-    /// `above` are the directories on the way to programs.
-    pub fn set(
-        &mut self,
-        specs: &BTreeSet<PathBuf>,
-        programs: &BTreeSet<PathBuf>,
-        above: &BTreeSet<PathBuf>,
-    ) -> Vec<String> {
+    pub fn set(&mut self, wanted: Wanted) -> Vec<String> {
         let mut problems = Vec::new();
         let old = std::mem::take(&mut self.dirs);
+        let awaits: BTreeSet<PathBuf> = wanted.awaited.iter().filter_map(|a| parent(a)).collect();
+        let Wanted {
+            specs,
+            programs,
+            above,
+            ..
+        } = &wanted;
         // If there are too many, those on the way are left out first.
-        let mut all: Vec<_> = specs.union(programs).collect();
-        all.extend(
-            above
-                .iter()
-                .filter(|d| !specs.contains(*d) && !programs.contains(*d)),
-        );
+        let all: BTreeSet<_> = specs.iter().chain(&awaits).chain(programs).collect();
+        let on_the_way = above
+            .iter()
+            .filter(|d| !all.contains(d))
+            .collect::<Vec<_>>();
+        let all: Vec<_> = all.into_iter().chain(on_the_way).collect();
         if all.len() > MAX_DIRS {
             problems.push(format!(
                 "{} directories to watch; only {MAX_DIRS} are",
@@ -83,11 +102,12 @@ impl Watch {
         for dir in all.into_iter().take(MAX_DIRS) {
             let role = Role {
                 specs: specs.contains(dir),
+                awaits: awaits.contains(dir),
                 programs: programs.contains(dir),
                 above: above.contains(dir),
             };
             let mut flags = WatchMask::DELETE_SELF | WatchMask::MOVE_SELF | WatchMask::ONLYDIR;
-            if role.specs || role.programs {
+            if role.specs || role.awaits || role.programs {
                 flags |= WatchMask::CREATE
                     | WatchMask::MOVED_TO
                     | WatchMask::MOVED_FROM
@@ -115,6 +135,7 @@ impl Watch {
                 let _ = self.inotify.watches().remove(watch);
             }
         }
+        self.awaited = wanted.awaited;
         problems
     }
 
@@ -132,14 +153,20 @@ impl Watch {
                     };
                 }
                 // Two paths can be the same directory, and so have the same watch.
-                for (_, role) in self.dirs.values().filter(|(w, _)| *w == event.wd) {
-                    changed.specs |= role.specs;
+                for (dir, (_, role)) in self.dirs.iter().filter(|(_, (w, _))| *w == event.wd) {
+                    // Without a name it is the directory itself that has gone.
+                    let counts = |name| self.awaited.contains(&dir.join(name));
+                    changed.specs |= role.specs || role.awaits && event.name.is_none_or(counts);
                     changed.programs |= role.programs || role.above;
                 }
             }
         }
         changed
     }
+}
+
+fn parent(path: &Path) -> Option<PathBuf> {
+    path.parent().map(Path::to_path_buf)
 }
 
 impl AsFd for Watch {
@@ -153,15 +180,20 @@ mod tests {
     use super::*;
     use std::fs;
 
+    fn in_programs(programs: BTreeSet<PathBuf>) -> Wanted {
+        Wanted {
+            programs,
+            ..Wanted::default()
+        }
+    }
+
     #[test]
     fn renames_over_a_program_are_seen() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("mplayer"), "old").unwrap();
         let mut watch = Watch::new().unwrap();
         let programs = BTreeSet::from([dir.path().to_path_buf()]);
-        assert!(watch
-            .set(&BTreeSet::new(), &programs, &BTreeSet::new())
-            .is_empty());
+        assert!(watch.set(in_programs(programs)).is_empty());
         assert_eq!(watch.read(), Changed::default());
         fs::write(dir.path().join("mplayer.new"), "new").unwrap();
         fs::rename(dir.path().join("mplayer.new"), dir.path().join("mplayer")).unwrap();
@@ -184,11 +216,10 @@ mod tests {
             fs::write(d.join("x"), "1").unwrap();
         }
         let mut watch = Watch::new().unwrap();
-        watch.set(
-            &BTreeSet::from([specs.clone()]),
-            &BTreeSet::from([programs.clone()]),
-            &BTreeSet::new(),
-        );
+        watch.set(Wanted {
+            specs: BTreeSet::from([specs.clone()]),
+            ..in_programs(BTreeSet::from([programs.clone()]))
+        });
         fs::write(programs.join("x"), "2").unwrap();
         assert_eq!(watch.read(), Changed::default(), "the same inode");
         fs::write(specs.join("x"), "2").unwrap();
@@ -208,21 +239,15 @@ mod tests {
         let mut watch = Watch::new().unwrap();
         let both = BTreeSet::from([dir.path().to_path_buf(), inner.clone()]);
         assert!(
-            watch
-                .set(&BTreeSet::new(), &both, &BTreeSet::new())
-                .is_empty(),
+            watch.set(in_programs(both.clone())).is_empty(),
             "one that is missing is no problem"
         );
         fs::create_dir(&inner).unwrap();
         assert!(watch.read().programs);
-        watch.set(&BTreeSet::new(), &both, &BTreeSet::new());
+        watch.set(in_programs(both));
         fs::write(inner.join("x"), "").unwrap();
         assert!(watch.read().programs);
-        watch.set(
-            &BTreeSet::new(),
-            &BTreeSet::from([dir.path().to_path_buf()]),
-            &BTreeSet::new(),
-        );
+        watch.set(in_programs(BTreeSet::from([dir.path().to_path_buf()])));
         watch.read();
         fs::write(inner.join("y"), "").unwrap();
         assert!(!watch.read().programs, "no longer watched");
@@ -234,12 +259,35 @@ mod tests {
         let (app, bin) = (dir.path().join("app"), dir.path().join("app/bin"));
         fs::create_dir_all(&bin).unwrap();
         let mut watch = Watch::new().unwrap();
-        let none = BTreeSet::new();
-        let (programs, above) = (BTreeSet::from([bin]), BTreeSet::from([app.clone()]));
-        assert!(watch.set(&none, &programs, &above).is_empty());
+        let wanted = Wanted {
+            above: BTreeSet::from([app.clone()]),
+            ..in_programs(BTreeSet::from([bin]))
+        };
+        assert!(watch.set(wanted).is_empty());
         fs::write(app.join("x"), "").unwrap();
         assert!(!watch.read().programs, "a name in it does not count");
         fs::rename(&app, dir.path().join("old")).unwrap();
         assert!(watch.read().programs);
+    }
+
+    #[test]
+    fn beside_an_awaited_directory_nothing_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        let specs = dir.path().join("specs.d");
+        let mut watch = Watch::new().unwrap();
+        let wanted = || Wanted {
+            awaited: BTreeSet::from([specs.clone()]),
+            ..Wanted::default()
+        };
+        assert!(watch.set(wanted()).is_empty());
+        fs::write(dir.path().join("journal"), "the daemon's own").unwrap();
+        assert_eq!(watch.read(), Changed::default());
+        fs::create_dir(&specs).unwrap();
+        assert!(watch.read().specs);
+        fs::remove_dir(&specs).unwrap();
+        watch.read();
+        watch.set(wanted());
+        fs::remove_dir_all(dir.path()).unwrap();
+        assert!(watch.read().specs, "now one further above is missing");
     }
 }
