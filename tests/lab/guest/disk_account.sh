@@ -4,7 +4,7 @@
 
 mkdir -p $cgroups/load $cgroups/more $cgroups/outer /etc/aplomb
 cp "$programs/reads" $bin/film
-spec film 5ms/40ms
+spec film 5ms/40ms 'inherit = true' 'revocable = true' # a child of it reads
 # DOMAIN SECONDS READERS: random readers of 4 kB there; $! and the file $out/DOMAIN.json
 readers() {
 	( enter_domain "$1" $programs/reads /dev/disk0 "$2" 4 "$3" > "$out/$1.json" 2> "$out/$1.log" ) &

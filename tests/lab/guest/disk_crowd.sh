@@ -6,7 +6,7 @@
 
 printf '[disk]\norder = true\nlimit-dirty = true\n' > /etc/aplomb/aplomb.toml
 cp $programs/reads $bin/film
-spec film 5ms/40ms
+spec film 5ms/40ms 'inherit = true' 'revocable = true' # a child of it reads
 check disk0-has-a-file-system "" format
 chmod 666 /dev/disk1
 start_daemon || { finish; exit; }

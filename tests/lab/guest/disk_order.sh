@@ -5,7 +5,7 @@
 
 mkdir -p $cgroups/load $cgroups/more /etc/aplomb
 cp "$programs/reads" $bin/film
-spec film 5ms/40ms
+spec film 5ms/40ms 'inherit = true' 'revocable = true' # a child of it reads
 printf '[disk]\norder = true\n' > /etc/aplomb/aplomb.toml
 start_daemon || { finish; exit; }
 parks() { a domain show "$1" --json | jq '[.. | .parked? // empty | .[] | select(.reason == "disk") | .times] | add // 0'; }
