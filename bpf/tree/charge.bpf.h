@@ -35,8 +35,11 @@ VERIFIED_ONCE int tree_end_grant(u32 cpu, u64 ran)
 	bpf_spin_unlock(&tree_lock);
 	if (blocked != SLOT_NONE)
 		limit_timer_start(blocked);
-	if (tree_released)
+	if (tree_released) {
 		wake_idle();
+		/* @cpu may just have chosen to be idle, and does not count as idle yet */
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	}
 	c->tree.granted = 0;
 	return 0;
 }

@@ -188,3 +188,11 @@ fn the_same_seed_gives_the_same_trace() {
         assert!(played(ALL) != without, "{name} makes a difference");
     }
 }
+
+/// A task of a limited domain stops before it has run, and the CPU has chosen to be idle, since the
+/// task held the last of the quota. That comes back, and the CPU chooses again.
+#[test]
+fn a_cpu_that_gives_a_quota_back_chooses_again() {
+    let (events, _) = Plan::new(125, 1, LENGTH, ALL).play();
+    assert!(events > 0);
+}

@@ -385,3 +385,38 @@ fn a_sleeper_precedes_what_went_straight_to_the_cpu() {
     let most = jobs.response.iter().max().unwrap();
     assert!(*most <= MS / 20 + ALLOWED, "{most} ns");
 }
+
+/// What precedes others at its wake-up is charged like any other turn: sleepers of other domains,
+/// which want more than their share, take nothing from the share of a loop.
+#[test]
+fn sleepers_that_precede_others_keep_to_their_share() {
+    for (on, off, sleepers) in [(MS, 2 * MS, 6), (MS / 5, MS, 12), (3 * MS, 7 * MS, 4)] {
+        let mut sim = machine(1);
+        let [looping, some, more] =
+            ["looping", "some", "more"].map(|name| domain(&mut sim, ROOT, name, 100));
+        let id = hogs(&mut sim, looping, 1)[0];
+        for i in 0..sleepers {
+            let group = [some, more][i % 2];
+            let start = SEC + i as u64 * MS / 3;
+            let (sleeper, _) = Periodic::new(0, on, on + off, start);
+            sim.start_in(group, 100, CpuMask::first(1), Box::new(sleeper))
+                .unwrap();
+        }
+        let (mut at, mut since, mut longest) = (2 * SEC, 2 * SEC, 0);
+        sim.run_until(at);
+        let before = sim.ran(id);
+        let mut last = before;
+        while at < 12 * SEC {
+            at += MS;
+            sim.run_until(at);
+            if sim.ran(id) > last {
+                longest = longest.max(at - since);
+                (last, since) = (sim.ran(id), at);
+            }
+        }
+        let share = (last - before) as f64 / (10 * SEC) as f64;
+        println!("{on} ns on, {off} off, {sleepers} sleepers: {share}, at most {longest} ns");
+        assert!(share >= 0.33, "{share}");
+        assert!(longest <= 4 * FAIR_SLICE, "{longest} ns");
+    }
+}
