@@ -147,6 +147,11 @@ s32 OPS(aplomb_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	struct task_ctx *t = task_ctx_if_any(p);
+	/*
+	 * For a task with a server select_cpu need not have looked for an idle CPU. That is the
+	 * server it had then: domain_draw() may give it another one, or none.
+	 */
+	bool looked = (enq_flags & SCX_ENQ_CPU_SELECTED) && !draws_on(t);
 
 	if (parks_on && park_enqueue(p, enq_flags)) {
 		fair_leave(task_ctx(p));
@@ -172,8 +177,7 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
-	/* for a task with a server select_cpu need not have looked for an idle CPU */
-	fair_enqueue(p, enq_flags, (enq_flags & SCX_ENQ_CPU_SELECTED) && !draws_on(t));
+	fair_enqueue(p, enq_flags, looked);
 }
 
 /* --- it runs --------------------------------------------------------------------------------- */

@@ -196,3 +196,13 @@ fn a_cpu_that_gives_a_quota_back_chooses_again() {
     let (events, _) = Plan::new(125, 1, LENGTH, ALL).play();
     assert!(events > 0);
 }
+
+/// A task was moved out of a domain with a server while it slept. It wakes up on that server's CPU,
+/// for which ops.select_cpu did not look for an idle one. Then ops.enqueue asks one to help.
+#[test]
+fn a_task_that_has_left_a_server_asks_an_idle_cpu() {
+    let mut plan = Plan::new(15_434_095_159_936_108_582, 4, LENGTH, ALL);
+    plan.length = 200 * MS;
+    plan.changes.retain(|(at, ..)| *at < 200 * MS);
+    assert!(plan.play().0 > 0);
+}
