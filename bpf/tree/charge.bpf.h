@@ -37,7 +37,10 @@ VERIFIED_ONCE int tree_end_grant(u32 cpu, u64 ran)
 		limit_timer_start(blocked);
 	if (tree_released) {
 		wake_idle();
-		/* @cpu may just have chosen to be idle, and does not count as idle yet */
+		/*
+		 * The kernel may have chosen already that @cpu will be idle, and marks it so only
+		 * after this callback: wake_idle() does not find it.
+		 */
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 	c->tree.granted = 0;

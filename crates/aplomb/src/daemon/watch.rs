@@ -154,7 +154,7 @@ impl Watch {
                 }
                 // Two paths can be the same directory, and so have the same watch.
                 for (dir, (_, role)) in self.dirs.iter().filter(|(_, (w, _))| *w == event.wd) {
-                    // Without a name it is the directory itself that has gone.
+                    // Without a name the event is of the directory itself: it may have gone.
                     let counts = |name| self.awaited.contains(&dir.join(name));
                     changed.specs |= role.specs || role.awaits && event.name.is_none_or(counts);
                     changed.programs |= role.programs || role.above;
