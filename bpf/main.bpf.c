@@ -153,6 +153,12 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 	 */
 	bool looked = (enq_flags & SCX_ENQ_CPU_SELECTED) && !draws_on(t);
 
+	/*
+	 * The CPU has chosen to be idle, and enqueues @p only now. Wherever @p waits, the CPU looks
+	 * again. (Linux 7.3 does so by itself if @p goes to the local queue.)
+	 */
+	if (enq_flags & SCX_ENQ_LAST)
+		scx_bpf_kick_cpu(task_cpu(p), 0);
 	if (parks_on && park_enqueue(p, enq_flags)) {
 		fair_leave(task_ctx(p));
 		return;
@@ -287,6 +293,7 @@ void OPS(aplomb_running, struct task_struct *p)
 		fair_rejoin(p, c);
 	if (gates_used)
 		gate_runs(p, held);
+	help_ends(p, c);
 	c->exec_start = p->se.sum_exec_runtime;
 	c->reserved.deadline = TIME_NEVER;
 	c->reserved.stopped_pid = 0;

@@ -54,20 +54,32 @@ VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
 }
 
 /*
+ * Tasks of a queue that one search for help looks at. If no idle CPU may run these, the next ones
+ * wait until the CPU chooses.
+ */
+#define MAX_HELPED 4
+
+/*
  * A reserved task takes a CPU that was to run the first task in @queue: the CPU seemed free, or it
- * was idle and was kicked for that task. Asks another idle CPU to run that task.
+ * was idle and was kicked for that task. Asks another idle CPU to run that task, or the next one:
+ * the first may have to stay here while the next need not.
  */
 VERIFIED_ONCE int help_first(u64 queue)
 {
 	struct bpf_iter_scx_dsq it;
-	struct task_struct *head = NULL;
+	struct task_struct *p;
+	u32 i;
 
 	if (!scx_bpf_dsq_nr_queued(queue))
 		return 0;
-	if (!bpf_iter_scx_dsq_new(&it, queue, 0))
-		head = bpf_iter_scx_dsq_next(&it);
-	if (head)
-		ask_idle(head);
+	if (!bpf_iter_scx_dsq_new(&it, queue, 0)) {
+		bpf_for(i, 0, MAX_HELPED) {
+			p = bpf_iter_scx_dsq_next(&it);
+			/* where a task that may run anywhere finds no idle CPU, there is none */
+			if (!p || ask_idle(p) || (u32)p->nr_cpus_allowed >= nr_online)
+				break;
+		}
+	}
 	bpf_iter_scx_dsq_destroy(&it);
 	return 0;
 }

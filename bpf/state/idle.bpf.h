@@ -14,10 +14,11 @@
 #define MAX_GONE 8
 
 /*
- * @p waits for a CPU that is busy: kicks an idle CPU that @p may use. A CPU that is off line can
- * still count as idle, until it is picked once.
+ * @p waits for a CPU that is busy: an idle CPU that @p may use is kicked, and takes @p or what goes
+ * before it. Returns whether there is one. A CPU that is off line can still count as idle, until it
+ * is picked once.
  */
-static __noinline void ask_idle(struct task_struct *p)
+static __noinline bool ask_idle(struct task_struct *p)
 {
 	TAKES_STACK(16);
 	u32 i;
@@ -26,12 +27,43 @@ static __noinline void ask_idle(struct task_struct *p)
 		s32 idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 
 		if (idle < 0)
-			return;
+			return false;
 		if (cpu_ctx(idle)->online) {
+			cpu_ctx(idle)->asked = p->pid;
 			scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
-			return;
+			return true;
 		}
 	}
+	return false;
+}
+
+/*
+ * A CPU was asked to help thread @pid and runs another task: before it chose, that one woke up
+ * there. While an idle CPU is on its way to a choice, no other task may ask it, so without this
+ * @pid would wait as long as that task runs, though further CPUs are idle.
+ */
+static __noinline void ask_another(s32 pid)
+{
+	TAKES_STACK(16);
+	struct task_struct *p = bpf_task_from_pid(pid);
+
+	if (!p)
+		return;
+	if ((p->scx.flags & SCX_TASK_QUEUED) && !scx_bpf_task_running(p))
+		ask_idle(p);
+	bpf_task_release(p);
+}
+
+/* @p begins to run on the CPU of @c. Was it the one that the CPU was to help? */
+static __always_inline void help_ends(const struct task_struct *p, struct cpu_ctx *c)
+{
+	s32 asked = c->asked;
+
+	if (!asked)
+		return;
+	c->asked = 0;
+	if (asked != p->pid)
+		ask_another(asked);
 }
 
 /*

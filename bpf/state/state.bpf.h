@@ -256,6 +256,7 @@ struct cpu_ctx {
 	u64 timer_due; /* when to choose again (state/timer.bpf.h); TIME_NEVER: no such time */
 	u32 timer_set; /* for timer_due, and not left to a tick */
 	u32 online;
+	s32 asked; /* the thread that this CPU, which was idle, is to help (state/idle.bpf.h); or 0 */
 	struct handover next;
 	struct reserved_cpu reserved;
 	struct exec_cpu exec;

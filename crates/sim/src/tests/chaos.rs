@@ -236,3 +236,18 @@ fn the_same_seed_gives_the_same_trace() {
         "moves make a difference"
     );
 }
+
+/// A CPU has chosen to be idle, and after that ops.enqueue sends the last runnable task to its
+/// local queue. The CPU is to choose again. (If plans are drawn in another way, this one needs
+/// another seed: without the kick for SCX_ENQ_LAST in ops.enqueue it fails.)
+#[test]
+fn a_cpu_runs_the_last_task_that_it_put_back() {
+    play(8_302_079_996_977_389_355, 4, 0, 0, true, false);
+}
+
+/// The first task of an EDF queue may not leave its CPU, the second may, and a CPU is idle. The
+/// task that takes the queue's CPU asks on behalf of both. (The seed: as above.)
+#[test]
+fn help_is_asked_for_the_second_task_if_the_first_has_to_stay() {
+    play(12_451_265_870_375_540_130, 3, 0, 622_000, true, false);
+}

@@ -208,3 +208,11 @@ fn a_task_that_has_left_a_server_asks_an_idle_cpu() {
     plan.changes.retain(|(at, ..)| *at < 200 * MS);
     assert!(plan.play().0 > 0);
 }
+
+/// An idle CPU is asked to help with a reserved task. On its way to a choice it gets a task of its
+/// own, so another idle CPU is asked. (The seed: as above. Without help_ends() it fails.)
+#[test]
+fn a_cpu_that_cannot_help_any_more_asks_another() {
+    let (events, _) = Plan::new(16_546_882_168_009_479_509, 4, LENGTH, ALL).play();
+    assert!(events > 0);
+}
