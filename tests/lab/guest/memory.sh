@@ -93,6 +93,7 @@ say "what does not fit is demoted, the largest first"
 kill -KILL $bombs
 until_true 10 scale_is -eq $scale_now # no program grows
 check huge-pages-are-on "" huge_is always
+check khugepaged-scans-one-at-a-time "" scans 512 1250
 # Less memory than both programs use, by more than what the kernel keeps free: while there is
 # enough, none waits for it, and none is demoted. What may be protected becomes less by its part of
 # what was taken.

@@ -17,6 +17,7 @@ check protected "$(protection $top/65534/sleeper-$users)" until_true 10 is_prote
 say "SIGKILL while memory is short and a program grows, and the next daemon"
 scale_now=$(cat $scale)
 check huge-pages-are-on "" huge_is always
+check khugepaged-scans-one-at-a-time "" scans 512 1250
 start_bombs
 bg_to /dev/null $bin/sleeper 240 900000 1
 grows=$!
@@ -33,6 +34,7 @@ echo 'r:timers bpf_timer_start ret=$retval:s64' > $tracing/kprobe_events
 echo 'hist:keys=ret' > $tracing/events/kprobes/timers/trigger
 echo 1 > $tracing/events/kprobes/timers/enable
 start_daemon
+check khugepaged-does-so-again "" scans 512 1250
 check protected-again "$(protection $top/65534/sleeper-$users)" until_true 10 is_protected $top/65534/sleeper-$users max
 sleep 2
 starts=$(sed -n 's/^{ ret: *\([0-9]*\) }.*/\1/p' $tracing/events/kprobes/timers/hist)

@@ -8,8 +8,10 @@ scale_before=$(cat $scale)
 
 protection() { cat "$1/memory.min" 2> /dev/null; } # DIRECTORY
 is_protected() { [ "$(protection "$1")" = "$2" ]; }
-knobs_are_back() { [ "$(cat $scale)" = "$scale_before" ] && ! [ -s /run/aplomb/knobs ]; }
+knobs_are_back() { [ "$(cat $scale)" = "$scale_before" ] && scans 4096 10000 && ! [ -s /run/aplomb/knobs ]; }
 scale_is() { test "$(cat $scale)" "$@"; } # OPERATOR VALUE
+# PAGES MS: khugepaged scans so many at a time, and sleeps for so long
+scans() { (cd /sys/kernel/mm/transparent_hugepage/khugepaged && [ "$(cat pages_to_scan scan_sleep_millisecs)" = "$1"$'\n'"$2" ]); }
 huge_is() { grep -q "\[$1\]" /sys/kernel/mm/transparent_hugepage/enabled; } # CHOICE
 start_bombs() { # [MB]: four that want so much each
 	local i

@@ -201,6 +201,7 @@ impl Memory {
             if let Some(factor) = wanted {
                 journal.set(Path::new(SCALE_FACTOR), &factor.to_string())?;
             }
+            huge_pages::scan_in_small_goes(&mut journal);
             let scale = wanted.unwrap_or(now);
             self.growth = GrowthBuffer::new(self.config.growth_buffer, total, scale, wanted);
         }

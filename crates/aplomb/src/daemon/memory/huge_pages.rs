@@ -1,5 +1,16 @@
-//! While the growth buffer is open (`growth`), only tasks that ask for huge pages with madvise()
-//! get any. This file says on which machines the daemon may set that.
+//! The kernel's settings of huge pages that the daemon changes.
+//!
+//! 1. **khugepaged**, which joins pages into huge ones, scans eight huge pages' worth each 10 s. It
+//!    works in the kernel, which lets itself be interrupted at some places only, so a task that
+//!    wakes up on its CPU waits: beside four memory bombs for up to 44 ms. The daemon lets it scan
+//!    one huge page's worth each 1.25 s. Joined as fast as before, its goes are shorter.
+//!
+//!    Trade: it wakes up more often, and before each go it has all CPUs hand in the pages that they
+//!    collect (`lru_add_drain_all()`). Where there are many CPUs, that costs more, and it matters
+//!    less that one of them is held. So this is for machines with few CPUs ([`FEW_CPUS`]).
+//!
+//! 2. **Huge pages on request only.** While the growth buffer is open (`growth`), only tasks that
+//!    ask for them with madvise() get any, where the daemon may set that.
 //!
 //! Each time a setting of huge pages is written, the kernel raises vm.min_free_kbytes to what it
 //! recommends for them, if less is set (mm/khugepaged.c, `start_stop_khugepaged()`). With "never"
@@ -11,14 +22,25 @@
 //! so. There the setting stays as it is.
 
 use std::fs::read_to_string;
+use std::path::Path;
 
-use aplomb_memory::cgroup;
-use tracing::debug;
+use aplomb_memory::{cgroup, Journal};
+use tracing::{debug, warn};
+
+use crate::domains::cpus;
 
 pub const ENABLED: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
 const SIZE: &str = "/sys/kernel/mm/transparent_hugepage/hpage_pmd_size";
 const ZONES: &str = "/proc/zoneinfo";
 const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
+/// How many pages khugepaged scans at a time, and how long it sleeps then, ms.
+const SCANNED: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan";
+const PAUSE: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
+/// It sleeps for no less than this, ms. An administrator who has it scan as often wants huge pages
+/// soon.
+const LEAST_PAUSE: u64 = 1000;
+/// CPUs of the machines on which khugepaged scans in smaller goes.
+const FEW_CPUS: u32 = 8;
 /// What the kernel recommends to keep free in each zone, huge pages: two, and one for each pair of
 /// its three kinds of blocks. (`set_recommended_min_free_kbytes()`)
 const BLOCKS: u64 = 2 + 3 * 3;
@@ -28,6 +50,32 @@ const BLOCKS: u64 = 2 + 3 * 3;
 /// below 1 GB, the kernel raises it by a tenth; with a twentieth here, such machines would never
 /// qualify.
 const LARGEST_PART: u64 = 24;
+
+/// Lets khugepaged scan less at a time and as much more often, where this serves (1).
+pub fn scan_in_small_goes(journal: &mut Journal) {
+    let number = |file| read_to_string(file).ok()?.trim().parse::<u64>().ok();
+    let now = || Some((number(SCANNED)?, number(PAUSE)?, number(SIZE)?));
+    let Some((scanned, pause, size)) = now().filter(|_| cpus() <= FEW_CPUS) else {
+        return; // or a kernel without huge pages
+    };
+    let Some((scanned, pause)) = smaller_goes(scanned, pause, size / cgroup::page_size().0) else {
+        return;
+    };
+    // Fewer pages first: if the second fails, khugepaged does less than it did, not more.
+    for (knob, value) in [(SCANNED, scanned), (PAUSE, pause)] {
+        if let Err(e) = journal.set(Path::new(knob), &value.to_string()) {
+            warn!("khugepaged scans as much at a time as before: {e}");
+            return;
+        }
+    }
+}
+
+/// What khugepaged is to scan at a time, pages, and its pause, ms, so that it scans as much in all.
+/// `huge`: pages of a huge page. None: as they are.
+fn smaller_goes(scanned: u64, pause: u64, huge: u64) -> Option<(u64, u64)> {
+    let goes = scanned.checked_div(huge)?.min(pause / LEAST_PAUSE);
+    (goes > 1).then(|| (scanned / goes, pause / goes))
+}
 
 /// The value to write to [`ENABLED`], so that only tasks that ask for huge pages get any. None: it
 /// stays as it is.
@@ -95,6 +143,17 @@ mod tests {
         // a guest that has 29,908
         let small = zone("DMA", 3840) + &zone("DMA32", 156_042);
         assert_eq!(recommended_kb(&small, HUGE_KB), Some(26_644));
+    }
+
+    #[test]
+    fn khugepaged_scans_as_much_in_smaller_goes() {
+        assert_eq!(smaller_goes(4096, 10_000, 512), Some((512, 1250)), "kernel");
+        assert_eq!(smaller_goes(4096, 3_500, 512), Some((1365, 1166)));
+        // what an administrator has made small already, or wants soon
+        assert_eq!(smaller_goes(1000, 10_000, 512), None);
+        assert_eq!(smaller_goes(4096, 1_500, 512), None);
+        assert_eq!(smaller_goes(4096, 0, 512), None);
+        assert_eq!(smaller_goes(4096, 10_000, 0), None);
     }
 
     #[test]
