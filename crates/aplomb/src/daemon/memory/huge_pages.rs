@@ -1,9 +1,10 @@
 //! The kernel's settings of huge pages that the daemon changes.
 //!
 //! 1. **khugepaged**, which joins pages into huge ones, scans eight huge pages' worth each 10 s. It
-//!    works in the kernel, which lets itself be interrupted at some places only, so a task that
-//!    wakes up on its CPU waits: beside four memory bombs for up to 44 ms. The daemon lets it scan
-//!    one huge page's worth each 1.25 s. Joined as fast as before, its goes are shorter.
+//!    has a reservation that is enough for a whole go, for programs wait for the mmap_lock that it
+//!    holds (specs/kernel.toml). So an ordinary task that wakes up on its CPU waits for that go:
+//!    beside four memory bombs for up to 46 ms. The daemon lets it scan one huge page's worth each
+//!    1.25 s. It joins pages as fast as before, and its goes are shorter.
 //!
 //!    Trade: it wakes up more often, and before each go it has all CPUs hand in the pages that they
 //!    collect (`lru_add_drain_all()`). Where there are many CPUs, that costs more, and it matters
