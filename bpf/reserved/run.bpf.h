@@ -54,8 +54,9 @@ VERIFIED_ONCE int yield_to_earlier(u32 cpu, u64 deadline)
 }
 
 /*
- * Tasks of a queue that one search for help looks at. If no idle CPU may run these, the next ones
- * wait until the CPU chooses.
+ * Tasks of a queue for which one search for help looks for an idle CPU. Trade: each look delays the
+ * reserved task that begins to run; with fewer, tasks behind several that have to stay wait until
+ * the CPU chooses.
  */
 #define MAX_HELPED 4
 

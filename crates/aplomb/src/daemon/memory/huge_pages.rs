@@ -37,10 +37,11 @@ const MIN_FREE: &str = "/proc/sys/vm/min_free_kbytes";
 /// How many pages khugepaged scans at a time, and how long it sleeps then, ms.
 const SCANNED: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan";
 const PAUSE: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs";
-/// It sleeps for no less than this, ms. An administrator who has it scan as often wants huge pages
-/// soon.
+/// khugepaged sleeps for no less than this, ms. Where an administrator has set less than twice as
+/// much, huge pages are wanted soon, and the settings stay.
 const LEAST_PAUSE: u64 = 1000;
-/// CPUs of the machines on which khugepaged scans in smaller goes.
+/// CPUs of the machines on which khugepaged scans in smaller goes. Measured with one CPU only; the
+/// more there are, the sooner another one can take the task that wakes up.
 const FEW_CPUS: u32 = 8;
 /// What the kernel recommends to keep free in each zone, huge pages: two, and one for each pair of
 /// its three kinds of blocks. (`set_recommended_min_free_kbytes()`)
@@ -65,7 +66,7 @@ pub fn scan_in_small_goes(journal: &mut Journal) {
     // Fewer pages first: if the second fails, khugepaged does less than it did, not more.
     for (knob, value) in [(SCANNED, scanned), (PAUSE, pause)] {
         if let Err(e) = journal.set(Path::new(knob), &value.to_string()) {
-            warn!("khugepaged scans as much at a time as before: {e}");
+            warn!("khugepaged does not scan in small goes: {e}");
             return;
         }
     }
