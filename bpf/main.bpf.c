@@ -175,11 +175,11 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	/*
-	 * A kernel thread of one CPU does that CPU's own work: it is never delayed when it wakes
-	 * up. If it used up a whole slice, it queues like all tasks; otherwise it could stop the
-	 * CPU.
+	 * A kernel thread that the kernel has bound to one CPU does that CPU's own work: it is
+	 * never delayed when it wakes up. If it used up a whole slice, it queues like all tasks;
+	 * otherwise it could stop the CPU.
 	 */
-	if ((p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 && (enq_flags & SCX_ENQ_WAKEUP)) {
+	if (bound_kthread(p) && (enq_flags & SCX_ENQ_WAKEUP)) {
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
@@ -358,7 +358,7 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 		reserved_stop(p, cpu, c, ran, runnable);
 	if (reserved_on && !c->by_right)
 		background_ran(c, ran);
-	if (c->in_turn || c->tree.limited) {
+	if (c->in_turn || c->tree.limited || c->tree.wanted) {
 		c->in_turn = 0;
 		c->tree.limited = 0;
 		cpu_timer_cancel(cpu);

@@ -25,6 +25,15 @@ static __always_inline void look_at_callback(void)
 		disabled_by_callback = 0;
 }
 
+/*
+ * Has the kernel bound @p, a kernel thread, to one CPU? On a machine with one CPU each task may run
+ * on one only, but most could be moved if there were others: kswapd does not do that CPU's own work.
+ */
+static __always_inline bool bound_kthread(const struct task_struct *p)
+{
+	return p->flags & PF_KTHREAD && p->flags & PF_NO_SETAFFINITY && p->nr_cpus_allowed == 1;
+}
+
 /* Does @p have to stay on its CPU for a moment (migrate_disable), whatever its affinity? */
 static __always_inline bool stays(struct task_struct *p)
 {

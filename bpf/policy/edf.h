@@ -49,6 +49,21 @@
  *                   reservation). It runs before best-effort work for as long as it does not
  *                   sleep. That is C in T in the long run, not in each T: a server that ran alone
  *                   for an hour has used the budgets of many periods, and waits for the others.
+ *        deferred   as redline; and it begins each period as best-effort work, too
+ *
+ * 6. Deferred servers (ours; the kernel's dl_server defers for the same reason). A kernel thread
+ *    such as kswapd has to have C in each T, but hardly ever needs it: it works for a moment, and
+ *    gets the CPU as any task does that slept. By right it would go before all ordinary tasks each
+ *    time, an editor that has just got a key among them. So its period's first part is deferred:
+ *
+ *        |-- best-effort work ---|== by right, up to C ============================|
+ *        woke up             + T / EDF_DEFER_PART                            deadline
+ *
+ *    What it runs before is not charged. If it sleeps and wakes up before it has used any budget,
+ *    a new period begins (4a). If it has used some, the right that is left is put off by as much,
+ *    or for as long as it can be had in time. It has C by the deadline all the same, but in less
+ *    time: for the other servers that is as if it had C every T - T / EDF_DEFER_PART, and so it is
+ *    admitted (edf_density()).
  */
 #ifndef APLOMB_POLICY_EDF_H
 #define APLOMB_POLICY_EDF_H
@@ -62,23 +77,45 @@ enum edf_change {
 	EDF_MISSED = 3     /* same period, its deadline has passed: the first time it is seen */
 };
 
+/*
+ * Part of its period for which a deferred server is best-effort work. Trade: with a larger part,
+ * programs wait longer for a kernel thread that does not get the CPU; with a smaller one, ordinary
+ * tasks wait for it. A fifth of kswapd's 50 ms and of khugepaged's 100 ms is below a frame's 40 ms.
+ */
+#define EDF_DEFER_PART 5
+
 /* Bandwidth C/T in ppm of a CPU. */
 static inline u64 edf_bandwidth(u64 runtime, u64 period)
 {
 	return period ? runtime * PPM / period : 0;
 }
 
-/* A period begins at @start. */
-static inline void edf_renew(struct edf_server *s, u64 start, s64 budget)
+/* For how long a period of @period, under @policy (enum server_policy), gives no right yet, ns. */
+static inline u64 edf_deferral(u64 period, u32 policy)
 {
-	s->start = start;
-	s->deadline = start + s->period;
+	return policy == POLICY_DEFERRED ? period / EDF_DEFER_PART : 0;
+}
+
+/* The bandwidth, ppm of a CPU, that @runtime every @period under @policy needs in the worst case. */
+static inline u64 edf_density(u64 runtime, u64 period, u32 policy)
+{
+	return edf_bandwidth(runtime, period - edf_deferral(period, policy));
+}
+
+/* A period begins at @from. */
+static inline void edf_renew(struct edf_server *s, u64 from, s64 budget)
+{
+	s->start = from + edf_deferral(s->period, s->policy);
+	s->deadline = from + s->period;
 	s->budget = budget;
 	s->slept = 0;
 	s->late = 0;
 }
 
-/* Begin with a full budget: a task that was just admitted may run at once. */
+/*
+ * Begin with a full budget: a task that was just admitted may run at once, unless it is deferred.
+ * s->policy is set.
+ */
 static inline void edf_init(struct edf_server *s, u64 now, u64 runtime, u64 period)
 {
 	s->runtime = runtime;
@@ -130,6 +167,27 @@ static inline void edf_sleep(struct edf_server *s)
 }
 
 /*
+ * The task of a deferred server wakes up in a period that goes on. The budget is to be had in no
+ * shorter time than its part of C every T - T / EDF_DEFER_PART. In units of 2^10 ns, so that the
+ * product fits into 64 bits, and rounded up: too early a start harms no other server.
+ */
+static inline void edf_put_off(struct edf_server *s, u64 now)
+{
+	u64 deferral = edf_deferral(s->period, s->policy), until = now + deferral, latest;
+	u64 runtime = s->runtime >> 10, needs;
+
+	if (!deferral || s->budget <= 0 || !time_before(now, s->deadline))
+		return;
+	needs = (((u64)s->budget >> 10) + 1) * (((s->period - deferral) >> 10) + 1);
+	needs /= runtime ? runtime : 1;
+	latest = s->deadline - (needs << 10);
+	if (time_before(latest, until))
+		until = latest;
+	if (time_before(s->start, until))
+		s->start = until;
+}
+
+/*
  * The task wakes up: is what is left of budget and period more than its bandwidth (4a)? Followed by
  * edf_assign().
  *
@@ -147,6 +205,7 @@ static inline void edf_wake(struct edf_server *s, u64 now)
 	    (u64)s->budget / 4 * (s->period / 4) >
 		    ((s->deadline - now) / 4 + 1) * (s->runtime / 4 + 1))
 		edf_renew(s, now, (s64)s->runtime);
+	edf_put_off(s, now);
 }
 
 /*

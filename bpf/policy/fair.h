@@ -38,7 +38,10 @@
  *
  *    A task that has just begun to run is guarded for FAIR_GUARD: it can send, and read, several
  *    messages before the tasks that these wake up. What would have preempted it has its turn when
- *    it sleeps, at another wake-up after that time, or at the tick.
+ *    it sleeps, at another wake-up after that time, or at the tick. A task that is rested has its
+ *    turn after FAIR_LEAD: most tasks that wake up are done by then. (Sixteen tasks that work for
+ *    1 ms and sleep as long took 1.4 choices for each turn if it was after FAIR_GUARD, and one is
+ *    enough.)
  *
  *    The running task may be the first one of the queue itself, and would go on. So a task that
  *    preempts goes before those that wait, unless it is ahead of the first of them by FAIR_LEAD.
@@ -176,13 +179,27 @@ static inline bool fair_rested_preempts(u64 v, u32 weight, u64 now)
 	return time_before(v - fair_scaled(FAIR_LEAD_NS, weight), now);
 }
 
+/* The part of @ns that a running task of @weight has before one of weight @wakes */
+static inline u64 fair_part(u64 ns, u32 weight, u32 wakes)
+{
+	return weight < wakes ? ns * weight / wakes : ns;
+}
+
 /*
  * Does the running task, of @weight, which began @ran_ns ago, keep the CPU from one of weight
  * @wakes? One that is lighter does so for less time.
  */
 static inline bool fair_guarded(u64 ran_ns, u32 weight, u32 wakes)
 {
-	return ran_ns < FAIR_GUARD_NS && ran_ns * wakes < FAIR_GUARD_NS * weight;
+	return ran_ns < fair_part(FAIR_GUARD_NS, weight, wakes);
+}
+
+/* If so: for how long it may keep it from one that is rested, ns. */
+static inline u64 fair_turn_left(u64 ran_ns, u32 weight, u32 wakes)
+{
+	u64 turn = fair_part(FAIR_LEAD_NS, weight, wakes);
+
+	return ran_ns < turn ? turn - ran_ns : 0;
 }
 
 /* Does it go before the first task that waits, which is at @first? */

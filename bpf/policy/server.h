@@ -17,14 +17,15 @@ enum server_policy {
 	POLICY_CBS_HARD = 2,
 	POLICY_CBS_SOFT = 3,
 	POLICY_FCBS = 4,
-	NR_POLICIES = 5
+	POLICY_DEFERRED = 5,
+	NR_POLICIES = 6
 };
 
 struct edf_server {
 	u64 runtime;  /* C, ns */
 	u64 period;   /* T, ns, >= runtime */
-	u64 start;    /* of the current period, ns on the caller's clock */
-	u64 deadline; /* its end: start + period (cbs-soft: or later) */
+	u64 start;    /* from when the current period gives a right, ns on the caller's clock */
+	u64 deadline; /* its end: its begin + period (cbs-soft: or later) */
 	s64 budget;   /* ns left of C; below 0 after an overrun */
 	u32 slept;    /* the task slept voluntarily in this period (Listing 1, line 7) */
 	u32 late;     /* this period's deadline passed with work left: reported once */

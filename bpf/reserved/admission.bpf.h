@@ -95,8 +95,8 @@ static __always_inline void waiting_over(struct server *s)
 /* @s begins its first period, on its first CPU. With s->lock held. */
 static __always_inline void server_begin(struct server *s, u64 now)
 {
+	s->info.edf.policy = policy_of(&s->info.spec);
 	edf_init(&s->info.edf, now, s->info.spec.runtime_ns, s->info.spec.period_ns);
-	s->info.edf.policy = s->info.spec.policy ? s->info.spec.policy : server_policy;
 	if (s->info.split.parts) {
 		wmr_release(&s->info.split, &s->info.edf, now);
 		if (!s->awake)
@@ -217,7 +217,7 @@ VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, b
 
 	if (!s)
 		return false;
-	bw = server_bandwidth(s);
+	bw = spec_density(&s->info.spec);
 	s->info.guaranteed = 0;
 	s->info.split.parts = 0;
 	limit = owner_limit(s->account);
@@ -292,7 +292,7 @@ VERIFIED_ONCE int admit(u32 slot, struct task_struct *p __arg_trusted, bool laun
 static __always_inline void admission_leave(struct server *s)
 {
 	u64 now = bpf_ktime_get_ns(), age = (now - s->info.admitted_ns) / NSEC_PER_SEC;
-	u64 bw = server_bandwidth(s);
+	u64 bw = spec_density(&s->info.spec);
 	struct cpu_ctx *c = cpu_ctx(s->info.cpu);
 
 	if (s->info.guaranteed) {

@@ -184,6 +184,18 @@ static __always_inline u64 server_bandwidth(const struct server *s)
 	return edf_bandwidth(s->info.spec.runtime_ns, s->info.spec.period_ns);
 }
 
+/* The server policy of @spec, which may leave it to the machine's */
+static __always_inline u32 policy_of(const struct spec *spec)
+{
+	return spec->policy ? spec->policy : server_policy;
+}
+
+/* The bandwidth by which @spec is admitted, ppm of a CPU */
+static __always_inline u64 spec_density(const struct spec *spec)
+{
+	return edf_density(spec->runtime_ns, spec->period_ns, policy_of(spec));
+}
+
 static __always_inline u64 least(u64 a, u64 b)
 {
 	return a < b ? a : b;

@@ -47,7 +47,10 @@ static __always_inline void update_clock(u32 cpu)
  */
 static int cpu_timer(void *map, u32 *cpu, struct timer_slot *slot)
 {
-	if (!time_before(bpf_ktime_get_ns(), cpu_ctx(*cpu)->timer_due)) {
+	struct cpu_ctx *c = cpu_ctx(*cpu);
+
+	if (!time_before(bpf_ktime_get_ns(), c->timer_due)) {
+		c->timer_due = TIME_NEVER;
 		update_clock(*cpu);
 		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
 	}

@@ -32,7 +32,7 @@ static __always_inline s32 reserve_for(struct task_struct *p, const struct spec 
 		program_leave(t);
 		return 0;
 	}
-	admission_fits(p, NO_ACCOUNT, edf_bandwidth(spec->runtime_ns, spec->period_ns), &load);
+	admission_fits(p, NO_ACCOUNT, spec_density(spec), &load);
 	args->load_ppm = load;
 	slot = server_create(p, t, spec, 0);
 	s = server_at(slot);

@@ -232,7 +232,7 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 				struct task_ctx *t __arg_nonnull,
 				const struct spec *spec __arg_nonnull, s32 parent)
 {
-	u64 bw = edf_bandwidth(spec->runtime_ns, spec->period_ns), load = 0;
+	u64 bw = spec_density(spec), load = 0;
 	struct server *old = server_of(t), *s;
 	u32 slot, account, waits = 0, cpu = bpf_get_smp_processor_id();
 	struct cpu_ctx *c = cpu_ctx(cpu);

@@ -370,7 +370,7 @@ mod tests {
             (
                 "\nserver = \"edf\"",
                 2,
-                "\"server\": \"edf\" is none of redline, cbs-hard, cbs-soft, fcbs",
+                "\"server\": \"edf\" is none of redline, cbs-hard, cbs-soft, fcbs, deferred",
             ),
             ("server = 4", 1, "string"),
             ("r-hi = \"80%\"\nr-max = \"70%\"", 2, "r-lo < r-hi < r-max"),

@@ -31,6 +31,8 @@ pub enum Policy {
     CbsSoft = 3,
     /// Like redline, but the task may also use other servers' slack ([`crate::fcbs`]).
     Fcbs = 4,
+    /// Like redline, and the first part of each period gives no right either.
+    Deferred = 5,
 }
 
 /// The server of a reservation (`struct edf_server`). All times in ns on the caller's clock.
@@ -41,9 +43,9 @@ pub struct Server {
     pub runtime: u64,
     /// T, ns; at least `runtime`.
     pub period: u64,
-    /// Start of the current period.
+    /// From when the current period gives a right: its begin, or later with deferred.
     pub start: u64,
-    /// Deadline of the current period: `start + period`, or later with cbs-soft.
+    /// Deadline of the current period: its begin plus `period`, or later with cbs-soft.
     pub deadline: u64,
     /// What is left of C in this period, ns. Negative after an overrun.
     pub budget: i64,
@@ -59,6 +61,7 @@ pub struct Server {
 
 extern "C" {
     fn policy_edf_bandwidth(runtime: u64, period: u64) -> u64;
+    fn policy_edf_density(runtime: u64, period: u64, policy: u32) -> u64;
     fn policy_edf_init(s: *mut Server, now: u64, runtime: u64, period: u64);
     fn policy_edf_eligible(s: *const Server, now: u64) -> bool;
     fn policy_edf_charge(s: *mut Server, ns: u64);
@@ -72,6 +75,13 @@ extern "C" {
 pub fn bandwidth(runtime: u64, period: u64) -> u64 {
     // SAFETY: pure arithmetic on its arguments
     unsafe { policy_edf_bandwidth(runtime, period) }
+}
+
+/// The bandwidth that C every T needs in the worst case under `policy`, ppm of a CPU; 0 if `period`
+/// is 0.
+pub fn density(runtime: u64, period: u64, policy: Policy) -> u64 {
+    // SAFETY: pure arithmetic on its arguments
+    unsafe { policy_edf_density(runtime, period, policy as u32) }
 }
 
 // SAFETY, for all of these: the C functions access only `*s` (and read `*old`), whose layout the

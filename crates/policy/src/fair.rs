@@ -44,6 +44,7 @@ extern "C" {
     fn policy_fair_preempts(v: u64, weight: u32, other: u64) -> bool;
     fn policy_fair_rested_preempts(v: u64, weight: u32, now: u64) -> bool;
     fn policy_fair_guarded(ran_ns: u64, weight: u32, wakes: u32) -> bool;
+    fn policy_fair_turn_left(ran_ns: u64, weight: u32, wakes: u32) -> u64;
     fn policy_fair_debt(waiting: u64, weight: u32) -> u64;
     fn policy_fair_start(q: *const Queue) -> u64;
     fn policy_fair_pair_ahead(f: *mut Pair, pinned: u64, others: u64) -> i64;
@@ -71,6 +72,11 @@ pub fn rested_preempts(v: u64, weight: u32, now: u64) -> bool {
 /// wakes up.
 pub fn guarded(ran_ns: u64, weight: u32, wakes: u32) -> bool {
     unsafe { policy_fair_guarded(ran_ns, weight * UNIT, wakes * UNIT) }
+}
+
+/// For how long such a task may keep it yet from one that is rested, ns.
+pub fn turn_left(ran_ns: u64, weight: u32, wakes: u32) -> u64 {
+    unsafe { policy_fair_turn_left(ran_ns, weight * UNIT, wakes * UNIT) }
 }
 
 /// How far ahead of its queue a task of `weight` may be when it joins while `waiting` tasks wait,

@@ -29,6 +29,11 @@ u64 policy_edf_bandwidth(u64 runtime, u64 period)
 	return edf_bandwidth(runtime, period);
 }
 
+u64 policy_edf_density(u64 runtime, u64 period, u32 policy)
+{
+	return edf_density(runtime, period, policy);
+}
+
 void policy_edf_init(struct edf_server *s, u64 now, u64 runtime, u64 period)
 {
 	edf_init(s, now, runtime, period);
@@ -166,6 +171,11 @@ bool policy_fair_preempts(u64 v, u32 weight, u64 other)
 bool policy_fair_guarded(u64 ran_ns, u32 weight, u32 wakes)
 {
 	return fair_guarded(ran_ns, weight, wakes);
+}
+
+u64 policy_fair_turn_left(u64 ran_ns, u32 weight, u32 wakes)
+{
+	return fair_turn_left(ran_ns, weight, wakes);
 }
 
 bool policy_fair_rested_preempts(u64 v, u32 weight, u64 now)

@@ -117,6 +117,8 @@ pub enum ServerPolicy {
     /// Like Redline, but the task also runs on slack, the budget that other servers did not use.
     #[default]
     Fcbs = 4,
+    /// Like Redline, and the task is best-effort work for the first part of each period, too.
+    Deferred = 5,
 }
 
 /// The reservation of a program (`struct spec` of bpf/intf.h).

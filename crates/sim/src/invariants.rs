@@ -56,6 +56,8 @@ struct Run {
     execs: u32,
     /// The rest of the server's budget, ns.
     budget: i64,
+    /// By what right the task runs (`enum right`).
+    by_right: u32,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -193,9 +195,11 @@ impl Invariants {
     /// the new server.
     fn no_budget_is_overrun(&mut self, s: &State, cpu: usize, c: &Cpu, view: &CpuView) {
         let run = &mut self.cpus[cpu].run;
-        if run.exec_start != view.exec_start || view.by_right == 0 {
+        // two new tasks, one after the other, both begin at an exec_start of 0
+        if run.exec_start != view.exec_start || run.by_right != view.by_right {
             *run = Run {
                 exec_start: view.exec_start,
+                by_right: view.by_right,
                 execs: c.execs.get(),
                 budget: view.budget,
             };

@@ -79,11 +79,12 @@ pub enum Scheduler {
 }
 
 /// All names, in the order of tables.
-const NAMES: [(&str, Scheduler); 13] = [
+const NAMES: [(&str, Scheduler); 14] = [
     ("aplomb-redline", Scheduler::Aplomb(ServerPolicy::Redline)),
     ("aplomb-cbs-hard", Scheduler::Aplomb(ServerPolicy::CbsHard)),
     ("aplomb-cbs-soft", Scheduler::Aplomb(ServerPolicy::CbsSoft)),
     ("aplomb-fcbs", Scheduler::Aplomb(ServerPolicy::Fcbs)),
+    ("aplomb-deferred", Scheduler::Aplomb(ServerPolicy::Deferred)),
     ("global-edf-hard", Scheduler::Edf(Fit::Global, Server::Hard)),
     ("global-edf-soft", Scheduler::Edf(Fit::Global, Server::Soft)),
     (
@@ -150,8 +151,8 @@ impl TryFrom<String> for Scheduler {
 }
 
 impl Scheduler {
-    /// aplomb with this server policy ("redline", "cbs-hard", "cbs-soft", "fcbs"). None: there is
-    /// no such policy.
+    /// aplomb with this server policy ("redline", "cbs-hard", "cbs-soft", "fcbs", "deferred"). None:
+    /// there is no such policy.
     pub fn aplomb_with(policy: &str) -> Option<Self> {
         format!("aplomb-{policy}").parse().ok()
     }

@@ -41,11 +41,20 @@ pub enum ServerPolicy {
     /// Like `redline`, but the task may also use what other servers leave of their budgets (Kato et
     /// al., section 4.2).
     Fcbs = 4,
+    /// Like `redline`; and the task is best-effort work for the first part of each period, too. For
+    /// kernel threads that have to have their time, and seldom need it at once.
+    Deferred = 5,
 }
 
 impl ServerPolicy {
     /// All policies.
-    pub const ALL: [Self; 4] = [Self::Redline, Self::CbsHard, Self::CbsSoft, Self::Fcbs];
+    pub const ALL: [Self; 5] = [
+        Self::Redline,
+        Self::CbsHard,
+        Self::CbsSoft,
+        Self::Fcbs,
+        Self::Deferred,
+    ];
 
     /// The policy's name in specs, settings, options and JSON.
     pub fn name(self) -> &'static str {
@@ -54,6 +63,7 @@ impl ServerPolicy {
             Self::CbsHard => "cbs-hard",
             Self::CbsSoft => "cbs-soft",
             Self::Fcbs => "fcbs",
+            Self::Deferred => "deferred",
         }
     }
 

@@ -214,7 +214,7 @@ fn errors_name_line_column_field_and_a_way_out() {
         ("name = 'x'\npath = '/x'\ncpu = '96ms/100ms'\nguaranteed = true", "t:4:7: field \"cpu\": at most 95 % of a CPU can be guaranteed; the rest is best-effort work's"),
         ("name = 'x'\nguaranteed = 'true'", "t:3:14: field \"guaranteed\": true and false have no quotes; did you mean \"guaranteed = true\"?"),
         ("name = 'x'\nguarantee = true", "t:3:1: field \"guarantee\": unknown key; did you mean \"guaranteed\"?"),
-        ("name = 'x'\nserver = 'csb-hard'", "t:3:10: field \"server\": \"csb-hard\" is no server (redline, cbs-hard, cbs-soft, fcbs, auto); did you mean \"cbs-hard\"?"),
+        ("name = 'x'\nserver = 'csb-hard'", "t:3:10: field \"server\": \"csb-hard\" is no server (redline, cbs-hard, cbs-soft, fcbs, deferred, auto); did you mean \"cbs-hard\"?"),
         ("name = 'x'\nserver = 4", "t:3:10: field \"server\": a number where a string is needed"),
         ("name = 'x'\npolicy = 'fcbs'", "t:3:1: field \"policy\": unknown key; did you mean \"server\"?"),
         ("name = 'x'\nlaunch = 'Any'", "t:3:10: field \"launch\": \"Any\" is neither any nor interactive; did you mean \"any\"?"),

@@ -42,7 +42,8 @@ pub struct How {
     ///
     /// fcbs: it uses what others left of their budgets; redline: it goes on as best-effort work;
     /// cbs-hard: it stops until its next period; cbs-soft (root): it gets its next budget at once,
-    /// for a later deadline
+    /// for a later deadline; deferred: as redline, and each period begins with a fifth in which it
+    /// is best-effort work
     #[arg(long, value_name = "NAME", requires = "cpu", value_parser = server_parser())]
     pub server: Option<ServerPolicy>,
 }

@@ -11,6 +11,7 @@ fn servers_have_the_headers_numbers() {
         p::POLICY_CBS_HARD,
         p::POLICY_CBS_SOFT,
         p::POLICY_FCBS,
+        p::POLICY_DEFERRED,
     ];
     assert_eq!(of, header.map(|number| number.0));
     assert_eq!(of.len() + 1, p::NR_POLICIES.0 as usize);

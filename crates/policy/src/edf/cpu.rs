@@ -239,7 +239,7 @@ impl Cpu {
             };
             let left = (s.budget - ran as i64).max(0) as u64;
             task.trace.left_over = task.trace.left_over.max(left);
-            task.trace.wanting.push((s.start, s.deadline));
+            task.trace.wanting.push((begin(&s), s.deadline));
         }
     }
 
@@ -386,13 +386,23 @@ impl Cpu {
     }
 }
 
+/// When the period of `s` began. A deferred server's right begins later, and is put off when its
+/// task wakes up.
+fn begin(s: &Server) -> u64 {
+    if s.policy == Policy::Deferred as u32 {
+        s.deadline - s.period
+    } else {
+        s.start
+    }
+}
+
 fn assign(rules: Rules, task: &mut Task, now: u64) {
     let before = task.server;
     match (rules.assign)(&mut task.server, now) {
         Change::Missed => task.trace.missed += 1,
         // Not for a task that slept until after its deadline: it had lent the rest of its budget.
         Change::Exhausted if now <= before.deadline => {
-            let period = (before.start, before.deadline);
+            let period = (begin(&before), before.deadline);
             task.trace.wanting.push(period);
         }
         _ => {}

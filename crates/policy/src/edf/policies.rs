@@ -129,3 +129,40 @@ fn cbs_soft_cannot_exec_its_way_to_an_early_deadline() {
         assert!(s.eligible(now) && s.budget <= 5 * MS as i64);
     }
 }
+
+#[test]
+fn deferred_is_best_effort_work_first() {
+    let mut s = server(Policy::Deferred, 5 * MS, 50 * MS);
+    s.sleep();
+    s.wake(60 * MS);
+    assert_eq!(s.assign(60 * MS), Change::Renewed);
+    assert_eq!((s.start, s.deadline), (70 * MS, 110 * MS));
+    assert!(!s.eligible(70 * MS - 1) && s.eligible(70 * MS));
+    // it was served, slept, and wakes up again before it has a right: a new period
+    s.sleep();
+    s.wake(65 * MS);
+    assert_eq!(s.assign(65 * MS), Change::Kept);
+    assert_eq!((s.start, s.deadline), (75 * MS, 115 * MS));
+    // it was not served, and has used up its budget by right
+    s.charge(5 * MS);
+    assert_eq!(s.assign(90 * MS), Change::Exhausted);
+    assert_eq!((s.start, s.deadline), (125 * MS, 165 * MS));
+    // it has used 3 of 5 ms, so what is left may start 2 * 40 / 5 ms before the deadline
+    s.charge(3 * MS);
+    s.assign(133 * MS);
+    s.sleep();
+    s.wake(145 * MS);
+    assert_eq!(s.assign(145 * MS), Change::Kept);
+    assert_eq!(s.deadline, 165 * MS);
+    assert!((148 * MS..149 * MS).contains(&s.start), "{}", s.start);
+    // without spare time it has C in each T all the same
+    assert_eq!(alone(Policy::Deferred, false), (50, false));
+}
+
+/// What it has to get in a shorter time counts as if the period were as short.
+#[test]
+fn deferred_needs_more_than_its_bandwidth() {
+    assert_eq!(super::bandwidth(5 * MS, 50 * MS), 100_000);
+    assert_eq!(super::density(5 * MS, 50 * MS, Policy::Deferred), 125_000);
+    assert_eq!(super::density(5 * MS, 50 * MS, Policy::Redline), 100_000);
+}

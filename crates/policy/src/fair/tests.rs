@@ -146,9 +146,14 @@ fn a_task_that_has_just_begun_is_guarded_by_its_weight() {
     ] {
         assert!(guarded(guard - 1, weight, wakes), "{weight}, {wakes}");
         assert!(!guarded(guard, weight, wakes), "{weight}, {wakes}");
+        let turn = guard * MS / GUARD;
+        assert_eq!(turn_left(0, weight, wakes), turn, "{weight}, {wakes}");
+        assert_eq!(turn_left(turn - 1, weight, wakes), 1, "{weight}, {wakes}");
+        assert_eq!(turn_left(turn, weight, wakes), 0, "{weight}, {wakes}");
     }
     let long_ago = u64::MAX / 10_000;
     assert!(!guarded(long_ago, 1, 10_000));
+    assert_eq!(turn_left(long_ago, 1, 10_000), 0);
 }
 
 /// Virtual time starts at 0 and may wrap.

@@ -1,5 +1,5 @@
 //! Theorems about `fcbs.h` over random task sets with sum Q/P <= 1, on the virtual CPU of
-//! `edf/cpu.rs`.
+//! `edf/cpu.rs`. (Of deferred servers Q/P is the density of `edf.h` 6.)
 //!
 //! 1. In each period each server gets Q, less the time that its task slept in the period, by the
 //!    deadline, if the task wants that much. This holds whatever other servers do, lend, take back
@@ -13,7 +13,7 @@
 
 use crate::edf::cpu::{Burst, Cpu, Task, When};
 use crate::edf::plans::{good, hostile, on_time, runtimes, total, within, Plan, END};
-use crate::edf::Policy;
+use crate::edf::{bandwidth, density, Policy};
 use crate::{MS, SEC};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -35,6 +35,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
         1 => Just(Policy::Redline),
         1 => Just(Policy::CbsHard),
         1 => Just(Policy::CbsSoft),
+        1 => Just(Policy::Deferred),
     ]
 }
 
@@ -48,6 +49,12 @@ fn run(tasks: Vec<Task>, spare: bool) -> Cpu {
 fn hostile_tasks<'a>(plans: &'a [Plan], runtimes: &'a [u64]) -> impl Iterator<Item = Task> + 'a {
     let pairs = plans.iter().zip(runtimes);
     pairs.map(|(p, &q)| Task::new(q, p.period, p.hostile_bursts(q)))
+}
+
+/// The budget with which a server of `policy` needs what one of redline with budget `q` does.
+fn at_density(q: u64, policy: Policy) -> u64 {
+    let (own, plain) = (density(MS, 10 * MS, policy), bandwidth(MS, 10 * MS));
+    q * plain / own
 }
 
 fn length(runs: &[(u64, u64)]) -> u64 {
@@ -88,6 +95,7 @@ proptest! {
     fn each_task_gets_its_budget_less_its_sleep(plans in prop::collection::vec(hostile(), 1..7), total in total(),
                                              policies in prop::collection::vec(any_policy(), 7), spare: bool) {
         let q = runtimes(&plans, total);
+        let q: Vec<u64> = q.iter().zip(&policies).map(|(&q, &p)| at_density(q, p)).collect();
         let tasks = hostile_tasks(&plans, &q).zip(policies).map(|(t, p)| t.policy(p));
         let cpu = run(tasks.collect(), spare);
         for task in &cpu.tasks {

@@ -117,12 +117,13 @@ fn disturb_cgroups(sim: &mut Simulation, rng: &mut Rng) {
     }
 }
 
+/// `reserved`: some programs have reservations, and this is the machine's server policy.
 fn play(
     seed: u64,
     cpus: usize,
     kick_ns: u64,
     timer_late_ns: u64,
-    reserved: bool,
+    reserved: Option<ServerPolicy>,
     cgroups: bool,
 ) -> (u64, Vec<crate::Switch>) {
     let probe = Probe::on_if(cgroups);
@@ -132,13 +133,14 @@ fn play(
         timer_late_ns,
         checked: true,
         traced: true,
+        server: reserved.unwrap_or_default(),
         ..Settings::default()
     });
     let mut rng = Rng::new(seed);
     // the stand-in for hotplug callbacks does not handle reservations
-    let hotplug = sim.knows_hotplug() || !reserved;
+    let hotplug = sim.knows_hotplug() || reserved.is_none();
     STAND_IN.with(|s| *s.borrow_mut() = Some(leave_to_the_kernel));
-    for ino in 1..=if reserved { SPECS } else { 0 } {
+    for ino in 1..=reserved.map_or(0, |_| SPECS) {
         let period = 5_000_000 + rng.below(100_000_000);
         let runtime = period / 20 + rng.below(period / 3);
         let policies = [
@@ -201,15 +203,16 @@ proptest! {
         cpus in 1usize..5,
         kick_us in 0u64..20,
         late_us in prop_oneof![Just(0u64), 0u64..2000],
+        server in prop_oneof![Just(ServerPolicy::Fcbs), Just(ServerPolicy::Deferred)],
     ) {
-        let (events, _) = play(seed, cpus, kick_us * 1000, late_us * 1000, true, false);
+        let (events, _) = play(seed, cpus, kick_us * 1000, late_us * 1000, Some(server), false);
         prop_assert!(events > 0);
     }
 
     /// CPUs go offline and online, with best-effort tasks.
     #[test]
     fn chaos_with_hotplug_keeps_the_invariants(seed: u64, cpus in 2usize..6, kick_us in 0u64..20) {
-        let (events, _) = play(seed, cpus, kick_us * 1000, 0, false, false);
+        let (events, _) = play(seed, cpus, kick_us * 1000, 0, None, false);
         prop_assert!(events > 0);
     }
 
@@ -222,17 +225,20 @@ proptest! {
         kick_us in 0u64..20,
         reserved: bool,
     ) {
+        let reserved = reserved.then(ServerPolicy::default);
         let (events, _) = play(seed, cpus, kick_us * 1000, 0, reserved, true);
         prop_assert!(events > 0);
     }
 }
 
+const FCBS: Option<ServerPolicy> = Some(ServerPolicy::Fcbs);
+
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    let played = || play(42, 3, 1000, 0, true, true);
+    let played = || play(42, 3, 1000, 0, FCBS, true);
     assert!(played() == played());
     assert!(
-        played() != play(42, 3, 1000, 0, true, false),
+        played() != play(42, 3, 1000, 0, FCBS, false),
         "moves make a difference"
     );
 }
@@ -242,12 +248,20 @@ fn the_same_seed_gives_the_same_trace() {
 /// another seed: without the kick for SCX_ENQ_LAST in ops.enqueue it fails.)
 #[test]
 fn a_cpu_runs_the_last_task_that_it_put_back() {
-    play(8_302_079_996_977_389_355, 4, 0, 0, true, false);
+    let deferred = Some(ServerPolicy::Deferred);
+    play(
+        9_195_134_044_422_170_365,
+        3,
+        3_000,
+        805_000,
+        deferred,
+        false,
+    );
 }
 
 /// The first task of an EDF queue may not leave its CPU, the second may, and a CPU is idle. The
 /// task that takes the queue's CPU asks on behalf of both. (The seed: as above.)
 #[test]
 fn help_is_asked_for_the_second_task_if_the_first_has_to_stay() {
-    play(12_451_265_870_375_540_130, 3, 0, 622_000, true, false);
+    play(12_451_265_870_375_540_130, 3, 0, 622_000, FCBS, false);
 }

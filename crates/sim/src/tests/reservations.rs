@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 use super::cgroups::{script, start_in};
 use super::{reserve, MS, SEC};
 use crate::workload::{hog, Jobs, Periodic};
-use crate::{Place, Reservation, ServerPolicy, Settings, Simulation, Step, TaskId, ROOT};
+use crate::{CpuMask, Place, Reservation, ServerPolicy, Settings, Simulation, Step, TaskId, ROOT};
 
 fn machine(cpus: usize, server: ServerPolicy) -> Simulation {
     Simulation::new(Settings {
@@ -64,6 +64,58 @@ fn a_hard_server_gets_no_more_than_its_budget_even_on_an_idle_machine() {
         sim.run_until(SEC);
         let ppm = share_ppm(&mut sim, id, 30);
         assert!((199_000..201_000).contains(&ppm), "{cpus} CPUs: {ppm}");
+    }
+}
+
+/// A deferred server, as kswapd's: it works for 3 ms at a time, 15 % of a CPU. A task that wakes up
+/// has the CPU before it, however often that is.
+#[test]
+fn a_deferred_server_does_not_go_before_a_task_that_wakes_up() {
+    for cpus in [1, 2] {
+        let worst = |server| {
+            let mut sim = machine(cpus, server);
+            sim.spec(7, reserve(5 * MS, 50 * MS));
+            for cpu in 0..cpus {
+                // never at the same time as the other one, which would be a tie
+                let (task, _) = Periodic::new(7, 3 * MS, 20 * MS, SEC + 7 * MS / 10);
+                sim.start_with(100, CpuMask::only(cpu), Box::new(task));
+            }
+            for _ in 0..cpus {
+                sim.start(hog(0));
+            }
+            let (_, jobs) = periodic(&mut sim, 0, MS / 20, 49 * MS / 3, SEC);
+            sim.run_until(21 * SEC);
+            let jobs = jobs.borrow();
+            *jobs.response.iter().skip(10).max().unwrap()
+        };
+        let (redline, deferred) = (worst(ServerPolicy::Redline), worst(ServerPolicy::Deferred));
+        println!("{cpus} CPUs: redline {redline} ns, deferred {deferred} ns");
+        assert!(redline > 2 * MS, "{redline} ns: the test shows nothing");
+        assert!(
+            deferred <= 11 * MS / 10,
+            "{deferred} ns: more than a turn of 1 ms"
+        );
+    }
+}
+
+/// Where it does not get the CPU as best-effort work, a deferred server has its time by right in
+/// the rest of its period.
+#[test]
+fn a_deferred_server_has_its_time_beside_any_load() {
+    for cpus in [1, 2] {
+        let mut sim = machine(cpus, ServerPolicy::Deferred);
+        sim.spec(7, reserve(5 * MS, 50 * MS));
+        let (task, jobs) = Periodic::new(7, 5 * MS, 51 * MS, SEC);
+        sim.start_with(2, CpuMask::first(cpus), Box::new(task));
+        for _ in 0..50 * cpus {
+            sim.start(hog(0));
+        }
+        sim.run_until(21 * SEC);
+        let jobs = jobs.borrow();
+        let (least, most) = (jobs.response.iter().min(), jobs.response.iter().max());
+        println!("{cpus} CPUs: {least:?} to {most:?} ns");
+        assert!(jobs.response.len() > 380);
+        assert!(*most.unwrap() <= 16 * MS, "{most:?} ns");
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "aplomb")]
     scheduler: Scheduler,
     /// The server of reserved tasks, which says what becomes of a task when its budget is used up:
-    /// redline, cbs-hard, cbs-soft, fcbs [default: fcbs]
+    /// redline, cbs-hard, cbs-soft, fcbs, deferred [default: fcbs]
     #[arg(long, value_name = "POLICY", value_parser = parse_server)]
     server: Option<Scheduler>,
     /// Seed of the random numbers, instead of the scenario's
@@ -52,7 +52,8 @@ pub struct Args {
 }
 
 fn parse_server(text: &str) -> Result<Scheduler, String> {
-    Scheduler::aplomb_with(text).ok_or_else(|| "redline, cbs-hard, cbs-soft or fcbs".into())
+    Scheduler::aplomb_with(text)
+        .ok_or_else(|| "redline, cbs-hard, cbs-soft, fcbs or deferred".into())
 }
 
 pub fn play(args: &Args) -> Result<()> {
