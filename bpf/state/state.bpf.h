@@ -191,13 +191,14 @@ struct tree_cpu {
 	u64 alone_ns; /* what it ran alone and is not charged for */
 	u32 rescued;  /* it was rescued (tree/rescue.bpf.h): no wake-up preempts it */
 	/* of the last task that the fair layer chose */
-	u64 vtime;    /* its virtual time when it began to run, or was charged last */
-	u64 came;     /* when it got the CPU: scx_bpf_now() */
-	u64 began;    /* the same, or when it was chosen to go on */
-	u32 wanted;   /* one that woke up would have preempted it, but it was guarded */
-	u32 weight;   /* its weight then */
-	u32 pinned;   /* it may not run everywhere: those have a virtual time of their own */
-	u32 straight; /* tasks that woke up, went straight to its local queue, and wait there */
+	u64 vtime;     /* its virtual time when it began to run, or was charged last */
+	u64 came;      /* when it got the CPU: scx_bpf_now() */
+	u64 began;     /* the same, or when it was chosen to go on */
+	u32 wanted;    /* one that woke up would have preempted it, but it was guarded */
+	u64 turn_left; /* that one is rested, and waits for so long at most, ns; 0: to the tick */
+	u32 weight;    /* its weight then */
+	u32 pinned;    /* it may not run everywhere: those have a virtual time of their own */
+	u32 straight;  /* tasks that woke up, went straight to its local queue, and wait there */
 	u64 straight_vtime; /* the virtual time of the last of them */
 	u32 turn_pid; /* the thread that began to run last, if it woke up and went there; else 0 */
 	struct owed owed;

@@ -15,6 +15,7 @@
 
 #include "park/recall.bpf.h"
 #include "state/idle.bpf.h"
+#include "state/timer.bpf.h"
 #include "tree/clock.bpf.h"
 #include "tree/limit.bpf.h"
 #include "tree/queue.bpf.h"
@@ -303,11 +304,8 @@ static __always_inline void pinned_enqueue(struct task_struct *p, s32 cpu, u64 e
 		ask_idle(p);
 }
 
-/*
- * Inserts @p, which waits nowhere, into its queue of the fair layer, and asks an idle CPU to help
- * unless ops.select_cpu has @looked for one just now.
- */
-static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, bool looked)
+/* Inserts @p, which waits nowhere, into its queue of the fair layer. @looked: fair_enqueue(). */
+static __always_inline void fair_insert(struct task_struct *p, u64 enq_flags, bool looked)
 {
 	s32 cpu = task_cpu(p);
 	struct cpu_ctx *c = cpu_ctx(cpu);
@@ -354,6 +352,32 @@ static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, b
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if (nr_cpus > 1 && !looked)
 		ask_idle(p);
+}
+
+/*
+ * A rested task has woken up, and would preempt the one that runs on @cpu, but that is guarded: the
+ * CPU chooses anew when it has had its turn. No timer is set from another CPU, nor if one is set
+ * already, which ends the running task's time.
+ */
+static __always_inline void wait_for_turn(struct cpu_ctx *c, u32 cpu)
+{
+	if (c->timer_due == TIME_NEVER && cpu == bpf_get_smp_processor_id())
+		cpu_timer_start(cpu, bpf_ktime_get_ns(), c->tree.turn_left);
+	c->tree.turn_left = 0;
+}
+
+/*
+ * @p, which waits nowhere, comes to its queue of the fair layer. An idle CPU is asked to help unless
+ * ops.select_cpu has @looked for one just now.
+ */
+static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, bool looked)
+{
+	u32 cpu = task_cpu(p);
+	struct cpu_ctx *c = cpu_ctx(cpu);
+
+	fair_insert(p, enq_flags, looked);
+	if (c->tree.turn_left)
+		wait_for_turn(c, cpu);
 }
 
 #endif /* APLOMB_TREE_ENQUEUE_BPF_H */

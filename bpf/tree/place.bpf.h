@@ -33,7 +33,6 @@
 #include "kernel/peek.bpf.h"
 #include "policy/autogroup.h"
 #include "state/state.bpf.h"
-#include "tree/guard.bpf.h"
 #include "tree/node.bpf.h"
 #include "tree/session.bpf.h"
 
@@ -367,6 +366,12 @@ static __always_inline u64 even_there(struct cpu_ctx *c, u32 cpu, u32 domain)
 	return l->pair.even;
 }
 
+/* Does @c's CPU run something that no task of the fair layer preempts when it wakes up? */
+static __always_inline bool undisturbed(const struct cpu_ctx *c)
+{
+	return c->by_right || c->in_turn || c->tree.rescued || c->exec.busy;
+}
+
 /*
  * @p, of @domain, wakes up and waits with virtual time @v in a queue at @now: does it preempt the
  * task that runs on @c's CPU? Not a reserved task by right, nor best-effort work in its turn, nor a
@@ -375,7 +380,8 @@ static __always_inline u64 even_there(struct cpu_ctx *c, u32 cpu, u32 domain)
  * pinned, both are compared by their domain's clock (3).
  *
  * First @v is compared with the queue: tasks that wake up each other end there. If the running task
- * has just begun, the CPU chooses anew at the tick (guard_ends()), unless it does so before.
+ * has just begun, the CPU chooses anew at the tick (guard_ends()), or before that for @p if it is
+ * rested (wait_for_turn()).
  */
 static __always_inline bool wake_preempts(struct task_struct *p, struct cpu_ctx *c, u32 domain,
 					  u64 v, u64 now)
@@ -404,8 +410,8 @@ static __always_inline bool wake_preempts(struct task_struct *p, struct cpu_ctx 
 		return false;
 	ran = clock - c->tree.came;
 	if (fair_guarded(ran, c->tree.weight, weight)) {
-		wait_for_guard(c, task_cpu(p),
-			       rest ? fair_turn_left(ran, c->tree.weight, weight) : 0);
+		c->tree.wanted = 1;
+		c->tree.turn_left = rest ? fair_turn_left(ran, c->tree.weight, weight) : 0;
 		return false;
 	}
 	if (rest || fair_preempts(v, weight, other))

@@ -164,4 +164,15 @@ static __always_inline void fair_comes(struct task_struct *p, struct cpu_ctx *c)
 	c->tree.wanted = 0;
 }
 
+/*
+ * The tick: @p, which runs on @c's CPU, was guarded from a task that woke up. However long it has
+ * run, the CPU chooses anew.
+ */
+static __always_inline void guard_ends(struct task_struct *p, struct cpu_ctx *c)
+{
+	c->tree.wanted = 0;
+	if (!undisturbed(c))
+		task_set_slice(p, 0);
+}
+
 #endif /* APLOMB_TREE_RUN_BPF_H */

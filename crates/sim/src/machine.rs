@@ -151,8 +151,8 @@ impl TryFrom<String> for Scheduler {
 }
 
 impl Scheduler {
-    /// aplomb with this server policy ("redline", "cbs-hard", "cbs-soft", "fcbs", "deferred"). None:
-    /// there is no such policy.
+    /// aplomb with this server policy ("redline", "cbs-hard", "cbs-soft", "fcbs", "deferred").
+    /// None: there is no such policy.
     pub fn aplomb_with(policy: &str) -> Option<Self> {
         format!("aplomb-{policy}").parse().ok()
     }

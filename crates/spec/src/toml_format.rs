@@ -10,7 +10,7 @@
 //! inherit = true                  # flag I, default false
 //! revocable = true                # flag R, default false
 //! guaranteed = true               # flag G, default false: excludes revocable
-//! server = "fcbs"                 # or "redline", "cbs-hard", "cbs-soft", "deferred"; default "auto"
+//! server = "fcbs"                 # redline, cbs-hard, cbs-soft, fcbs, deferred; default "auto"
 //! launch = "any"                  # default; "interactive" is flag P
 //! protect = "30min"               # pi, or "10T": ten periods of cpu; default "auto"
 //! memory = "32M"                  # private reserve; default "none"

@@ -231,9 +231,9 @@ fn short_jobs_do_not_preempt_each_other() {
     }
 }
 
-/// A task wakes up when a hog has just begun a turn, and is guarded. It does not wait for the end of
-/// the slice: if it is rested it waits until the hog has had a turn of 1 ms, else for the tick, or
-/// for the next wake-up.
+/// A task wakes up when a hog has just begun a turn, and is guarded. It does not wait for the end
+/// of the slice: if it is rested it waits until the hog has had a turn of 1 ms, else for the tick,
+/// or for the next wake-up.
 #[test]
 fn a_guard_ends() {
     for (grouped, every, least, most) in [
