@@ -96,7 +96,7 @@ static inline u64 edf_deferral(u64 period, u32 policy)
 	return policy == POLICY_DEFERRED ? period / EDF_DEFER_PART : 0;
 }
 
-/* The bandwidth, ppm of a CPU, that @runtime every @period under @policy needs in the worst case. */
+/* The bandwidth, ppm of a CPU, that @runtime every @period under @policy needs at worst. */
 static inline u64 edf_density(u64 runtime, u64 period, u32 policy)
 {
 	return edf_bandwidth(runtime, period - edf_deferral(period, policy));

@@ -367,8 +367,8 @@ static __always_inline void wait_for_turn(struct cpu_ctx *c, u32 cpu)
 }
 
 /*
- * @p, which waits nowhere, comes to its queue of the fair layer. An idle CPU is asked to help unless
- * ops.select_cpu has @looked for one just now.
+ * @p, which waits nowhere, comes to its queue of the fair layer. An idle CPU is asked to help
+ * unless ops.select_cpu has @looked for one just now.
  */
 static __always_inline void fair_enqueue(struct task_struct *p, u64 enq_flags, bool looked)
 {
