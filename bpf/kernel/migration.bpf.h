@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * kernel/migration.bpf.h - is migration of a task disabled at the moment, whatever its affinity?
+ * And may it never migrate?
  *
  * The kernel may disable migration of the current task for the callback itself (__bpf_prog_enter).
  * That must not count, because it ends with the callback.
@@ -26,8 +27,9 @@ static __always_inline void look_at_callback(void)
 }
 
 /*
- * Has the kernel bound @p, a kernel thread, to one CPU? On a machine with one CPU each task may run
- * on one only, but most could be moved if there were others: kswapd does not do that CPU's own work.
+ * Is @p a kernel thread that the kernel has bound to one CPU? On a machine with one CPU each task
+ * may run on one only, but most could be moved if there were others: kswapd does not do that CPU's
+ * own work.
  */
 static __always_inline bool bound_kthread(const struct task_struct *p)
 {
