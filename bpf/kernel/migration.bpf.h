@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * kernel/migration.bpf.h - is migration of a task disabled at the moment, whatever its affinity?
- * And may it never migrate?
+ * kernel/migration.bpf.h - may a task migrate? Is migration disabled at the moment, whatever its
+ * affinity, or has the kernel bound it to a CPU?
  *
  * The kernel may disable migration of the current task for the callback itself (__bpf_prog_enter).
  * That must not count, because it ends with the callback.

@@ -248,15 +248,7 @@ fn the_same_seed_gives_the_same_trace() {
 /// another seed: without the kick for SCX_ENQ_LAST in ops.enqueue it fails.)
 #[test]
 fn a_cpu_runs_the_last_task_that_it_put_back() {
-    let deferred = Some(ServerPolicy::Deferred);
-    play(
-        9_195_134_044_422_170_365,
-        3,
-        3_000,
-        805_000,
-        deferred,
-        false,
-    );
+    play(4_617_780_709_585_120_869, 4, 1_000, 0, FCBS, false);
 }
 
 /// The first task of an EDF queue may not leave its CPU, the second may, and a CPU is idle. The
