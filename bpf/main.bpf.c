@@ -175,11 +175,12 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 		return;
 	}
 	/*
-	 * A kernel thread that the kernel has bound to one CPU does that CPU's own work: it is
-	 * never delayed when it wakes up. If it used up a whole slice, it queues like all tasks;
-	 * otherwise it could stop the CPU.
+	 * A kernel thread of one CPU does that CPU's own work: it is never delayed when it wakes
+	 * up, unless it has a reservation, which says what it has. If it used up a whole slice, it
+	 * queues like all tasks; otherwise it could stop the CPU.
 	 */
-	if (bound_kthread(p) && (enq_flags & SCX_ENQ_WAKEUP)) {
+	if ((p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 && (enq_flags & SCX_ENQ_WAKEUP) &&
+	    !draws_on(t)) {
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * kernel/migration.bpf.h - may a task migrate? Is migration disabled at the moment, whatever its
- * affinity, or has the kernel bound it to a CPU?
+ * kernel/migration.bpf.h - is migration of a task disabled at the moment, whatever its affinity?
  *
  * The kernel may disable migration of the current task for the callback itself (__bpf_prog_enter).
  * That must not count, because it ends with the callback.
@@ -24,16 +23,6 @@ static __always_inline void look_at_callback(void)
 {
 	if (!bpf_get_current_task_btf()->migration_disabled)
 		disabled_by_callback = 0;
-}
-
-/*
- * Is @p a kernel thread that the kernel has bound to one CPU? On a machine with one CPU each task
- * may run on one only, but most could be moved if there were others: kswapd does not do that CPU's
- * own work.
- */
-static __always_inline bool bound_kthread(const struct task_struct *p)
-{
-	return p->flags & PF_KTHREAD && p->flags & PF_NO_SETAFFINITY && p->nr_cpus_allowed == 1;
 }
 
 /* Does @p have to stay on its CPU for a moment (migrate_disable), whatever its affinity? */
