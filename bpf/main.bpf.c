@@ -176,7 +176,7 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	/*
 	 * A kernel thread of one CPU does that CPU's own work: it is never delayed when it wakes
-	 * up, unless it has a reservation, which says what it has. If it used up a whole slice, it
+	 * up. But if it has a reservation, that says what it has. If it used up a whole slice, it
 	 * queues like all tasks; otherwise it could stop the CPU.
 	 */
 	if ((p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 && (enq_flags & SCX_ENQ_WAKEUP) &&

@@ -51,10 +51,10 @@
  *                   for an hour has used the budgets of many periods, and waits for the others.
  *        deferred   as redline; and it begins each period as best-effort work, too
  *
- * 6. Deferred servers (ours; the kernel's dl_server defers for the same reason). A kernel thread
- *    such as kswapd has to have C in each T, but hardly ever needs it: it works for a moment, and
- *    gets the CPU as any task does that slept. By right it would go before all ordinary tasks each
- *    time, an editor that has just got a key among them. So its period's first part is deferred:
+ * 6. Deferred servers (ours; the kernel's dl_server defers for the same reason). A helper may have
+ *    to have C in each T, but hardly ever need it: it works for a moment, and gets the CPU as any
+ *    task does that slept. By right it would go before all ordinary tasks each time, an editor that
+ *    has just got a key among them. So its period's first part is deferred:
  *
  *        |-- best-effort work ---|== by right, up to C ============================|
  *        woke up             + T / EDF_DEFER_PART                            deadline
@@ -79,8 +79,8 @@ enum edf_change {
 
 /*
  * Part of its period for which a deferred server is best-effort work. Trade: with a larger part,
- * programs wait longer for a kernel thread that does not get the CPU; with a smaller one, ordinary
- * tasks wait for it. A fifth of kswapd's 50 ms and of khugepaged's 100 ms is below a frame's 40 ms.
+ * programs wait longer for a helper that does not get the CPU; with a smaller one, ordinary tasks
+ * wait for it. A fifth of 50 or of 100 ms is at most half a frame of a film.
  */
 #define EDF_DEFER_PART 5
 

@@ -42,7 +42,7 @@ pub enum ServerPolicy {
     /// al., section 4.2).
     Fcbs = 4,
     /// Like `redline`; and the task is best-effort work for the first part of each period, too. For
-    /// kernel threads that have to have their time, and seldom need it at once.
+    /// helpers that have to have their time, and seldom need it at once.
     Deferred = 5,
 }
 

@@ -67,8 +67,8 @@ fn a_hard_server_gets_no_more_than_its_budget_even_on_an_idle_machine() {
     }
 }
 
-/// A deferred server, as kswapd's: it works for 3 ms at a time, 15 % of a CPU. A task that wakes up
-/// has the CPU before it, however often that is.
+/// A deferred server works for 3 ms at a time, 15 % of a CPU. A task that wakes up has the CPU
+/// before it, however often that is.
 #[test]
 fn a_deferred_server_does_not_go_before_a_task_that_wakes_up() {
     for cpus in [1, 2] {
