@@ -180,7 +180,7 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 	 * queues like all tasks; otherwise it could stop the CPU.
 	 */
 	if ((p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1 && (enq_flags & SCX_ENQ_WAKEUP) &&
-	    !draws_on(t)) {
+	    !interactive_server(t)) {
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
