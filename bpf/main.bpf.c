@@ -23,6 +23,7 @@
 #include "layers/account.bpf.h"
 #include "layers/catch_up.bpf.h"
 #include "layers/domain_server.bpf.h"
+#include "layers/fast.bpf.h"
 #include "layers/hotplug.bpf.h"
 #include "layers/load.bpf.h"
 #include "layers/move.bpf.h"
@@ -138,7 +139,7 @@ s32 OPS(aplomb_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 	    bpf_cpumask_test_cpu(s->info.cpu, p->cpus_ptr) &&
 	    (!time_before(bpf_ktime_get_ns(), s->info.edf.start) || throttled(p, s)))
 		return s->info.cpu;
-	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &idle);
+	cpu = select_idle(p, prev_cpu, wake_flags, &idle);
 	if (idle && !(tree_on && branch(domain_of_task(p))->limited))
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, 0);
 	return cpu;
@@ -152,6 +153,7 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 	 * server it had then: domain_draw() may give it another one, or none.
 	 */
 	bool looked = (enq_flags & SCX_ENQ_CPU_SELECTED) && !draws_on(t);
+	s32 fast = claimed_for(p);
 
 	/*
 	 * The CPU has chosen to be idle, and enqueues @p only now. Wherever @p waits, the CPU looks
@@ -161,14 +163,18 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(task_cpu(p), 0);
 	if (parks_on && park_enqueue(p, enq_flags)) {
 		fair_leave(task_ctx(p));
+		unclaim(fast);
 		return;
 	}
 	if (t && domain_servers)
 		domain_draw(t);
 	if (t && reserved_enqueue(p, t, enq_flags)) {
 		tree_not_in(t);
+		unclaim(fast);
 		return;
 	}
+	if (fast >= 0 && goes_to(p, fast, enq_flags))
+		return;
 	/* no other task is there, and dispatch did not let it go on */
 	if ((enq_flags & SCX_ENQ_LAST) && !tree_on) {
 		dsq_insert(p, SCX_DSQ_LOCAL, FAIR_SLICE_NS, enq_flags);
@@ -216,8 +222,9 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 
 	catch_up();
 	look_at_left_out(c);
-	/* it sleeps, or is to be held where it landed */
-	if (prev && (!(prev->scx.flags & SCX_TASK_QUEUED) || has_landed(prev)))
+	/* it sleeps, is to be held where it landed, or leaves for a faster CPU */
+	if (prev &&
+	    (!(prev->scx.flags & SCX_TASK_QUEUED) || has_landed(prev) || is_leaving(prev, c)))
 		prev = NULL;
 	if (prev && !c->reserved.slot) {
 		settle(prev, cpu, c);
@@ -332,6 +339,8 @@ void OPS(aplomb_tick, struct task_struct *p)
 		cpu_timer_tick(cpu);
 	if (parks_on)
 		park_tick(p);
+	if (cpus_differ)
+		fast_tick(p, cpu, c);
 	c->tree.unwanted = 0;
 	if (c->tree.wanted)
 		guard_ends(p, c);
@@ -371,31 +380,8 @@ void OPS(aplomb_stopping, struct task_struct *p, bool runnable)
 	c->reserved.stopped_pid = runnable ? p->pid : 0;
 	if (runnable)
 		stop_for_higher_class(p, cpu);
-}
-
-/* --- a CPU comes and goes -------------------------------------------------------------------- */
-
-void OPS(aplomb_cpu_online, s32 cpu)
-{
-	cpu_ctx(cpu)->online = 1;
-	nr_online++;
-	cpu_ctx(cpu)->reserved.deadline = TIME_NEVER;
-}
-
-void OPS(aplomb_cpu_offline, s32 cpu)
-{
-	u32 k;
-
-	cpu_ctx(cpu)->online = 0;
-	nr_online--;
-	move_servers(cpu);
-	drain(DSQ_EDF(cpu), cpu);
-	drain(DSQ_THROTTLED(cpu), cpu);
-	bpf_for(k, 0, cpu_ctx(cpu)->tree.nr_lanes)
-		drain(DSQ_PINNED(cpu, k), cpu);
-	drain_rescued(cpu);
-	/* the idle CPU that was asked to help with a task may have got one of these instead */
-	wake_idle();
+	else
+		unclaim(claimed_for(p));
 }
 
 /* --- the scheduler comes and goes ------------------------------------------------------------ */
@@ -437,6 +423,8 @@ s32 OPS_SLEEPABLE(aplomb_init)
 		err = domains_init();
 	if (!err)
 		err = cpus_init();
+	if (!err)
+		err = fast_init();
 	if (!err)
 		err = servers_init();
 	if (!err)

@@ -18,6 +18,11 @@ extern s32 scx_bpf_dsq_nr_queued(u64 dsq_id) __ksym;
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 extern s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 				  bool *is_idle) __ksym;
+/* Since 6.19 the arguments are in a struct. */
+extern s32 __scx_bpf_select_cpu_and(struct task_struct *p, const struct cpumask *cpus_allowed,
+				    struct scx_bpf_select_cpu_and_args *args) __ksym __weak;
+extern s32 scx_bpf_select_cpu_and___v1(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+				       const struct cpumask *cpus_allowed, u64 flags) __ksym __weak;
 extern s32 scx_bpf_pick_idle_cpu(const cpumask_t *cpus_allowed, u64 flags) __ksym;
 extern bool scx_bpf_test_and_clear_cpu_idle(s32 cpu) __ksym;
 extern bool scx_bpf_task_running(const struct task_struct *p) __ksym;
@@ -42,6 +47,9 @@ extern int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task,
 extern struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym;
 extern void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym;
 
+extern struct bpf_cpumask *bpf_cpumask_create(void) __ksym;
+extern void bpf_cpumask_release(struct bpf_cpumask *mask) __ksym;
+extern void bpf_cpumask_set_cpu(u32 cpu, struct bpf_cpumask *mask) __ksym;
 extern bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;
 extern u32 bpf_cpumask_any_distribute(const struct cpumask *mask) __ksym;
 extern void bpf_preempt_disable(void) __ksym;
@@ -115,6 +123,23 @@ static __always_inline void dsq_insert_vtime(struct task_struct *p, u64 dsq, u64
 	} else {
 		scx_bpf_dsq_insert_vtime___v1(p, dsq, slice, vtime, enq_flags);
 	}
+}
+
+/*
+ * The idle CPU that the kernel would choose for @p, which wakes up, among @cpus and those that @p
+ * may use; below 0: there is none.
+ */
+static __always_inline s32 select_cpu_among(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+					    const struct cpumask *cpus)
+{
+	if (bpf_ksym_exists(__scx_bpf_select_cpu_and)) {
+		struct scx_bpf_select_cpu_and_args args = {};
+
+		args.prev_cpu = prev_cpu;
+		args.wake_flags = wake_flags;
+		return __scx_bpf_select_cpu_and(p, cpus, &args);
+	}
+	return scx_bpf_select_cpu_and___v1(p, prev_cpu, wake_flags, cpus, 0);
 }
 
 /* Sets the slice of @p, which runs on this CPU or is queued here, to @slice ns. */

@@ -51,6 +51,10 @@ typedef struct cpumask {
 	unsigned long bits[CPUMASK_WORDS];
 } cpumask_t;
 
+struct bpf_cpumask {
+	cpumask_t cpumask;
+};
+
 struct sched_ext_entity {
 	u32 weight;
 	u32 flags;
@@ -266,6 +270,12 @@ struct bpf_iter__task {
 /* Arguments of __scx_bpf_dsq_insert_vtime(), 6.19. */
 struct scx_bpf_dsq_insert_vtime_args {
 	u64 dsq_id, slice, vtime, enq_flags;
+};
+
+/* Arguments of __scx_bpf_select_cpu_and(), 6.19. */
+struct scx_bpf_select_cpu_and_args {
+	s32 prev_cpu;
+	u64 wake_flags, flags;
 };
 
 #ifdef __bpf__

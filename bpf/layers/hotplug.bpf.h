@@ -157,4 +157,29 @@ VERIFIED_ONCE int drain_rescued(u32 cpu)
 	return 0;
 }
 
+/* A CPU comes. */
+void OPS(aplomb_cpu_online, s32 cpu)
+{
+	cpu_ctx(cpu)->online = 1;
+	nr_online++;
+	cpu_ctx(cpu)->reserved.deadline = TIME_NEVER;
+}
+
+/* A CPU goes. */
+void OPS(aplomb_cpu_offline, s32 cpu)
+{
+	u32 k;
+
+	cpu_ctx(cpu)->online = 0;
+	nr_online--;
+	move_servers(cpu);
+	drain(DSQ_EDF(cpu), cpu);
+	drain(DSQ_THROTTLED(cpu), cpu);
+	bpf_for(k, 0, cpu_ctx(cpu)->tree.nr_lanes)
+		drain(DSQ_PINNED(cpu, k), cpu);
+	drain_rescued(cpu);
+	/* the idle CPU that was asked to help with a task may have got one of these instead */
+	wake_idle();
+}
+
 #endif /* APLOMB_HOTPLUG_BPF_H */

@@ -10,16 +10,18 @@
  *    slow core is a guarantee of less.
  *
  * 2. Model. A CPU's capacity is the work that it does in a time, in 1024ths of what the fastest CPU
- *    does. A reservation, its budget and what is left of it are *work*: the time that it takes on
- *    the fastest CPU. What a CPU promises, its load, and all that a timer waits for are *time* on
- *    that CPU. Work becomes time where a server is placed and where its run is bounded, and time
- *    becomes work where a run is charged.
+ *    does. What a program asks for is *work*, by the time that it takes on the fastest CPU. All
+ *    that a CPU has promised, its load, and a server's budget are *time* on that CPU. Work becomes
+ *    time once, when a server is placed: C of work on a CPU of capacity 512 is a budget of 2 C. So
+ *    admission, EDF, windows, slack and timers know nothing of capacity.
  *
- * 3. Rounding. The time for some work is rounded up, and the work of a time down. So a task that
- *    ran for the time of its budget has used it up, and none is charged for more than it had.
+ * 3. Rounding. The time for some work is rounded up, and the work of a time down. So a program that
+ *    has the time for its work does all of it, and what fits into a CPU's time still fits when it
+ *    is work that was made of that time.
  *
- * 4. Limits. The clock rate is not part of it: a reserved task runs at the highest rate that the
- *    CPU has. A program may lose more, or less, on a slow core than the capacity says.
+ * 4. Limits. The clock rate is not part of it: a CPU with a task of ours runs at the highest rate
+ *    that its governor allows. A program may lose more, or less, on a slow core than its capacity
+ *    says.
  */
 #ifndef APLOMB_POLICY_CAPACITY_H
 #define APLOMB_POLICY_CAPACITY_H

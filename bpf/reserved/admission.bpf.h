@@ -14,7 +14,8 @@
  *
  * 2. Where we differ. Placement by load takes the CPU with the least max(R_load, S_load), since
  *    several programs launched within a second would all see the same R_load. What is guaranteed
- *    there is added to both.
+ *    there is added to both. Where CPUs differ, the fastest whose load stays below R_lo goes first:
+ *    the paper has one CPU.
  *
  * 3. Races. Two admissions by promise look at the same rosters. The second one sees that they have
  *    changed (`promises`) and looks again. A process may end while its server is admitted; so its
@@ -33,8 +34,19 @@
  */
 #define GUARANTEE_TRIES 4
 
-/* The allowed CPU with the least load, or -1. */
-VERIFIED_ONCE s32 least_loaded(struct task_struct *p __arg_trusted)
+/* What a program of @bw_ppm, in work, costs on @cpu, with context @c: the least one is its CPU. */
+static __always_inline u64 load_cost(const struct cpu_ctx *c, u32 cpu, u64 bw_ppm)
+{
+	u64 load = cpu_expected(c);
+
+	if (!cpus_differ)
+		return load;
+	load += time_on(cpu, bw_ppm);
+	return load < r_lo_ppm ? cost_on(cpu, load) : TIME_NEVER / 2 + load;
+}
+
+/* The allowed CPU with the least load, for a program of @bw_ppm, in work; or -1. */
+VERIFIED_ONCE s32 least_loaded(struct task_struct *p __arg_trusted, u64 bw_ppm)
 {
 	u64 least = TIME_NEVER;
 	s32 best = -1;
@@ -42,10 +54,10 @@ VERIFIED_ONCE s32 least_loaded(struct task_struct *p __arg_trusted)
 
 	bpf_for(cpu, 0, nr_cpus) {
 		struct cpu_ctx *c = cpu_ctx(cpu);
-		u64 load = cpu_expected(c);
+		u64 cost = load_cost(c, cpu, bw_ppm);
 
-		if (load < least && may_use(p, cpu)) {
-			least = load;
+		if (cost < least && may_use(p, cpu)) {
+			least = cost;
 			best = cpu;
 		}
 	}
@@ -56,14 +68,15 @@ VERIFIED_ONCE s32 least_loaded(struct task_struct *p __arg_trusted)
 static __always_inline bool admission_fits(struct task_struct *p, u32 account, u64 bw_ppm,
 					   u64 *load_ppm)
 {
-	s32 cpu = least_loaded(p);
+	s32 cpu = least_loaded(p, bw_ppm);
 	struct cpu_ctx *c;
 
 	if (cpu < 0)
 		return false;
 	c = cpu_ctx(cpu);
 	*load_ppm = cpu_expected(c);
-	return load_fits(&c->reserved.load, bw_ppm + c->reserved.promised_ppm, r_hi_ppm) &&
+	return load_fits(&c->reserved.load, time_on(cpu, bw_ppm) + c->reserved.promised_ppm,
+			 r_hi_ppm) &&
 	       owner_fits(account, owner_limit(account), bw_ppm);
 }
 
@@ -92,11 +105,12 @@ static __always_inline void waiting_over(struct server *s)
 		owner_waits_no_more(s->account);
 }
 
-/* @s begins its first period, on its first CPU. With s->lock held. */
+/* @s begins its first period, on its first CPU, s->info.cpu. With s->lock held. */
 static __always_inline void server_begin(struct server *s, u64 now)
 {
 	s->info.edf.policy = policy_of(&s->info.spec);
-	edf_init(&s->info.edf, now, s->info.spec.runtime_ns, s->info.spec.period_ns);
+	edf_init(&s->info.edf, now, time_on(s->info.cpu, s->info.spec.runtime_ns),
+		 s->info.spec.period_ns);
 	if (s->info.split.parts) {
 		wmr_release(&s->info.split, &s->info.edf, now);
 		if (!s->awake)
@@ -171,8 +185,8 @@ VERIFIED_ONCE int admit_by_promise(u32 slot, struct task_struct *p __arg_trusted
 	    s->info.state != SERVER_FREE) { /* else its process has just ended */
 		taken = fits;
 		if (fits) {
-			server_begin(s, now);
 			s->info.cpu = s->info.split.cpu[0];
+			server_begin(s, now);
 			s->info.guaranteed = 1;
 			s->info.state = SERVER_ADMITTED;
 		} else if (!again) {
@@ -209,7 +223,7 @@ VERIFIED_ONCE int admit_by_promise(u32 slot, struct task_struct *p __arg_trusted
 VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, bool launch,
 				bool again)
 {
-	u64 bw, r, expected, limit, now = bpf_ktime_get_ns();
+	u64 bw, need, r, expected, limit, now = bpf_ktime_get_ns();
 	struct server *s = server_at(slot);
 	struct cpu_ctx *c;
 	bool fits, owned, taken;
@@ -223,18 +237,19 @@ VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, b
 	limit = owner_limit(s->account);
 	if (again && !owner_fits(s->account, limit, bw))
 		return false;
-	cpu = least_loaded(p);
+	cpu = least_loaded(p, bw);
 	if (cpu < 0)
 		return false;
 	c = cpu_ctx(cpu);
+	need = time_on(cpu, bw);
 	bpf_spin_lock(&governor_lock);
 	r = c->reserved.promised_ppm + c->reserved.load.r_ppm;
 	expected = cpu_expected(c);
-	fits = load_fits(&c->reserved.load, bw + c->reserved.promised_ppm, r_hi_ppm) &&
+	fits = load_fits(&c->reserved.load, need + c->reserved.promised_ppm, r_hi_ppm) &&
 	       (!again || r < r_lo_ppm);
 	owned = owner_fits(s->account, limit, bw);
 	if (fits && owned && launch) {
-		load_launch(&c->reserved.load, bw);
+		load_launch(&c->reserved.load, need);
 		if (s->account)
 			load_launch(&owner_at(s->account)->load, bw);
 	}
@@ -256,8 +271,8 @@ VERIFIED_ONCE int admit_by_load(u32 slot, struct task_struct *p __arg_trusted, b
 	bpf_spin_lock(&s->lock);
 	taken = s->info.tgid == p->tgid && s->info.state != SERVER_FREE;
 	if (taken) { /* else its process has just ended */
-		server_begin(s, now);
 		s->info.cpu = cpu;
+		server_begin(s, now);
 		s->info.state = SERVER_ADMITTED;
 	}
 	bpf_spin_unlock(&s->lock);
@@ -299,12 +314,12 @@ static __always_inline void admission_leave(struct server *s)
 		guarantee_leave(s);
 		return;
 	}
-	if (time_before(now, s->info.edf.deadline) && s->info.spec.runtime_ns)
-		bw = s->info.edf.budget > 0 ? bw * (u64)s->info.edf.budget / s->info.spec.runtime_ns
+	if (time_before(now, s->info.edf.deadline) && s->info.edf.runtime)
+		bw = s->info.edf.budget > 0 ? bw * (u64)s->info.edf.budget / s->info.edf.runtime
 					    : 0;
 
 	bpf_spin_lock(&governor_lock);
-	load_leave(&c->reserved.load, bw, age);
+	load_leave(&c->reserved.load, time_on(s->info.cpu, bw), age);
 	bpf_spin_unlock(&governor_lock);
 	owner_load_leave(s, bw, age);
 }

@@ -52,7 +52,7 @@ static __always_inline u64 victim_rank(const struct server *s, u64 ppm, u64 now)
 {
 	if (!s->info.exhausted || now / NSEC_PER_SEC - s->exhausted_second >= LOAD_SAMPLES)
 		return ppm;
-	return (1ULL << 32) + usage_part_ppm(ppm, server_bandwidth(s), now - s->info.admitted_ns);
+	return (1ULL << 32) + usage_part_ppm(ppm, budget_bandwidth(s), now - s->info.admitted_ns);
 }
 
 /*
@@ -63,7 +63,7 @@ static __always_inline u64 victim_rank(const struct server *s, u64 ppm, u64 now)
 static __always_inline bool server_loops(struct server *s, u64 use_ppm, u64 now)
 {
 	return s->info.exhausted && now / NSEC_PER_SEC - s->exhausted_second < LOAD_SAMPLES &&
-	       usage_part_ppm(use_ppm, server_bandwidth(s), now - s->info.admitted_ns) >= LOOP_PPM;
+	       usage_part_ppm(use_ppm, budget_bandwidth(s), now - s->info.admitted_ns) >= LOOP_PPM;
 }
 
 /* May @s, which used @ppm over the window, be revoked? */

@@ -18,7 +18,8 @@
  *    admitted than by partitioned first-fit: of 2,000 sets (tasks of 10 to 100 %, 80 % load, 4
  *    CPUs) 1,848, first-fit 1,888, as it is here 1,987. If it fits on no CPU, n CPUs with the
  *    largest rooms share it, in windows of P/n; which n is tried first: policy/wmr.h,
- *    WMR_WINDOW_NS.
+ *    WMR_WINDOW_NS. Where CPUs differ, the fastest on which it fits goes before all that; parts
+ *    are compared by the work that fits into them.
  */
 #ifndef APLOMB_ROOM_BPF_H
 #define APLOMB_ROOM_BPF_H
@@ -39,6 +40,15 @@ static __always_inline struct wmr_roster *roster(u32 cpu)
 static __always_inline u64 cpu_expected(const struct cpu_ctx *c)
 {
 	return c->reserved.promised_ppm + load_expected(&c->reserved.load);
+}
+
+/*
+ * What @cost, that of placing a server on @cpu, is worth with the CPU's capacity: slower CPUs come
+ * after all faster ones. @cost: below 2^44.
+ */
+static __always_inline u64 cost_on(u32 cpu, u64 cost)
+{
+	return cpus_differ ? cost + ((u64)(CAPACITY_FULL - capacity_of(cpu)) << 44) : cost;
 }
 
 /* May @p run on @cpu? A domain (@p NULL) may use any. */
@@ -65,7 +75,7 @@ __noinline u64 room_on(u32 cpu, u64 period, u64 window)
 	return wmr_room(roster(cpu), period, window, r_max_ppm - used);
 }
 
-/* The CPU for all of @runtime in @period, or -1: there is none. */
+/* The CPU for all of @runtime of work in @period, or -1: there is none. */
 VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, u64 runtime,
 			    u64 period)
 {
@@ -83,7 +93,9 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 		 */
 		if (light)
 			cost += (PPM - c->reserved.promised_ppm) * (4 * PPM);
-		if (cost < least && may_use(p, cpu) && room_on(cpu, period, period) >= runtime) {
+		cost = cost_on(cpu, cost);
+		if (cost < least && may_use(p, cpu) &&
+		    room_on(cpu, period, period) >= time_on(cpu, runtime)) {
 			least = cost;
 			best = cpu;
 		}
@@ -91,7 +103,19 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 	return best;
 }
 
-/* Split @runtime in @period over several CPUs; false: there is not enough in all. */
+/* The parts of @plan, which are work, become time on their CPUs. */
+static __always_inline void parts_in_time(struct wmr_split *plan)
+{
+	u32 i;
+
+	bpf_for(i, 0, WMR_PARTS) {
+		if (i >= plan->parts)
+			break;
+		plan->runtime[i] = time_on(plan->cpu[i], plan->runtime[i]);
+	}
+}
+
+/* Split @runtime of work in @period over several CPUs; false: there is not enough in all. */
 VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted __arg_nullable, u64 runtime,
 			    u64 period, struct wmr_split *plan __arg_nonnull)
 {
@@ -107,16 +131,18 @@ VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 		__builtin_memset(plan, 0, sizeof(*plan));
 		bpf_for(cpu, 0, nr_cpus) {
 			if (may_use(p, cpu))
-				wmr_offer(plan, n, cpu, room_on(cpu, period, window));
+				wmr_offer(plan, n, cpu, work_on(cpu, room_on(cpu, period, window)));
 		}
 		done = wmr_complete(plan, n, runtime);
 		if (done)
 			break;
 	}
+	if (done && cpus_differ)
+		parts_in_time(plan);
 	return done;
 }
 
-/* Find CPUs for @runtime in @period: *plan. False: there is no room. */
+/* Find CPUs for @runtime of work in @period: *plan. False: there is no room. */
 static __always_inline bool find_room(struct task_struct *p, u64 runtime, u64 period,
 				      struct wmr_split *plan)
 {
@@ -127,7 +153,7 @@ static __always_inline bool find_room(struct task_struct *p, u64 runtime, u64 pe
 	__builtin_memset(plan, 0, sizeof(*plan));
 	plan->parts = 1;
 	plan->cpu[0] = cpu;
-	plan->runtime[0] = runtime;
+	plan->runtime[0] = time_on(cpu, runtime);
 	return true;
 }
 

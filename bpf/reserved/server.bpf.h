@@ -179,9 +179,16 @@ static __always_inline bool throttled(struct task_struct *p, const struct server
 	return s->info.edf.policy == POLICY_CBS_HARD && !(p->flags & PF_KTHREAD) && !stays(p);
 }
 
+/* What @s was asked for, ppm of the fastest CPU */
 static __always_inline u64 server_bandwidth(const struct server *s)
 {
 	return edf_bandwidth(s->info.spec.runtime_ns, s->info.spec.period_ns);
+}
+
+/* What @s, which is admitted, has of its CPU, ppm */
+static __always_inline u64 budget_bandwidth(const struct server *s)
+{
+	return edf_bandwidth(s->info.edf.runtime, s->info.edf.period);
 }
 
 /* The server policy of @spec, which may leave it to the machine's */

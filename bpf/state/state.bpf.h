@@ -15,6 +15,7 @@
 
 #include "kernel/enums.bpf.h"
 #include "kernel/kfuncs.bpf.h"
+#include "state/capacity.bpf.h"
 #include "state/machine.bpf.h"
 #include "intf.h"
 #include "policy/background.h"
@@ -257,6 +258,8 @@ struct cpu_ctx {
 	u64 timer_due; /* when to choose again (state/timer.bpf.h); TIME_NEVER: no such time */
 	u32 timer_set; /* for timer_due, and not left to a tick */
 	u32 online;
+	s32 leaves_pid; /* its task that leaves it for `leaves_to` (layers/fast.bpf.h); 0: none */
+	s32 leaves_to;
 	s32 asked; /* the thread that this CPU, which was idle, is to help (state/idle.bpf.h); or 0 */
 	struct handover next;
 	struct reserved_cpu reserved;

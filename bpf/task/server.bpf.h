@@ -172,12 +172,15 @@ static __always_inline u32 account_join(struct task_struct *p, const struct spec
  * Exec replaces the server of a process by @s. Keeps in @s what the process had @before (NULL: no
  * server), because there is too little stack for it.
  */
-static __always_inline void server_inherit(struct server *s, const struct edf_server *before)
+static __always_inline void server_inherit(struct server *s, const struct server *old)
 {
-	if (before)
-		s->before = *before;
-	else
+	if (!old) {
 		s->before.period = 0;
+		return;
+	}
+	s->before = old->info.edf;
+	if (s->before.budget > 0)
+		s->before.budget = work_on(old->info.cpu, s->before.budget);
 }
 
 /*
@@ -273,7 +276,7 @@ VERIFIED_ONCE u32 server_create(struct task_struct *p __arg_trusted,
 	server_reset(s, slot, spec, p->tgid);
 	s->account = account;
 	s->waits = waits;
-	server_inherit(s, old ? &old->info.edf : NULL);
+	server_inherit(s, old);
 	/*
 	 * What the old server used of its period counts in the new server (edf_succeed), so it must
 	 * not count in S_load as well.
@@ -310,6 +313,8 @@ VERIFIED_ONCE int server_launch(u32 slot, struct task_struct *p __arg_trusted, b
 		return 0;
 	if (admit(slot, p, launch, false) && s->before.period) {
 		bpf_spin_lock(&s->lock);
+		if (s->before.budget > 0)
+			s->before.budget = time_on(s->info.cpu, s->before.budget);
 		edf_succeed(&s->info.edf, &s->before, s->info.edf.start);
 		bpf_spin_unlock(&s->lock);
 	}

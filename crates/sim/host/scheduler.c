@@ -273,6 +273,16 @@ void host_reset(const void *saved)
 	__builtin_memcpy(__start_aplomb_data, saved, host_data_size());
 }
 
+/* CPUs from @slow_from have @capacity, all before it CAPACITY_FULL. */
+void host_capacities(u32 slow_from, u32 capacity)
+{
+	u32 cpu;
+
+	for (cpu = 0; cpu < MAX_CPUS; cpu++)
+		cpu_capacities[cpu] = cpu < slow_from ? CAPACITY_FULL : capacity;
+	cpus_differ = 1;
+}
+
 void host_settings(u64 lo_ppm, u64 hi_ppm, u64 max_ppm, u32 policy, u64 tick)
 {
 	r_lo_ppm = lo_ppm;
@@ -466,35 +476,4 @@ u64 host_load_ppm(u32 cpu)
 	return cpu_ctx(cpu)->reserved.load.r_ppm;
 }
 
-const size_t host_layout[] = {
-	sizeof(struct task_struct),
-	__builtin_offsetof(struct task_struct, flags),
-	__builtin_offsetof(struct task_struct, pid),
-	__builtin_offsetof(struct task_struct, nr_cpus_allowed),
-	__builtin_offsetof(struct task_struct, cpus_ptr),
-	__builtin_offsetof(struct task_struct, mm),
-	__builtin_offsetof(struct task_struct, cgroups),
-	__builtin_offsetof(struct task_struct, se),
-	__builtin_offsetof(struct task_struct, sched_info),
-	__builtin_offsetof(struct task_struct, scx),
-	__builtin_offsetof(struct task_struct, bpf_storage),
-	__builtin_offsetof(struct task_struct, self_exec_id),
-	__builtin_offsetof(struct task_struct, comm),
-	sizeof(struct server_info),
-	__builtin_offsetof(struct server_info, served_ns),
-	__builtin_offsetof(struct server_info, state),
-	sizeof(struct event),
-	sizeof(struct cgroup),
-	__builtin_offsetof(struct cgroup, level),
-	__builtin_offsetof(struct cgroup, ancestors),
-	sizeof(struct kernfs_node),
-	__builtin_offsetof(struct kernfs_node, id),
-	__builtin_offsetof(struct kernfs_node, iattr),
-	sizeof(struct kernfs_iattrs),
-	sizeof(struct css_set),
-	sizeof(struct scx_init_task_args),
-	__builtin_offsetof(struct scx_init_task_args, cgroup),
-	sizeof(struct scx_cgroup_init_args),
-	__builtin_offsetof(struct scx_cgroup_init_args, bw_burst_us),
-	sizeof(struct host_cgroup_ops),
-};
+#include "layout.h"

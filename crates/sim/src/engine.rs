@@ -40,6 +40,8 @@ const MAKES: u32 = 16;
 pub struct Settings {
     /// CPUs, 1 to [`crate::MAX_CPUS`].
     pub cpus: usize,
+    /// The CPUs that are slower than the others; None: all are alike.
+    pub slow: Option<SlowCpus>,
     /// Time between ticks, ns.
     pub tick_ns: u64,
     /// Time from a kick to its arrival, ns.
@@ -74,6 +76,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             cpus: 1,
+            slow: None,
             tick_ns: 4_000_000,
             kick_ns: 1_000,
             timer_late_ns: 0,
@@ -89,6 +92,17 @@ impl Default for Settings {
             traced: false,
         }
     }
+}
+
+/// CPUs of which each does less work in a time than the others of the machine do.
+#[derive(Clone, Copy, Debug)]
+pub struct SlowCpus {
+    /// The first of them; all later ones are slow, too.
+    pub from: usize,
+    /// The work that they do in a time, in 1024ths of what the others do, 1 to 1024.
+    pub capacity: u16,
+    /// Is the scheduler told?
+    pub known: bool,
 }
 
 /// A context switch.
@@ -365,16 +379,16 @@ impl State {
         }
     }
 
-    /// Is the running task not done yet, since the scheduler's work took its time? Then it is, when
-    /// what the CPU owes has passed.
+    /// Is the running task not done yet, since the scheduler's work took its time, or a slow CPU
+    /// did some ns less than it seemed? Then it is, when that has passed.
     fn goes_on(&self, cpu: usize) -> bool {
         let c = &self.cpus[cpu];
         let left = c.curr.get().map_or(0, |id| self.tasks[id].left.get());
-        if left > 0 && self.ledger.is_some() {
-            let at = self.now.get() + c.owes.get() + left;
+        if left > 0 {
+            let at = self.now.get() + c.owes.get() + self.time_on(cpu, left);
             self.plan(at, Event::Done(cpu as u32, c.run.get()));
         }
-        left > 0 && self.ledger.is_some()
+        left > 0
     }
 
     fn kicked(&self, cpu: usize, preempt: bool) {

@@ -229,6 +229,52 @@ extern "C" fn scx_bpf_select_cpu_dfl(
     })
 }
 
+/// `struct scx_bpf_select_cpu_and_args`
+#[repr(C)]
+struct SelectArgs {
+    prev: i32,
+    wake_flags: u64,
+    flags: u64,
+}
+
+#[no_mangle]
+extern "C" fn __scx_bpf_select_cpu_and(
+    p: *mut TaskStruct,
+    among: *const CpuMask,
+    args: *const SelectArgs,
+) -> i32 {
+    // SAFETY: the caller's variable, and a mask that it made
+    let (among, args) = unsafe { (&*among, &*args) };
+    with(|s| {
+        s.idle_searches.set(s.idle_searches.get() + 1);
+        let mut allowed = *s.tasks[State::id(p)].allowed();
+        for (word, other) in allowed.0.iter_mut().zip(among.0) {
+            *word &= other;
+        }
+        let found = s.claim_idle(&allowed, usize::try_from(args.prev).ok());
+        found.map_or(EBUSY, |cpu| cpu as i32)
+    })
+}
+
+/// The masks that the scheduler makes live as long as the simulation.
+#[no_mangle]
+extern "C" fn bpf_cpumask_create() -> *mut CpuMask {
+    with(|s| {
+        let mut made = s.made_masks.borrow_mut();
+        made.push(Box::new(CpuMask::first(0)));
+        made.last_mut().map_or(ptr::null_mut(), |m| &raw mut **m)
+    })
+}
+
+#[no_mangle]
+extern "C" fn bpf_cpumask_set_cpu(cpu: u32, mask: *mut CpuMask) {
+    // SAFETY: from bpf_cpumask_create()
+    unsafe { (*mask).set(cpu as usize, true) }
+}
+
+#[no_mangle]
+extern "C" fn bpf_cpumask_release(_mask: *mut CpuMask) {}
+
 #[no_mangle]
 extern "C" fn scx_bpf_pick_idle_cpu(allowed: *const CpuMask, _flags: u64) -> i32 {
     // SAFETY: a task's cpus_ptr

@@ -62,7 +62,7 @@ pub use cgroups::{
 };
 pub use change::Change;
 pub use cost::{Costs, Spent};
-pub use engine::{Settings, Simulation, Switch};
+pub use engine::{Settings, Simulation, SlowCpus, Switch};
 pub use host::{Reservation, ServerPolicy};
 pub use numbers::Numbers;
 pub use task::{CpuMask, Ends, Place, Program, Step, TaskId, MAX_CPUS, PF_KTHREAD, SCHED_IDLE};

@@ -18,6 +18,9 @@ use crate::rival::Rivals;
 use crate::task::{CpuMask, Masks, Place, TaskId, TaskStruct, Tasks};
 use crate::{Change, Settings, Switch};
 
+/// The capacity of the fastest CPUs (`CAPACITY_FULL` of bpf/policy/capacity.h).
+const FULL: u64 = 1024;
+
 /// The hotplug state of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Power {
@@ -125,6 +128,8 @@ pub(crate) struct State {
     /// The online CPUs, those that are going offline included. The scheduler has a pointer to the
     /// value in this cell.
     pub online: Cell<CpuMask>,
+    /// The masks that the scheduler made. Boxes: it keeps their addresses.
+    pub made_masks: RefCell<Vec<Box<CpuMask>>>,
     pub leaving: Cell<u32>,
     pub agenda: RefCell<Agenda>,
     pub timers: RefCell<Vec<Timer>>,
@@ -175,6 +180,7 @@ impl State {
             queues,
             idle: RefCell::new(CpuMask::first(cpus)),
             online: Cell::new(CpuMask::first(cpus)),
+            made_masks: RefCell::default(),
             leaving: Cell::new(0),
             agenda: RefCell::new(Agenda::new()),
             timers: RefCell::default(),
@@ -250,8 +256,24 @@ impl State {
             let k = &t.kernel;
             k.sum_exec_runtime.set(k.sum_exec_runtime.get() + ran);
             k.scx.slice.set(k.scx.slice.get().saturating_sub(ran));
-            t.left.set(t.left.get().saturating_sub(ran - paid));
+            let done = self.work_on(cpu, ran - paid);
+            t.left.set(t.left.get().saturating_sub(done));
         }
+    }
+
+    fn capacity(&self, cpu: usize) -> u64 {
+        let slow = self.settings.slow.filter(|slow| cpu >= slow.from);
+        slow.map_or(FULL, |slow| slow.capacity.into())
+    }
+
+    /// The work, ns, that `cpu` does in `time` ns, rounded down.
+    pub fn work_on(&self, cpu: usize, time: u64) -> u64 {
+        time * self.capacity(cpu) / FULL
+    }
+
+    /// The time, ns, that `cpu` takes for `work` ns, rounded up.
+    pub fn time_on(&self, cpu: usize, work: u64) -> u64 {
+        (work * FULL).div_ceil(self.capacity(cpu))
     }
 
     /// Move a task to the run queue of `cpu`.

@@ -57,7 +57,8 @@ impl State {
                 Step::Run(ns) => {
                     t.left.set(ns);
                     let run = self.cpus[cpu].run.get();
-                    self.plan(self.now.get() + ns, Event::Done(cpu as u32, run));
+                    let takes = self.time_on(cpu, ns);
+                    self.plan(self.now.get() + takes, Event::Done(cpu as u32, run));
                     return;
                 }
                 Step::SleepUntil(at) if at <= self.now.get() => {}

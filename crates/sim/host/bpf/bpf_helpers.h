@@ -19,6 +19,7 @@ typedef unsigned long size_t;
 #define __ksym
 #define __weak __attribute__((weak))
 #define __hidden
+#define __kptr
 #define __arg_nonnull
 #define __arg_nullable
 #define __arg_trusted
@@ -112,6 +113,14 @@ static inline void *host_row(struct host_map **home, struct host_shape shape, co
 #define bpf_map_pop_elem(map, val) host_pop(HOST_STACK(map), (val))
 #define bpf_task_storage_get(map, p, init, flags)                                                  \
 	((typeof((map)->value))host_task_storage((p), sizeof(*(map)->value), (flags)))
+
+/* One thread: nothing comes between the two steps. */
+#define bpf_kptr_xchg(place, new)                                                                  \
+	({                                                                                         \
+		typeof(*(place)) old_ = *(place);                                                  \
+		*(place) = (new);                                                                  \
+		old_;                                                                              \
+	})
 
 /* --- timers ---------------------------------------------------------------------------------- */
 long host_timer_init(struct bpf_timer *timer, struct host_shape shape);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * layout.h - the part of scheduler.c that says where the fields are of which src/ has a copy.
+ */
+const size_t host_layout[] = {
+	sizeof(struct task_struct),
+	__builtin_offsetof(struct task_struct, flags),
+	__builtin_offsetof(struct task_struct, pid),
+	__builtin_offsetof(struct task_struct, nr_cpus_allowed),
+	__builtin_offsetof(struct task_struct, cpus_ptr),
+	__builtin_offsetof(struct task_struct, mm),
+	__builtin_offsetof(struct task_struct, cgroups),
+	__builtin_offsetof(struct task_struct, se),
+	__builtin_offsetof(struct task_struct, sched_info),
+	__builtin_offsetof(struct task_struct, scx),
+	__builtin_offsetof(struct task_struct, bpf_storage),
+	__builtin_offsetof(struct task_struct, self_exec_id),
+	__builtin_offsetof(struct task_struct, comm),
+	sizeof(struct server_info),
+	__builtin_offsetof(struct server_info, served_ns),
+	__builtin_offsetof(struct server_info, state),
+	sizeof(struct event),
+	sizeof(struct cgroup),
+	__builtin_offsetof(struct cgroup, level),
+	__builtin_offsetof(struct cgroup, ancestors),
+	sizeof(struct kernfs_node),
+	__builtin_offsetof(struct kernfs_node, id),
+	__builtin_offsetof(struct kernfs_node, iattr),
+	sizeof(struct kernfs_iattrs),
+	sizeof(struct css_set),
+	sizeof(struct scx_init_task_args),
+	__builtin_offsetof(struct scx_init_task_args, cgroup),
+	sizeof(struct scx_cgroup_init_args),
+	__builtin_offsetof(struct scx_cgroup_init_args, bw_burst_us),
+	sizeof(struct host_cgroup_ops),
+};
