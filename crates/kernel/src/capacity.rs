@@ -126,7 +126,7 @@ impl Capacities {
     }
 
     /// A list such as "0-5=1024,6-13=614", for a machine with `cpus` possible CPUs. A CPU that is
-    /// not named has 1024. Never changed: CPUs that differ by 1 % do differ.
+    /// not named has 1024. Capacities are taken as they are written, also above 90 %.
     ///
     /// # Errors
     ///
