@@ -7,7 +7,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use aplomb_kernel::{ServerPolicy, Settings};
+use aplomb_kernel::facts::Machine;
+use aplomb_kernel::{limits, CpuCapacities, ServerPolicy, Settings};
 use aplomb_spec::limits::MAX_GUARANTEED_PPM;
 use serde::Deserialize;
 use toml::Spanned;
@@ -95,6 +96,7 @@ struct File {
     r_hi: Option<Spanned<String>>,
     r_max: Option<Spanned<String>>,
     fork_window: Option<Spanned<String>>,
+    cpu_capacities: Option<Spanned<String>>,
     server: Option<Spanned<String>>,
     owner_limit: Option<Spanned<String>>,
     seat_limit: Option<Spanned<String>>,
@@ -130,10 +132,14 @@ impl Config {
             Ok(m) if m.len() > MAX_BYTES => return Err(ConfigError::TooLong(file.into())),
             Ok(_) => {}
         }
-        Self::parse(file, &std::fs::read_to_string(file).map_err(read)?)
+        // The daemon does not start on a machine with more CPUs, or with an unknown number.
+        let cpus = Machine::here().possible_cpus().unwrap_or(limits::MAX_CPUS);
+        let cpus = cpus.min(limits::MAX_CPUS);
+        Self::parse(file, &std::fs::read_to_string(file).map_err(read)?, cpus)
     }
 
-    fn parse(path: &Path, text: &str) -> Result<Self, ConfigError> {
+    /// `cpus` is the number of the machine's possible CPUs.
+    fn parse(path: &Path, text: &str, cpus: u32) -> Result<Self, ConfigError> {
         let wrong = |span: Option<Range<usize>>, message: String| ConfigError::Wrong {
             path: path.into(),
             line: line_of(text, span),
@@ -209,6 +215,10 @@ impl Config {
                     format!("\"{}\" is none of {names}", v.get_ref()),
                 )
             })?;
+        }
+        if let Some(v) = &file.cpu_capacities {
+            kernel.cpu_capacities = CpuCapacities::parse(v.get_ref(), cpus)
+                .map_err(|e| at("cpu-capacities", v.span(), e.to_string()))?;
         }
         if let Some(v) = &file.user_reservations {
             config.user.reservations = usize::try_from(*v.get_ref())
@@ -296,7 +306,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Config, String> {
-        Config::parse(Path::new("aplomb.toml"), text).map_err(|e| e.to_string())
+        Config::parse(Path::new("aplomb.toml"), text, 14).map_err(|e| e.to_string())
     }
 
     #[test]
@@ -338,7 +348,7 @@ mod tests {
             all.lines()
                 .filter(|l| l.contains(" = ") && !l.starts_with('#'))
                 .count(),
-            30,
+            31,
             "{all}"
         );
     }
@@ -352,6 +362,12 @@ mod tests {
         let owners = (c.kernel.owner_limit_ppm, c.kernel.seat_limit_ppm);
         assert_eq!(owners, (300_000, 500_000));
         assert_eq!(c.kernel.fork_window_ns, 2_000_000);
+        let c = parse("cpu-capacities = \"0-5=1024,6-13=614\"").unwrap();
+        let CpuCapacities::Listed(list) = c.kernel.cpu_capacities else {
+            panic!("{:?}", c.kernel);
+        };
+        let sum: u16 = list.as_slice().iter().sum();
+        assert_eq!(sum, 6 * 1024 + 8 * 614);
     }
 
     #[test]
@@ -373,6 +389,16 @@ mod tests {
                 "\"server\": \"edf\" is none of redline, cbs-hard, cbs-soft, fcbs, deferred",
             ),
             ("server = 4", 1, "string"),
+            (
+                "\ncpu-capacities = \"alike\"",
+                2,
+                "\"cpu-capacities\": \"alike\" is not CPUs",
+            ),
+            (
+                "cpu-capacities = \"13-14=512\"",
+                1,
+                "\"cpu-capacities\": there is no CPU 14: this machine has 14",
+            ),
             ("r-hi = \"80%\"\nr-max = \"70%\"", 2, "r-lo < r-hi < r-max"),
             ("r-max = \"99%\"", 1, "95%"),
             ("r-lo = \"1%\"\nr-lo = \"2%\"", 2, "duplicate"),

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::btf::Types;
 use crate::distribution::{Distribution, Family};
-use crate::{limits, scheduler, LoadError};
+use crate::{limits, scheduler, CpuCapacities, LoadError};
 
 /// How serious a finding is for aplomb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -66,6 +66,11 @@ impl Machine {
         }
     }
 
+    /// Its sysfs.
+    pub(crate) fn sys(&self) -> PathBuf {
+        self.path("sys")
+    }
+
     fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
@@ -104,7 +109,7 @@ impl Machine {
     }
 
     /// The number of possible CPUs: the highest possible CPU number plus one.
-    pub(crate) fn possible_cpus(&self) -> Option<u32> {
+    pub fn possible_cpus(&self) -> Option<u32> {
         let list = self.read("sys/devices/system/cpu/possible")?;
         let last = list.rsplit([',', '-']).next()?;
         last.parse::<u32>().ok().map(|n| n + 1)
@@ -170,8 +175,8 @@ impl Machine {
         }
     }
 
-    /// All findings, for `aplomb doctor`.
-    pub fn facts(&self) -> Vec<Fact> {
+    /// All findings, for `aplomb doctor`. `capacities` is what the configuration says of them.
+    pub fn facts(&self, capacities: &CpuCapacities) -> Vec<Fact> {
         let mut facts = vec![
             self.distribution(),
             self.kernel(),
@@ -182,6 +187,7 @@ impl Machine {
             self.attached(),
             self.privileges(),
             self.cpus(),
+            self.capacities(capacities),
             self.realtime(),
             self.lockdown(),
             self.memlock(),
@@ -467,6 +473,7 @@ fn fail(
     fact(name, Level::Fail, found, why, change)
 }
 
+mod capacity;
 mod disk;
 mod interface;
 mod memory;

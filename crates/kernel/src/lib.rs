@@ -16,6 +16,7 @@
 use std::os::fd::BorrowedFd;
 
 mod btf;
+mod capacity;
 mod disk;
 mod distribution;
 mod domain;
@@ -45,6 +46,7 @@ pub use aplomb_protocol::{
     ClassTimes, Cpu, DiskAccount, DiskTime, DiskTimes, DomainPolicy, EventKind, Max, Part,
     Reservation, ServerPolicy, ServerState,
 };
+pub use capacity::{Capacities, CapacityError, CpuCapacities, Source};
 pub use disk::DiskCounts;
 pub use domain::{Domain, DomainChange, DomainSetting};
 pub use event::Event;

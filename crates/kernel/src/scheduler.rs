@@ -25,6 +25,7 @@ use crate::{
     Shortage, SpecRow,
 };
 
+mod cpus;
 mod disks;
 mod domains;
 mod matchers;
@@ -197,15 +198,14 @@ impl Scheduler {
                 rodata.seat_limit_ppm = settings.seat_limit_ppm;
                 rodata.r_max_ppm = settings.r_max_ppm;
                 rodata.fork_window_ns = settings.fork_window_ns;
-                rodata.nr_cpus = cpus;
                 rodata.programs_move = settings.programs_move.into();
                 let dirty = settings.dirty.as_ref();
                 rodata.dirty_limit_interactive = dirty.map_or(0, |d| d.interactive);
                 rodata.dirty_limit_best_effort = dirty.map_or(0, |d| d.best_effort);
                 rodata.gfp_may_reclaim = kernel.gfp_may_reclaim();
-                rodata.tick_ns = tick::period_ns();
                 rodata.server_policy = policy_number(Some(settings.server_policy));
             }
+            cpus::fit(&mut open, &machine, settings, cpus);
             disks::fit(&mut open, &kernel, settings)?;
             fit_callbacks(&mut open, &kernel)?;
             // A kernel without huge pages lacks the function.

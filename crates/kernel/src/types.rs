@@ -9,6 +9,7 @@ use aplomb_protocol::{Part, ServerPolicy, ServerState};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::types as raw;
+use crate::CpuCapacities;
 
 /// Limits of the kernel side (`enum limits`).
 pub mod limits {
@@ -56,7 +57,7 @@ pub mod flags {
 
 /// Settings of the kernel side. They cannot be changed after the load. bpf/state/state.bpf.h
 /// explains their meaning and trade-offs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// R_lo, ppm: a revoked task may get its reservation back on a CPU whose load is below this.
     pub r_lo_ppm: u64,
@@ -67,6 +68,8 @@ pub struct Settings {
     pub r_max_ppm: u64,
     /// The exec window: CPU time, ns, that a forked child may use of its parent's budget.
     pub fork_window_ns: u64,
+    /// How fast each CPU is (bpf/policy/capacity.h).
+    pub cpu_capacities: CpuCapacities,
     /// The server policy of tasks whose spec names none: what becomes of a task that used up its
     /// budget.
     pub server_policy: ServerPolicy,
@@ -128,6 +131,7 @@ impl Default for Settings {
             r_hi_ppm: 800_000,
             r_max_ppm: 900_000,
             fork_window_ns: 1_000_000,
+            cpu_capacities: CpuCapacities::Auto,
             server_policy: ServerPolicy::Fcbs,
             owner_limit_ppm: 200_000,
             seat_limit_ppm: 600_000,

@@ -6,10 +6,13 @@ use anyhow::Result;
 use aplomb_kernel::facts::{Fact, Level, Machine};
 
 use super::{line, print_json};
+use crate::config::Config;
 use crate::exit::Exit;
 
 pub fn doctor(json: bool) -> Result<Exit> {
-    let facts = Machine::here().facts();
+    // A configuration that is wrong says nothing here. The daemon names the error.
+    let config = Config::load(None).unwrap_or_default();
+    let facts = Machine::here().facts(&config.kernel.cpu_capacities);
     if json {
         print_json(&facts)?;
     } else {

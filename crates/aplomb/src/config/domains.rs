@@ -150,7 +150,7 @@ mod tests {
     use std::path::Path;
 
     fn parse(text: &str) -> Result<Config, String> {
-        Config::parse(Path::new("aplomb.toml"), text).map_err(|e| e.to_string())
+        Config::parse(Path::new("aplomb.toml"), text, 1).map_err(|e| e.to_string())
     }
 
     #[test]

@@ -43,9 +43,12 @@ impl FakeMachine {
         Machine::at(self.0.path())
     }
 
+    fn facts(&self) -> Vec<Fact> {
+        self.machine().facts(&CpuCapacities::Auto)
+    }
+
     fn level(&self, name: &str) -> Level {
-        self.machine()
-            .facts()
+        self.facts()
             .into_iter()
             .find(|f| f.name == name)
             .unwrap()
@@ -57,7 +60,7 @@ impl FakeMachine {
 fn a_good_machine_has_only_good_facts() {
     let fake = FakeMachine::new();
     assert!(fake.machine().require().is_ok());
-    for fact in fake.machine().facts() {
+    for fact in fake.facts() {
         assert_eq!(fact.level, Level::Ok, "{fact:?}");
     }
 }
@@ -70,7 +73,6 @@ fn every_complaint_says_why_and_what_to_do() {
     fake.write("proc/sys/net/core/bpf_jit_enable", "0")
         .write("proc/1/comm", "runit");
     let bad: Vec<Fact> = fake
-        .machine()
         .facts()
         .into_iter()
         .filter(|f| f.level != Level::Ok)
@@ -99,7 +101,7 @@ fn advice_is_for_the_distribution_at_hand() {
         let fake = FakeMachine::new();
         fake.write("etc/os-release", os_release);
         fs::remove_dir_all(fake.0.path().join("sys/kernel/sched_ext")).unwrap();
-        let facts = fake.machine().facts();
+        let facts = fake.facts();
         let of = |name: &str| facts.iter().find(|f| f.name == name).unwrap().clone();
         (of("distribution").found, of("sched_ext").change)
     };
@@ -198,7 +200,7 @@ fn what_memory_lacks_is_said() {
 fn what_decides_who_dies_is_found() {
     let fake = FakeMachine::new();
     let found = |name: &str| {
-        let facts = fake.machine().facts();
+        let facts = fake.facts();
         facts.into_iter().find(|f| f.name == name).unwrap().found
     };
     assert_eq!(found("oom-session"), "no display server runs");
@@ -235,7 +237,7 @@ fn a_disk_has_the_scheduler_that_suits_it() {
         }
     };
     let found = || {
-        let facts = fake.machine().facts();
+        let facts = fake.facts();
         let fact = facts.into_iter().find(|f| f.name == "disk-schedulers");
         fact.map(|f| (f.level, f.found)).unwrap()
     };
@@ -249,4 +251,28 @@ fn a_disk_has_the_scheduler_that_suits_it() {
     disk("sda", "[none] mq-deadline bfq", "1", 1);
     disk("sdb", "[kyber] none", "0", 1);
     assert_eq!(found(), (Level::Warn, "sda none, sdb kyber".into()));
+}
+
+#[test]
+fn cpus_that_differ_are_counted() {
+    let fake = FakeMachine::new();
+    let found = |setting: &str| {
+        let setting = CpuCapacities::parse(setting, 8).unwrap();
+        let facts = fake.machine().facts(&setting);
+        let fact = facts.into_iter().find(|f| f.name == "cpu-capacities");
+        fact.map(|f| (f.level, f.found)).unwrap()
+    };
+    let ok = |found: &str| (Level::Ok, found.to_owned());
+    assert_eq!(found("auto"), ok("all CPUs are alike"));
+    // CPUs 6 and 7 are possible, but missing.
+    for (cpu, highest) in [65, 65, 39, 39, 68, 39].into_iter().enumerate() {
+        let file = format!("sys/devices/system/cpu/cpu{cpu}/acpi_cppc/highest_perf");
+        fake.write(&file, &format!("{highest}"));
+    }
+    let from_firmware = ok("3 of full capacity, 3 of 57 % (from acpi_cppc/highest_perf)");
+    assert_eq!(found("auto"), from_firmware);
+    let set = "(from cpu-capacities in aplomb.toml)";
+    assert_eq!(found("equal"), ok(&format!("all CPUs are alike {set}")));
+    let listed = ok(&format!("4 of full capacity, 1 of 50 %, 1 of 25 % {set}"));
+    assert_eq!(found("0=256,3=512"), listed);
 }
