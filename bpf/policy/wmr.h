@@ -33,7 +33,7 @@
  *    = 1). The wake rule of edf.h lets a job that slept have the rest of its budget in less than a
  *    period, at no more than its bandwidth; but what makes room for a window is that a job demands
  *    nothing in an interval shorter than its period (crates/policy/src/wmr has the example). Those
- *    admitted by load may keep the wake rule: they are left out of the capacity as a bandwidth,
+ *    admitted by load may keep the wake rule: they are left out of what may be promised, as a bandwidth,
  *    which is what that rule promises.
  *
  * 4. Admission. dbf(L), what tasks can demand in any L ns, must not exceed L (Baruah et al.). The
@@ -231,9 +231,9 @@ static inline u64 wmr_demand(const struct wmr_member *m, u64 length)
 
 /* What is free at @length for newcomer @n: the most Q' with dbf*(length) in it, ns. */
 static inline u64 wmr_room_at(const struct wmr_roster *r, const struct wmr_member *n, u64 length,
-			      u64 capacity_ppm)
+			      u64 most_ppm)
 {
-	u64 room = length / 1000 * capacity_ppm / 1000, taken = 0, jobs, rest;
+	u64 room = length / 1000 * most_ppm / 1000, taken = 0, jobs, rest;
 	u32 i;
 
 	policy_for(i, 0, WMR_MEMBERS)
@@ -290,17 +290,17 @@ static inline bool wmr_windowed(const struct wmr_roster *r)
 
 /*
  * The most that a newcomer may have here of @window ns, once in @period, ns; 0: nothing.
- * @capacity_ppm: the part of the CPU that may be promised.
+ * @most_ppm: the part of the CPU that may be promised.
  */
-static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 capacity_ppm)
+static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 most_ppm)
 {
 	struct wmr_member newcomer = { .window = window, .period = period };
 	u64 promised = wmr_promised(r), room, at;
 	u32 k;
 
-	if (promised >= capacity_ppm || r->members >= WMR_MEMBERS)
+	if (promised >= most_ppm || r->members >= WMR_MEMBERS)
 		return 0;
-	room = period / 1000 * (capacity_ppm - promised) / 1000;
+	room = period / 1000 * (most_ppm - promised) / 1000;
 	if (window == period && !wmr_windowed(r))
 		return room; /* sum Q/P <= 1 is all */
 	/*
@@ -322,7 +322,7 @@ static inline u64 wmr_room(const struct wmr_roster *r, u64 period, u64 window, u
 		if (length <
 		    window) /* before its own first deadline the newcomer demands nothing */
 			continue;
-		at = wmr_room_at(r, &newcomer, length, capacity_ppm);
+		at = wmr_room_at(r, &newcomer, length, most_ppm);
 		if (at < room)
 			room = at;
 	}

@@ -15,10 +15,10 @@
 
 #include "kernel/enums.bpf.h"
 #include "kernel/kfuncs.bpf.h"
-#include "state/capacity.bpf.h"
 #include "state/machine.bpf.h"
 #include "intf.h"
 #include "policy/background.h"
+#include "policy/capacity.h"
 #include "policy/edf.h"
 #include "policy/fair.h"
 #include "policy/fifo.h"
@@ -287,6 +287,33 @@ struct timer_slot {
 static __always_inline struct cpu_ctx *cpu_ctx(u32 cpu)
 {
 	return &cpus[cpu & (MAX_CPUS - 1)];
+}
+
+/*
+ * Each CPU's capacity (policy/capacity.h), 1 to CAPACITY_FULL, and whether they differ. If they do
+ * not, the verifier drops all conversions of time and work.
+ */
+SETTING u16 cpu_capacities[MAX_CPUS];
+SETTING u32 cpus_differ;
+
+/* The capacity of @cpu. */
+static __always_inline u32 capacity_of(u32 cpu)
+{
+	u32 capacity = cpus_differ ? cpu_capacities[cpu & (MAX_CPUS - 1)] : CAPACITY_FULL;
+
+	return capacity ? capacity : CAPACITY_FULL;
+}
+
+/* The work that @cpu does in @time ns. Both may be ppm as well, of @cpu and of the fastest one. */
+static __always_inline u64 work_on(u32 cpu, u64 time)
+{
+	return cpus_differ ? capacity_work(time, capacity_of(cpu)) : time;
+}
+
+/* The time that @cpu takes for @work ns, or ppm. */
+static __always_inline u64 time_on(u32 cpu, u64 work)
+{
+	return cpus_differ ? capacity_time(work, capacity_of(cpu)) : work;
 }
 
 static __always_inline struct task_ctx *task_ctx(struct task_struct *p)

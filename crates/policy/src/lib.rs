@@ -12,6 +12,7 @@
 //! | [`edf`] | edf.h | feasibility, isolation, bandwidth bounds; the faults of Listing 1 |
 //! | [`fcbs`] | fcbs.h | the paper's three rules; a lender loses nothing, no deadline is missed |
 //! | [`wmr`] | wmr.h | admitted task sets miss no deadline on several CPUs; the demand bound |
+//! | [`capacity`] | capacity.h | what fits as work fits as time; no work is lost by rounding |
 //! | [`load`] | load.h | R_load and S_load, admission, the usage window |
 //! | [`fair`] | fair.h | proportional shares, bounded credit and debt, the pair of queues |
 //! | [`autogroup`] | autogroup.h | a session has one task's weight, and loses none with less |
@@ -38,6 +39,7 @@
 pub mod autogroup;
 pub mod background;
 pub mod bump;
+pub mod capacity;
 pub mod cello;
 pub mod codel;
 pub mod dirty;

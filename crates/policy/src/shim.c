@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "background.h"
+#include "capacity.h"
 #include "edf.h"
 #include "fair.h"
 #include "fcbs.h"
@@ -327,9 +328,9 @@ u64 policy_wmr_promised(const struct wmr_roster *r)
 	return wmr_promised(r);
 }
 
-u64 policy_wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 capacity_ppm)
+u64 policy_wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 most_ppm)
 {
-	return wmr_room(r, period, window, capacity_ppm);
+	return wmr_room(r, period, window, most_ppm);
 }
 
 u32 policy_wmr_first(u64 period, u32 cpus)
@@ -360,4 +361,15 @@ void policy_wmr_join(struct wmr_roster *r, u64 slot, u64 runtime, u64 window, u6
 void policy_wmr_leave(struct wmr_roster *r, u64 slot)
 {
 	wmr_leave(r, slot);
+}
+
+/* capacity.h */
+u64 policy_capacity_work(u64 time, u32 capacity)
+{
+	return capacity_work(time, capacity);
+}
+
+u64 policy_capacity_time(u64 work, u32 capacity)
+{
+	return capacity_time(work, capacity);
 }

@@ -68,7 +68,7 @@ extern "C" {
     fn policy_wmr_demand(m: *const Member, length: u64) -> u64;
     fn policy_wmr_bandwidth(runtime: u64, period: u64) -> u64;
     fn policy_wmr_promised(r: *const Roster) -> u64;
-    fn policy_wmr_room(r: *const Roster, period: u64, window: u64, capacity_ppm: u64) -> u64;
+    fn policy_wmr_room(r: *const Roster, period: u64, window: u64, most_ppm: u64) -> u64;
     fn policy_wmr_first(period: u64, cpus: u32) -> u32;
     fn policy_wmr_number(first: u32, i: u32) -> u32;
     fn policy_wmr_offer(w: *mut Split, n: u32, cpu: i32, room: u64);
@@ -149,9 +149,9 @@ impl Roster {
     }
 
     /// The largest runtime, ns, of another guarantee with these `period` and `window` (ns); 0: none
-    /// fits. `capacity_ppm` is the part of the CPU that may be guaranteed.
-    pub fn room(&self, period: u64, window: u64, capacity_ppm: u64) -> u64 {
-        unsafe { policy_wmr_room(self, period, window, capacity_ppm) }
+    /// fits. `most_ppm` is the part of the CPU that may be guaranteed.
+    pub fn room(&self, period: u64, window: u64, most_ppm: u64) -> u64 {
+        unsafe { policy_wmr_room(self, period, window, most_ppm) }
     }
 
     /// Adds a guarantee; its `runtime` must be within [`Roster::room`].

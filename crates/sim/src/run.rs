@@ -218,7 +218,10 @@ impl State {
         t.kernel.last_arrival.set(now);
         self.enter_cpu(cpu);
         self.ops_running(t);
-        self.plan(now + self.time_on(cpu, t.left.get()), Event::Done(cpu as u32, c.run.get()));
+        self.plan(
+            now + self.time_on(cpu, t.left.get()),
+            Event::Done(cpu as u32, c.run.get()),
+        );
         if !c.ticks.replace(true) {
             self.plan_tick(cpu);
         }

@@ -382,12 +382,12 @@ impl Machine {
 /// of [`numbers`].
 pub fn place(
     rosters: &mut [Roster],
-    capacity_ppm: u64,
+    most_ppm: u64,
     slot: u64,
     runtime: u64,
     period: u64,
 ) -> Option<Split> {
-    let split = find(rosters, capacity_ppm, runtime, period)?;
+    let split = find(rosters, most_ppm, runtime, period)?;
     let parts = split.parts as usize;
     for x in 0..parts {
         let roster = &mut rosters[split.cpu[x] as usize];
@@ -396,12 +396,12 @@ pub fn place(
     Some(split)
 }
 
-fn find(rosters: &[Roster], capacity_ppm: u64, runtime: u64, period: u64) -> Option<Split> {
+fn find(rosters: &[Roster], most_ppm: u64, runtime: u64, period: u64) -> Option<Split> {
     let cpus = 0..rosters.len() as i32;
     for n in std::iter::once(1).chain(numbers(period, rosters.len() as u32)) {
         let mut split = Split::default();
         for cpu in cpus.clone() {
-            let room = rosters[cpu as usize].room(period, period / u64::from(n), capacity_ppm);
+            let room = rosters[cpu as usize].room(period, period / u64::from(n), most_ppm);
             split.offer(n, cpu, room);
         }
         if split.complete(n, runtime) {

@@ -153,10 +153,10 @@ proptest! {
     /// If each guarantee is within the room, the exact demand is within the time at every step.
     #[test]
     fn room_is_never_too_much(offers in prop::collection::vec((any_period(), 1u64..9, 1..=PPM), 1..MEMBERS),
-                              capacity in prop_oneof![Just(PPM), PPM / 2..PPM]) {
+                              most in prop_oneof![Just(PPM), PPM / 2..PPM]) {
         let mut roster = Roster::default();
         for (slot, &(period, n, part)) in offers.iter().enumerate() {
-            let room = roster.room(period, period / n, capacity);
+            let room = roster.room(period, period / n, most);
             prop_assert!(room <= period / n);
             // often all of the room
             roster.join(slot as u64, room * (2 * part).min(PPM) / PPM, period / n, period);
@@ -168,10 +168,10 @@ proptest! {
         };
         for m in members {
             for l in (0..60).map(|k| m.window + k * m.period) {
-                prop_assert!(demand(l) <= l / 1000 * capacity / 1000 + 1000, "{} in {l} ns", demand(l));
+                prop_assert!(demand(l) <= l / 1000 * most / 1000 + 1000, "{} in {l} ns", demand(l));
             }
         }
-        prop_assert!(roster.promised() <= capacity + offers.len() as u64);
+        prop_assert!(roster.promised() <= most + offers.len() as u64);
     }
 
     /// Whole periods: a task that fits by bandwidth is admitted, except for rounding of up to 1 ppm

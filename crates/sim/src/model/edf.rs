@@ -64,9 +64,9 @@ pub struct Edf {
 }
 
 impl Edf {
-    /// `capacity_ppm`: if partitioned, the greatest sum of Q/P of a CPU; [`WHOLE_PPM`]: the whole
+    /// `most_ppm`: if partitioned, the greatest sum of Q/P of a CPU; [`WHOLE_PPM`]: the whole
     /// CPU.
-    pub fn new(cpus: usize, fit: Fit, server: Server, capacity_ppm: u64) -> Self {
+    pub fn new(cpus: usize, fit: Fit, server: Server, most_ppm: u64) -> Self {
         let (queues, each) = if fit == Fit::Global {
             (1, cpus)
         } else {
@@ -75,7 +75,7 @@ impl Edf {
         Self {
             fit,
             server,
-            capacity: capacity_ppm * (PARTS / WHOLE_PPM),
+            capacity: most_ppm * (PARTS / WHOLE_PPM),
             queues: vec![BTreeSet::new(); queues],
             load: vec![0; queues],
             bonus: vec![Bonus::new(each); queues],

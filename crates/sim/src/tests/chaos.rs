@@ -13,7 +13,7 @@ use crate::calls::recorded::STAND_IN;
 use crate::rng::Rng;
 use crate::{
     Bandwidth, CgroupChange, Change, CpuMask, Program, Reservation, ServerPolicy, Settings,
-    Simulation, Step,
+    Simulation, SlowCpus, Step,
 };
 
 /// Length of a run, ns.
@@ -117,24 +117,29 @@ fn disturb_cgroups(sim: &mut Simulation, rng: &mut Rng) {
     }
 }
 
-/// `reserved`: some programs have reservations, and this is the machine's server policy.
-fn play(
-    seed: u64,
-    cpus: usize,
-    kick_ns: u64,
-    timer_late_ns: u64,
-    reserved: Option<ServerPolicy>,
-    cgroups: bool,
-) -> (u64, Vec<crate::Switch>) {
-    let probe = Probe::on_if(cgroups);
-    let mut sim = Simulation::new(Settings {
+fn machine(cpus: usize, kick_ns: u64, timer_late_ns: u64) -> Settings {
+    Settings {
         cpus,
         kick_ns,
         timer_late_ns,
+        ..Settings::default()
+    }
+}
+
+/// `reserved`: some programs have reservations, and this is the machine's server policy.
+fn play(
+    seed: u64,
+    machine: Settings,
+    reserved: Option<ServerPolicy>,
+    cgroups: bool,
+) -> (u64, Vec<crate::Switch>) {
+    let cpus = machine.cpus;
+    let probe = Probe::on_if(cgroups);
+    let mut sim = Simulation::new(Settings {
         checked: true,
         traced: true,
         server: reserved.unwrap_or_default(),
-        ..Settings::default()
+        ..machine
     });
     let mut rng = Rng::new(seed);
     // the stand-in for hotplug callbacks does not handle reservations
@@ -205,14 +210,30 @@ proptest! {
         late_us in prop_oneof![Just(0u64), 0u64..2000],
         server in prop_oneof![Just(ServerPolicy::Fcbs), Just(ServerPolicy::Deferred)],
     ) {
-        let (events, _) = play(seed, cpus, kick_us * 1000, late_us * 1000, Some(server), false);
+        let (events, _) = play(seed, machine(cpus, kick_us * 1000, late_us * 1000), Some(server), false);
         prop_assert!(events > 0);
     }
 
     /// CPUs go offline and online, with best-effort tasks.
     #[test]
     fn chaos_with_hotplug_keeps_the_invariants(seed: u64, cpus in 2usize..6, kick_us in 0u64..20) {
-        let (events, _) = play(seed, cpus, kick_us * 1000, 0, None, false);
+        let (events, _) = play(seed, machine(cpus, kick_us * 1000, 0), None, false);
+        prop_assert!(events > 0);
+    }
+
+    /// Some CPUs are slower, and the scheduler knows it. Some go offline and online.
+    #[test]
+    fn chaos_with_slow_cpus_keeps_the_invariants(
+        seed: u64,
+        cpus in 2usize..6,
+        fast in 1usize..3,
+        capacity in 100u16..1000,
+        kick_us in 0u64..20,
+        cgroups: bool,
+    ) {
+        let slow = Some(SlowCpus { from: fast, capacity, known: true });
+        let machine = Settings { slow, ..machine(cpus, kick_us * 1000, 0) };
+        let (events, _) = play(seed, machine, FCBS, cgroups);
         prop_assert!(events > 0);
     }
 
@@ -226,7 +247,7 @@ proptest! {
         reserved: bool,
     ) {
         let reserved = reserved.then(ServerPolicy::default);
-        let (events, _) = play(seed, cpus, kick_us * 1000, 0, reserved, true);
+        let (events, _) = play(seed, machine(cpus, kick_us * 1000, 0), reserved, true);
         prop_assert!(events > 0);
     }
 }
@@ -235,10 +256,10 @@ const FCBS: Option<ServerPolicy> = Some(ServerPolicy::Fcbs);
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    let played = || play(42, 3, 1000, 0, FCBS, true);
+    let played = || play(42, machine(3, 1000, 0), FCBS, true);
     assert!(played() == played());
     assert!(
-        played() != play(42, 3, 1000, 0, FCBS, false),
+        played() != play(42, machine(3, 1000, 0), FCBS, false),
         "moves make a difference"
     );
 }
@@ -248,12 +269,17 @@ fn the_same_seed_gives_the_same_trace() {
 /// another seed: without the kick for SCX_ENQ_LAST in ops.enqueue it fails.)
 #[test]
 fn a_cpu_runs_the_last_task_that_it_put_back() {
-    play(4_617_780_709_585_120_869, 4, 1_000, 0, FCBS, false);
+    play(4_617_780_709_585_120_869, machine(4, 1_000, 0), FCBS, false);
 }
 
 /// The first task of an EDF queue may not leave its CPU, the second may, and a CPU is idle. The
 /// task that takes the queue's CPU asks on behalf of both. (The seed: as above.)
 #[test]
 fn help_is_asked_for_the_second_task_if_the_first_has_to_stay() {
-    play(12_451_265_870_375_540_130, 3, 0, 622_000, FCBS, false);
+    play(
+        12_451_265_870_375_540_130,
+        machine(3, 0, 622_000),
+        FCBS,
+        false,
+    );
 }
