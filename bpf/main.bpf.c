@@ -23,8 +23,8 @@
 #include "layers/account.bpf.h"
 #include "layers/catch_up.bpf.h"
 #include "layers/domain_server.bpf.h"
-#include "layers/fast.bpf.h"
 #include "layers/hotplug.bpf.h"
+#include "layers/kinds.bpf.h"
 #include "layers/load.bpf.h"
 #include "layers/move.bpf.h"
 #include "layers/second.bpf.h"
@@ -153,7 +153,7 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 	 * server it had then: domain_draw() may give it another one, or none.
 	 */
 	bool looked = (enq_flags & SCX_ENQ_CPU_SELECTED) && !draws_on(t);
-	s32 fast = claimed_for(p);
+	s32 claimed = claimed_for(p);
 
 	/*
 	 * The CPU has chosen to be idle, and enqueues @p only now. Wherever @p waits, the CPU looks
@@ -163,17 +163,17 @@ void OPS(aplomb_enqueue, struct task_struct *p, u64 enq_flags)
 		scx_bpf_kick_cpu(task_cpu(p), 0);
 	if (parks_on && park_enqueue(p, enq_flags)) {
 		fair_leave(task_ctx(p));
-		unclaim(fast);
+		unclaim(claimed);
 		return;
 	}
 	if (t && domain_servers)
 		domain_draw(t);
 	if (t && reserved_enqueue(p, t, enq_flags)) {
 		tree_not_in(t);
-		unclaim(fast);
+		unclaim(claimed);
 		return;
 	}
-	if (fast >= 0 && goes_to(p, fast, enq_flags))
+	if (claimed >= 0 && goes_to(p, claimed, enq_flags))
 		return;
 	/* no other task is there, and dispatch did not let it go on */
 	if ((enq_flags & SCX_ENQ_LAST) && !tree_on) {
@@ -222,7 +222,7 @@ void OPS(aplomb_dispatch, s32 cpu, struct task_struct *prev)
 
 	catch_up();
 	look_at_left_out(c);
-	/* it sleeps, is to be held where it landed, or leaves for a faster CPU */
+	/* it sleeps, is to be held where it landed, or leaves for a CPU of its kind */
 	if (prev &&
 	    (!(prev->scx.flags & SCX_TASK_QUEUED) || has_landed(prev) || is_leaving(prev, c)))
 		prev = NULL;
@@ -340,7 +340,7 @@ void OPS(aplomb_tick, struct task_struct *p)
 	if (parks_on)
 		park_tick(p);
 	if (cpus_differ)
-		fast_tick(p, cpu, c);
+		kinds_tick(p, cpu, c);
 	c->tree.unwanted = 0;
 	if (c->tree.wanted)
 		guard_ends(p, c);
@@ -424,7 +424,7 @@ s32 OPS_SLEEPABLE(aplomb_init)
 	if (!err)
 		err = cpus_init();
 	if (!err)
-		err = fast_init();
+		err = kinds_init();
 	if (!err)
 		err = servers_init();
 	if (!err)

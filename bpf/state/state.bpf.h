@@ -258,7 +258,7 @@ struct cpu_ctx {
 	u64 timer_due; /* when to choose again (state/timer.bpf.h); TIME_NEVER: no such time */
 	u32 timer_set; /* for timer_due, and not left to a tick */
 	u32 online;
-	s32 leaves_pid; /* its task that leaves it for `leaves_to` (layers/fast.bpf.h); 0: none */
+	s32 leaves_pid; /* its task that leaves it for `leaves_to` (layers/kinds.bpf.h); 0: none */
 	s32 leaves_to;
 	s32 asked; /* the thread that this CPU, which was idle, is to help (state/idle.bpf.h); or 0 */
 	struct handover next;

@@ -53,6 +53,15 @@ class Places(harness.JobTest):
     full = True  # the choice is the kernel's, as long as ops.select_cpu leaves it
 
 
+class Capacity(harness.JobTest):
+    """four CPUs in virtual time, of which two count as slow"""
+
+    job = "capacity"
+    machine = "timing-smp"
+    cpus = 4
+    seconds = 120
+
+
 class SmpRandom(harness.JobTest):
     """two CPUs, with two minutes of random changes"""
 

@@ -9,6 +9,7 @@ use crate::machine::Scheduler;
 use crate::pool;
 use crate::report::Report;
 use crate::scenario::{Options, Scenario};
+use crate::study::hybrid;
 use crate::study::movies::{self, Outcome};
 use crate::study::scaling;
 use crate::study::schedulability::{self, Tally};
@@ -23,6 +24,8 @@ pub enum Job {
     Movies(movies::Show),
     /// One run of a machine of many CPUs.
     Scaling(scaling::Load),
+    /// One run of a machine whose CPUs differ.
+    Hybrid(hybrid::Load),
     /// One run of two domains with weights.
     Shares(shares::Load),
     /// One run of a scenario file.
@@ -47,6 +50,8 @@ pub enum Answer {
     Movies(Result<Outcome, String>),
     /// See [`scaling::Outcome`].
     Scaling(scaling::Outcome),
+    /// See [`hybrid::Line`].
+    Hybrid(hybrid::Line),
     /// See [`shares::Outcome`].
     Shares(shares::Outcome),
     /// See [`Report`].
@@ -59,6 +64,7 @@ pub fn work(job: Job) -> Answer {
         Job::Sets(batch) => Answer::Sets(batch.play()),
         Job::Movies(show) => Answer::Movies(show.play().map_err(|e| e.to_string())),
         Job::Scaling(load) => Answer::Scaling(load.play()),
+        Job::Hybrid(load) => Answer::Hybrid(load.play()),
         Job::Shares(load) => Answer::Shares(load.play()),
         Job::Scenario {
             path,

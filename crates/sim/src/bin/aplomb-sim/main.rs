@@ -9,6 +9,7 @@
 //! | `sets.rs` | schedulability of random task sets |
 //! | `movies.rs` | frames per second of several movies |
 //! | `scaling.rs` | what machines of many CPUs get done |
+//! | `hybrid.rs` | what programs get on CPUs that differ |
 //! | `shares.rs` | what two domains have of many CPUs |
 //! | `study.rs` | what the studies share: options, the pool of workers, JSON |
 //! | `progress.rs` | the line that shows how far a long command is |
@@ -22,6 +23,7 @@ use aplomb_sim::worker;
 use clap::{CommandFactory, Parser, Subcommand};
 
 mod docs;
+mod hybrid;
 mod movies;
 mod play;
 mod progress;
@@ -64,6 +66,9 @@ enum Command {
     /// Count what machines of 1 to 1,024 CPUs get done, if the scheduler's own work takes time
     #[command(after_help = scaling::EXAMPLES)]
     Scaling(scaling::Args),
+    /// Measure what programs get on a machine of fast and slow CPUs
+    #[command(after_help = hybrid::EXAMPLES)]
+    Hybrid(hybrid::Args),
     /// Measure what two domains with weights have of machines of 1 to 1,024 CPUs
     #[command(after_help = shares::EXAMPLES)]
     Shares(shares::Args),
@@ -89,6 +94,7 @@ fn main() -> ExitCode {
         Command::Schedulability(args) => sets::run(&args),
         Command::Movies(args) => movies::run(&args),
         Command::Scaling(args) => scaling::run(&args),
+        Command::Hybrid(args) => hybrid::run(&args),
         Command::Shares(args) => shares::run(&args),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man(args) => docs::man(&args),

@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * layers/fast.bpf.h - CPUs that differ: on which idle CPU a task wakes up, and when it leaves a slow
- * one.
+ * layers/kinds.bpf.h - CPUs that differ: on which idle CPU a task wakes up, and when it leaves one
+ * of the wrong kind.
  *
  * Source: ours; misfit tasks are EEVDF's (kernel/sched/fair.c, check_misfit_status). What a
- * reservation is worth on a slow CPU: policy/capacity.h; where it is placed: reserved/room.bpf.h 2.
+ * reservation is on a slow CPU: policy/capacity.h; where it is placed: reserved/room.bpf.h 2.
  *
  * 1. Why. The kernel's choice of an idle CPU (scx_bpf_select_cpu_dfl) knows cores and caches, not
- *    capacities. A game that wakes up while all CPUs are idle may run on a slow one, and stays there
- *    for as long as it does not sleep.
+ *    capacities. A game that wakes up while all CPUs are idle may run on a slow one, and a loop that
+ *    got one stays there for as long as it does not sleep.
  *
  * 2. Model. There are two kinds of CPUs. Fast ones are nearer to the fastest than to the slowest;
  *    the others are slow. Background work (SCHED_IDLE, cpu.idle) belongs on slow CPUs, all other
  *    tasks on fast ones.
  *
  * 3. Control. A task that wakes up gets an idle CPU of its kind, chosen among these as the kernel
- *    would, or else any idle one: no task waits for its kind. At a tick of a slow CPU a task that
- *    belongs on a fast one leaves, if one of these is idle:
+ *    would, or else any idle one: no task waits for its kind. At a tick, a task on a CPU of the
+ *    other kind leaves, if one of its kind is idle:
  *
- *        runs ---- tick, a fast CPU is idle: claimed ----> [leaves] ---- enqueued ----> runs there
+ *        runs ---- tick, such a CPU is idle: claimed ----> [leaves] ---- enqueued ----> runs there
  *                                                             |
  *                                                             +-- sleeps, is parked or reserved:
- *                                                                 the fast CPU looks again
+ *                                                                 the claimed CPU looks again
  *
- * 4. Limits. A task with an affinity mask does not leave at a tick, since a search for an idle CPU
- *    within two masks is allowed at a wake-up only. While no CPU is idle, no task leaves: loops that
- *    have a slow CPU each do less work than those on fast ones, as under EEVDF.
+ * 4. Limits. A task with an affinity mask does not leave at a tick: a search for an idle CPU within
+ *    two masks is allowed at a wake-up only. While no CPU is idle, no task leaves: loops that have
+ *    a slow CPU each do less work than those on fast ones, as under EEVDF.
  */
-#ifndef APLOMB_LAYERS_FAST_BPF_H
-#define APLOMB_LAYERS_FAST_BPF_H
+#ifndef APLOMB_LAYERS_KINDS_BPF_H
+#define APLOMB_LAYERS_KINDS_BPF_H
 
 #include "kernel/migration.bpf.h"
 #include "state/state.bpf.h"
 #include "tree/place.bpf.h"
 #include "tree/queue.bpf.h"
 
-struct bpf_cpumask __kptr *fast_cpus SEC(".data.fast") __hidden __attribute__((aligned(8)));
-struct bpf_cpumask __kptr *slow_cpus SEC(".data.fast") __hidden __attribute__((aligned(8)));
+struct bpf_cpumask __kptr *fast_cpus SEC(".data.kinds") __hidden __attribute__((aligned(8)));
+struct bpf_cpumask __kptr *slow_cpus SEC(".data.kinds") __hidden __attribute__((aligned(8)));
 
 u32 fast_from; /* the least capacity of a fast CPU */
 
@@ -48,6 +48,7 @@ static __always_inline bool is_fast(u32 cpu)
 /* The mask of all fast CPUs, or of all slow ones. NULL: there is no memory. */
 static __noinline struct bpf_cpumask *mask_of_kind(bool fast)
 {
+	TAKES_STACK(8);
 	struct bpf_cpumask *mask = bpf_cpumask_create();
 	u32 cpu;
 
@@ -61,7 +62,7 @@ static __noinline struct bpf_cpumask *mask_of_kind(bool fast)
 }
 
 /* When the scheduler is loaded: which CPUs are of which kind. Returns 0 or -ENOMEM. */
-static __always_inline s32 fast_init(void)
+static __always_inline s32 kinds_init(void)
 {
 	u32 cpu, least = CAPACITY_FULL;
 	struct bpf_cpumask *fast, *slow;
@@ -88,22 +89,23 @@ static __always_inline bool in_background(struct task_struct *p)
 	return p->policy == SCHED_IDLE || (tree_on && branch(domain_of_task(p))->idle);
 }
 
+/* The CPUs on which @p belongs. Not NULL once kinds_init() has succeeded; the verifier asks. */
+static __always_inline struct bpf_cpumask *kind_of(struct task_struct *p)
+{
+	return in_background(p) ? slow_cpus : fast_cpus;
+}
+
 /* The idle CPU on which @p wakes up. *@idle: there is one; else the CPU where it waits. */
 static __always_inline s32 select_idle(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 				       bool *idle)
 {
-	if (cpus_differ) {
-		struct bpf_cpumask *kind = in_background(p) ? slow_cpus : fast_cpus;
-		s32 cpu = -1;
+	struct bpf_cpumask *kind = cpus_differ ? kind_of(p) : NULL;
+	s32 cpu = -1;
 
-		if (kind)
-			cpu = select_cpu_among(p, prev_cpu, wake_flags,
-					       (const struct cpumask *)kind);
-		*idle = cpu >= 0;
-		if (*idle)
-			return cpu;
-	}
-	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, idle);
+	if (kind)
+		cpu = select_cpu_among(p, prev_cpu, wake_flags, (const struct cpumask *)kind);
+	*idle = cpu >= 0;
+	return *idle ? cpu : scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, idle);
 }
 
 /*
@@ -116,17 +118,17 @@ static __always_inline void unclaim(s32 cpu)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 }
 
-/* A tick on the slow @cpu, with context @c, where @p runs: does it leave for an idle fast CPU? */
-static __always_inline void fast_tick(struct task_struct *p, u32 cpu, struct cpu_ctx *c)
+/* A tick on @cpu, with context @c, where @p runs: does it leave for an idle CPU of its kind? */
+static __always_inline void kinds_tick(struct task_struct *p, u32 cpu, struct cpu_ctx *c)
 {
-	struct bpf_cpumask *fast = fast_cpus;
+	struct bpf_cpumask *kind = kind_of(p);
 	s32 to;
 
-	if (is_fast(cpu) || c->leaves_pid || c->by_right || !fast ||
-	    (u32)p->nr_cpus_allowed < nr_cpus || stays(p) || in_background(p) ||
+	if (!kind || bpf_cpumask_test_cpu(cpu, (const struct cpumask *)kind) || c->leaves_pid ||
+	    c->by_right || (u32)p->nr_cpus_allowed < nr_cpus || stays(p) ||
 	    (tree_on && branch(domain_of_task(p))->limited))
 		return;
-	to = scx_bpf_pick_idle_cpu((const struct cpumask *)fast, 0);
+	to = scx_bpf_pick_idle_cpu((const struct cpumask *)kind, 0);
 	if (to < 0)
 		return;
 	c->leaves_pid = p->pid;
@@ -151,7 +153,7 @@ static __always_inline s32 claimed_for(struct task_struct *p)
 	return c->leaves_to;
 }
 
-/* @p goes to the fast CPU @to, if it may. Returns whether it does. */
+/* @p goes to CPU @to, which was claimed for it, if it may. Returns whether it does. */
 static __always_inline bool goes_to(struct task_struct *p, s32 to, u64 enq_flags)
 {
 	struct task_ctx *t = tree_on ? task_ctx(p) : NULL;
@@ -166,4 +168,4 @@ static __always_inline bool goes_to(struct task_struct *p, s32 to, u64 enq_flags
 	return true;
 }
 
-#endif /* APLOMB_LAYERS_FAST_BPF_H */
+#endif /* APLOMB_LAYERS_KINDS_BPF_H */

@@ -1,0 +1,86 @@
+#!/bin/bash
+# Tests CPUs that differ: four CPUs in virtual time, of which the daemon is told that two do half of
+# the work. A budget on these is twice as long; tasks wake up on fast CPUs, and leave slow ones;
+# background work stays there; reservations are placed on fast ones.
+. /job/guest/lib.sh
+. /job/guest/tree.sh
+
+tries=10
+cpu_of() { sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f37; } # PID: field 39
+for name in hard held; do program spin $name; done
+spec hard 6ms/30ms 'server = "cbs-hard"'
+program periodic film
+program periodic call
+spec film 4ms/20ms
+spec call 4ms/20ms 'guaranteed = true'
+
+echo 'cpu-capacities = "2-3=512"' > /tmp/aplomb.toml
+start_daemon --config /tmp/aplomb.toml || { finish; exit; }
+sleep 3 # the daemon looks at what runs
+
+say "budgets"
+# On a fast CPU 20 %; on a slow one the work takes twice as long. (Exact to 0.5 % on one CPU:
+# reserved.sh. Here all CPUs share one of the host.)
+r=$(fg taskset -c 1 "$bin/hard" 5990)
+check budget-of-a-fast-cpu "20 % reserved: $r" within 198000 "$(value ppm "$r")" 204000
+r=$(fg taskset -c 2 "$bin/hard" 5990)
+check budget-of-a-slow-cpu "20 % reserved: $r" within 396000 "$(value ppm "$r")" 408000
+
+say "placement"
+placed() { # PROGRAM: the CPUs of its reservations
+	local i
+	for i in 1 2 3 4; do bg "$bin/$1" 1000 20000 1000000; done
+	sleep 1
+	a status --json > "$out/placed.json"
+	jq -r --arg name "$1" '[.tasks[] | select(.comm == $name) | .cpu] | join(" ")' "$out/placed.json"
+	end_all
+}
+all_fast() { [ -n "$1" ] && [ -z "$(tr -d '01 ' <<< "$1")" ]; }
+for name in film call; do
+	r=$(placed $name)
+	check "$name-is-placed-on-fast-cpus" "on CPUs $r" all_fast "$r"
+done
+
+# NAME CGROUP "EXPECTED CPU"… COMMAND…: a task that has slept on CPU 3, or on 0, may run anywhere,
+# and wakes up: how often on one of those that are expected? Two of $tries may find these busy with
+# work of the kernel or of the daemon.
+wakes_on() {
+	local name=$1 cgroup=$2 expected=$3 i task at found="" hits=0
+	shift 3
+	in_domain "$cgroup" "$@" "$periodic" 500 20000 1000000
+	task=${pids[-1]}
+	for ((i = 0; i < tries; i++)); do
+		taskset -p -c $((3 * (i % 2))) "$task" > /dev/null
+		sleep 0.1
+		taskset -p -c 0-3 "$task" > /dev/null
+		sleep 0.05
+		at=$(cpu_of "$task")
+		found="$found $at"
+		[[ " $expected " != *" $at "* ]] || hits=$((hits + 1))
+	done
+	end_all
+	check "$name" "on$found; expected: $expected" within $((tries - 2)) $hits $tries
+}
+leaves() { # NAME CGROUP: a loop of a slow CPU, as soon as it may
+	local task
+	in_domain "$2" taskset -c 3 "$programs/spin" 60000 0 100
+	task=${pids[-1]}
+	sleep 0.2
+	check "$1-loop-is-on-a-slow-cpu" "" [ "$(cpu_of "$task")" = 3 ]
+	taskset -p -c 0-3 "$task" > /dev/null
+	sleep 0.1
+	check "$1-loop-leaves-it" "on $(cpu_of "$task")" within 0 "$(cpu_of "$task")" 1
+	end_all
+}
+in_each_case() { # NAME CGROUP
+	wakes_on "$1-task-wakes-up-on-a-fast-cpu" "$2" "0 1"
+	wakes_on "$1-background-work-wakes-up-on-a-slow-cpu" "$2" "2 3" chrt -i 0
+	leaves "$1" "$2"
+}
+say "without domains"
+in_each_case plain .
+say "in a domain"
+domain_of a
+in_each_case in-a-domain a
+
+end_job
