@@ -7,8 +7,8 @@
  * reservation is on a slow CPU: policy/capacity.h; where it is placed: reserved/room.bpf.h 2.
  *
  * 1. Why. The kernel's choice of an idle CPU (scx_bpf_select_cpu_dfl) knows cores and caches, not
- *    capacities. A game that wakes up while all CPUs are idle may run on a slow one, and a loop that
- *    got one stays there for as long as it does not sleep.
+ *    capacities. A game that wakes up while all CPUs are idle may run on a slow one, and a loop
+ *    that got one stays there for as long as it does not sleep.
  *
  * 2. Model. There are two kinds of CPUs. Fast ones are nearer to the fastest than to the slowest;
  *    the others are slow. Background work (SCHED_IDLE, cpu.idle) belongs on slow CPUs, all other

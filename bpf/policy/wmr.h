@@ -33,8 +33,8 @@
  *    = 1). The wake rule of edf.h lets a job that slept have the rest of its budget in less than a
  *    period, at no more than its bandwidth; but what makes room for a window is that a job demands
  *    nothing in an interval shorter than its period (crates/policy/src/wmr has the example). Those
- *    admitted by load may keep the wake rule: they are left out of what may be promised, as a bandwidth,
- *    which is what that rule promises.
+ *    admitted by load may keep the wake rule: they are left out of what may be promised, as a
+ *    bandwidth, which is what that rule promises.
  *
  * 4. Admission. dbf(L), what tasks can demand in any L ns, must not exceed L (Baruah et al.). The
  *    paper checks L at deadlines only, with the staircase floor((L - D)/P) + 1; between its steps

@@ -27,16 +27,16 @@ const SETTLE: u64 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Case {
-    /// Programs with reservations, two for each fast CPU and one for each slow CPU, beside two loops
-    /// for each CPU.
+    /// Programs with reservations, two for each fast CPU and one for each slow CPU, beside two
+    /// loops for each CPU.
     Frames,
     /// The same, guaranteed.
     Guaranteed,
     /// Ordinary programs that wake up now and then, one for each fast CPU, and a loop of background
     /// work (`SCHED_IDLE`) for each slow CPU.
     Keys,
-    /// A loop for each CPU. After the first second all end but as many as there are fast CPUs: those
-    /// that were started last.
+    /// A loop for each CPU. After the first second all end but as many as there are fast CPUs:
+    /// those that were started last.
     Loops,
 }
 
