@@ -14,8 +14,8 @@
  *
  * 2. Where we differ. Placement by load takes the CPU with the least max(R_load, S_load), since
  *    several programs launched within a second would all see the same R_load. What is guaranteed
- *    there is added to both. Where CPUs differ, the fastest whose load stays below R_lo goes first:
- *    the paper has one CPU.
+ *    there is added to both. Where cores have several threads, the core with the least goes first;
+ *    where CPUs differ, the fastest whose load stays below R_lo. The paper has one CPU.
  *
  * 3. Races. Two admissions by promise look at the same rosters. The second one sees that they have
  *    changed (`promises`) and looks again. A process may end while its server is admitted; so its
@@ -37,12 +37,11 @@
 /* What a program of @bw_ppm, in work, costs on @cpu, with context @c: the least one is its CPU. */
 static __always_inline u64 load_cost(const struct cpu_ctx *c, u32 cpu, u64 bw_ppm)
 {
-	u64 load = cpu_expected(c);
+	u64 cost = spread_cost(cpu);
 
-	if (!cpus_differ)
-		return load;
-	load += time_on(cpu, bw_ppm);
-	return load < r_lo_ppm ? cost_on(cpu, load) : TIME_NEVER / 2 + load;
+	if (cpus_differ && cpu_expected(c) + time_on(cpu, bw_ppm) >= r_lo_ppm)
+		return TIME_NEVER / 2 + cost;
+	return cost_on(cpu, cost);
 }
 
 /* The allowed CPU with the least load, for a program of @bw_ppm, in work; or -1. */

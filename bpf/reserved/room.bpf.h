@@ -18,8 +18,9 @@
  *    admitted than by partitioned first-fit: of 2,000 sets (tasks of 10 to 100 %, 80 % load, 4
  *    CPUs) 1,848, first-fit 1,888, as it is here 1,987. If it fits on no CPU, n CPUs with the
  *    largest rooms share it, in windows of P/n; which n is tried first: policy/wmr.h,
- *    WMR_WINDOW_NS. Where CPUs differ, the fastest on which it fits goes before all that; parts
- *    are compared by the work that fits into them.
+ *    WMR_WINDOW_NS. Of CPUs that are even otherwise, one on the core with the least expected load
+ *    is taken: two threads of a core do little more than one. Where CPUs differ, the fastest on
+ *    which it fits goes before all that; parts are compared by the work that fits into them.
  */
 #ifndef APLOMB_ROOM_BPF_H
 #define APLOMB_ROOM_BPF_H
@@ -42,13 +43,39 @@ static __always_inline u64 cpu_expected(const struct cpu_ctx *c)
 	return c->reserved.promised_ppm + load_expected(&c->reserved.load);
 }
 
+#define MAX_THREADS 8 /* of one core */
+#define LOAD_BITS 25  /* the load of a core is below 2^25 ppm: eight CPUs, each below 4 PPM */
+
+/* The same for all threads of @cpu's core together. */
+VERIFIED_ONCE u64 core_expected(u32 cpu)
+{
+	u64 sum = cpu_expected(cpu_ctx(cpu));
+	u32 i, at = cpu;
+
+	bpf_for(i, 1, MAX_THREADS) {
+		at = next_thread[at & (MAX_CPUS - 1)];
+		if (at == cpu)
+			break;
+		sum += cpu_expected(cpu_ctx(at));
+	}
+	return sum;
+}
+
 /*
- * What @cost, that of placing a server on @cpu, is worth with the CPU's capacity: slower CPUs come
- * after all faster ones. @cost: below 2^44.
+ * What placement on @cpu costs by load alone, below 2^50: the load of its core, then its own. So a
+ * core without load goes before the idle thread of another.
  */
+static __always_inline u64 spread_cost(u32 cpu)
+{
+	u64 own = cpu_expected(cpu_ctx(cpu));
+
+	return (cores_shared ? core_expected(cpu) : own) << LOAD_BITS | own;
+}
+
+/* The same, or any @cost below 2^50, with the CPU's capacity: slower CPUs come after all faster. */
 static __always_inline u64 cost_on(u32 cpu, u64 cost)
 {
-	return cpus_differ ? cost + ((u64)(CAPACITY_FULL - capacity_of(cpu)) << 44) : cost;
+	return cpus_differ ? cost + ((u64)(CAPACITY_FULL - capacity_of(cpu)) << 50) : cost;
 }
 
 /* May @p run on @cpu? A domain (@p NULL) may use any. */
@@ -86,13 +113,10 @@ VERIFIED_ONCE s32 whole_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 
 	bpf_for(cpu, 0, nr_cpus) {
 		const struct cpu_ctx *c = cpu_ctx(cpu);
-		u64 cost = cpu_expected(c);
+		u64 cost = spread_cost(cpu);
 
-		/*
-		 * by what is promised; if that is the same, by the load, which is below 4 PPM
-		 */
-		if (light)
-			cost += (PPM - c->reserved.promised_ppm) * (4 * PPM);
+		if (light) /* by what is promised; if that is the same, by the load of the core */
+			cost = (PPM - c->reserved.promised_ppm) << LOAD_BITS | cost >> LOAD_BITS;
 		cost = cost_on(cpu, cost);
 		if (cost < least && may_use(p, cpu) &&
 		    room_on(cpu, period, period) >= time_on(cpu, runtime)) {

@@ -296,6 +296,13 @@ static __always_inline struct cpu_ctx *cpu_ctx(u32 cpu)
 SETTING u16 cpu_capacities[MAX_CPUS];
 SETTING u32 cpus_differ;
 
+/*
+ * The next CPU of the same core, round and round; whether any core has several (SMT). If none has,
+ * the verifier drops the walks.
+ */
+SETTING u16 next_thread[MAX_CPUS];
+SETTING u32 cores_shared;
+
 /* The capacity of @cpu. */
 static __always_inline u32 capacity_of(u32 cpu)
 {

@@ -54,12 +54,12 @@ class Places(harness.JobTest):
 
 
 class Capacity(harness.JobTest):
-    """four CPUs in virtual time, of which two count as slow"""
+    """two cores of two threads in virtual time, of which one counts as slow"""
 
     job = "capacity"
     machine = "timing-smp"
-    cpus = 4
-    seconds = 120
+    topology = "cores=2,threads=2"
+    seconds = 150
 
 
 class SmpRandom(harness.JobTest):

@@ -17,6 +17,7 @@ use std::os::fd::BorrowedFd;
 
 mod btf;
 mod capacity;
+mod cores;
 mod disk;
 mod distribution;
 mod domain;

@@ -40,6 +40,9 @@ const MAKES: u32 = 16;
 pub struct Settings {
     /// CPUs, 1 to [`crate::MAX_CPUS`].
     pub cpus: usize,
+    /// Threads of each core, at least 1: so many CPUs in a row. (The simulated CPU is not slower
+    /// while the other threads run.)
+    pub threads: usize,
     /// The CPUs that are slower than the others; None: all are alike.
     pub slow: Option<SlowCpus>,
     /// Time between ticks, ns.
@@ -76,6 +79,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             cpus: 1,
+            threads: 1,
             slow: None,
             tick_ns: 4_000_000,
             kick_ns: 1_000,

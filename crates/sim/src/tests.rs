@@ -164,6 +164,7 @@ mod capacity;
 mod cgroups;
 mod chaos;
 mod chaos_domains;
+mod cores;
 mod domain_servers;
 mod domains;
 mod faults;

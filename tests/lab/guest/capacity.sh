@@ -1,7 +1,8 @@
 #!/bin/bash
-# Tests CPUs that differ: four CPUs in virtual time, of which the daemon is told that two do half of
-# the work. A budget on these is twice as long; tasks wake up on fast CPUs, and leave slow ones;
-# background work stays there; reservations are placed on fast ones.
+# Tests CPUs that differ, and cores of several threads: two cores of two threads in virtual time.
+# First the daemon is told that the second core does half of the work. A budget there is twice as
+# long; tasks wake up on fast CPUs, and leave slow ones; background work stays there; reservations
+# are placed on fast ones. Then all CPUs are alike: reservations are spread over the cores.
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 
@@ -82,5 +83,13 @@ in_each_case plain .
 say "in a domain"
 domain_of a
 in_each_case in-a-domain a
+
+say "all alike"
+stop_daemon
+start_daemon || { finish; exit; }
+sleep 3
+on_both_cores() { [ "$(tr ' ' '\n' <<< "$1" | sed 's/[01]/a/; s/[23]/b/' | sort | uniq -c | tr -d ' \n')" = 2a2b ]; }
+r=$(placed film)
+check reservations-are-spread-over-cores "on CPUs $r" on_both_cores "$r"
 
 end_job

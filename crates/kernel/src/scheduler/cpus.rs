@@ -1,11 +1,12 @@
 //! What the kernel side has to know of the machine's CPUs before the load.
 
 use super::{main_skel, tick};
+use crate::cores::Cores;
 use crate::facts::Machine;
 use crate::Settings;
 
-/// Says how many CPUs `machine` may have, and how fast each is. `cpus` is at most
-/// [`crate::limits::MAX_CPUS`].
+/// Says how many CPUs `machine` may have, how fast each is, and which are threads of one core.
+/// `cpus` is at most [`crate::limits::MAX_CPUS`].
 pub(super) fn fit(
     open: &mut main_skel::OpenMainSkel<'_>,
     machine: &Machine,
@@ -19,6 +20,11 @@ pub(super) fn fit(
     rodata.tick_ns = tick::period_ns();
     let (capacities, _) = settings.cpu_capacities.of(&machine.sys(), cpus);
     rodata.cpus_differ = capacities.differ().into();
+    let cores = Cores::read(&machine.sys(), cpus);
+    rodata.cores_shared = cores.are_shared().into();
+    for (place, next) in rodata.next_thread.iter_mut().zip(cores.next_threads()) {
+        *place = *next;
+    }
     let places = rodata.cpu_capacities.iter_mut();
     for (place, capacity) in places.zip(capacities.as_slice()) {
         *place = *capacity;
