@@ -194,7 +194,7 @@ static inline bool fair_guarded(u64 ran_ns, u32 weight, u32 wakes)
 	return ran_ns < fair_part(FAIR_GUARD_NS, weight, wakes);
 }
 
-/* If so: for how long it may keep it from one that is rested, ns. */
+/* If so: for how long it may keep it, ns. */
 static inline u64 fair_turn_left(u64 ran_ns, u32 weight, u32 wakes)
 {
 	u64 turn = fair_part(FAIR_LEAD_NS, weight, wakes);

@@ -112,6 +112,7 @@ struct task_ctx {
 	/* tree/ */
 	u32 domain;  /* slot of the domain it belongs to; 0: the root */
 	u32 queued;  /* in which domain's queue it waits (tree/queue.bpf.h); 0: in none */
+	u16 woke;    /* it came there by a wake-up (tree/cache.bpf.h) */
 	u16 stay;    /* number of its last stay in a queue: another one after each enqueue */
 	u32 refused; /* told that its domain has no time: turns since then, and 1 (claim_late()) */
 	u32 weight;  /* of fair_weight(), when it was enqueued last */
@@ -295,6 +296,10 @@ static __always_inline struct cpu_ctx *cpu_ctx(u32 cpu)
  */
 SETTING u16 cpu_capacities[MAX_CPUS];
 SETTING u32 cpus_differ;
+
+/* The last-level cache of each CPU, and whether there are several. */
+SETTING u16 cpu_caches[MAX_CPUS];
+SETTING u32 caches_differ;
 
 /*
  * The next CPU of the same core, round and round; whether any core has several (SMT). If none has,

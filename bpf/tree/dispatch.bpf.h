@@ -17,6 +17,7 @@
 #include "kernel/migration.bpf.h"
 #include "state/idle.bpf.h"
 #include "tree/alone.bpf.h"
+#include "tree/cache.bpf.h"
 #include "tree/lanes.bpf.h"
 #include "tree/limit.bpf.h"
 #include "tree/owed.bpf.h"
@@ -166,8 +167,11 @@ static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_s
 	return moved;
 }
 
-/* Sends the first task of domain @leaf, which @cpu has claimed, to @cpu. */
-VERIFIED_ONCE u32 tree_take(u32 leaf, u32 cpu)
+/*
+ * Sends the first task of domain @leaf, which @cpu has claimed, to @cpu. With @limit, the first one
+ * up to that virtual time that does not wait for another cache, of the first MAX_TAKEN.
+ */
+VERIFIED_ONCE u32 tree_take(u32 leaf, u32 cpu, u64 limit)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
@@ -180,6 +184,10 @@ VERIFIED_ONCE u32 tree_take(u32 leaf, u32 cpu)
 			p = bpf_iter_scx_dsq_next(&it);
 			if (!p)
 				break;
+			if (limit && time_before(limit, p->scx.dsq_vtime))
+				break;
+			if (limit && waits_elsewhere(p, cpu))
+				continue;
 			t = task_ctx(p);
 			/* before the move: after it the task may run and be queued again at once */
 			was = t ? unqueue(t) : 0;
@@ -279,7 +287,9 @@ static __noinline u32 tree_try(struct choice *ch, struct task_struct *prev, stru
 			       struct task_ctx *comes)
 {
 	TAKES_STACK(64);
-	u32 claim = tree_claim(ch, comes), leaf = ch->pick.leaf, taken;
+	u32 claim = tree_claim(ch, comes), leaf = ch->pick.leaf, taken = TAKE_NONE;
+	bool own; /* @prev is one of the domain's tasks */
+	u64 limit;
 
 	if (claim == CLAIM_LANE) {
 		u32 result = lane_take(ch->cpu, ch->lane, prev);
@@ -290,11 +300,20 @@ static __noinline u32 tree_try(struct choice *ch, struct task_struct *prev, stru
 		return FAIR_NONE;
 	if (claim == CLAIM_VAIN)
 		return FAIR_AGAIN;
-	if (prev && t && leaf == ch->mine && still_first(prev, DSQ_DOMAIN(leaf))) {
+	own = prev && t && leaf == ch->mine;
+	limit = cache_limit(leaf, ch->cpu);
+	if (own && limit && time_before(prev->scx.dsq_vtime, limit))
+		limit = prev->scx.dsq_vtime;
+	else if (own)
+		limit = 0;
+	if (limit)
+		taken = tree_take(leaf, ch->cpu, limit);
+	if (taken == TAKE_NONE && own && (limit || still_first(prev, DSQ_DOMAIN(leaf)))) {
 		keep(ch, prev, t);
 		return FAIR_KEPT;
 	}
-	taken = tree_take(leaf, ch->cpu);
+	if (taken == TAKE_NONE)
+		taken = tree_take(leaf, ch->cpu, 0);
 	if (taken == TAKE_SENT) {
 		cpu_ctx(ch->cpu)->tree.next = ch->pick;
 		return FAIR_TAKEN;

@@ -380,8 +380,8 @@ static __always_inline bool undisturbed(const struct cpu_ctx *c)
  * pinned, both are compared by their domain's clock (3).
  *
  * First @v is compared with the queue: tasks that wake up each other end there. If the running task
- * has just begun, the CPU chooses anew at the tick (guard_ends()), or before that for @p if it is
- * rested (wait_for_turn()).
+ * has just begun, the CPU chooses anew when it has had its turn (wait_for_turn()), or at the tick
+ * (guard_ends()).
  */
 static __always_inline bool wake_preempts(struct task_struct *p, struct cpu_ctx *c, u32 domain,
 					  u64 v, u64 now)
@@ -411,7 +411,7 @@ static __always_inline bool wake_preempts(struct task_struct *p, struct cpu_ctx 
 	ran = clock - c->tree.came;
 	if (fair_guarded(ran, c->tree.weight, weight)) {
 		c->tree.wanted = 1;
-		c->tree.turn_left = rest ? fair_turn_left(ran, c->tree.weight, weight) : 0;
+		c->tree.turn_left = fair_turn_left(ran, c->tree.weight, weight);
 		return false;
 	}
 	if (rest || fair_preempts(v, weight, other))

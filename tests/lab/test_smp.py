@@ -62,6 +62,15 @@ class Capacity(harness.JobTest):
     seconds = 150
 
 
+class Caches(harness.JobTest):
+    """two sockets, each with a cache, of two CPUs, in virtual time: where loops go on"""
+
+    job = "caches"
+    machine = "timing-smp"
+    topology = "sockets=2,cores=2"
+    seconds = 100
+
+
 class SmpRandom(harness.JobTest):
     """two CPUs, with two minutes of random changes"""
 

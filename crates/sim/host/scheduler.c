@@ -273,17 +273,22 @@ void host_reset(const void *saved)
 	__builtin_memcpy(__start_aplomb_data, saved, host_data_size());
 }
 
-/* Each core has @threads CPUs, one after the other; the last core may have fewer. */
-void host_cores(u32 threads)
+/*
+ * Each core has @threads CPUs, one after the other, and each cache @cache; the last one may have
+ * fewer.
+ */
+void host_cores(u32 threads, u32 cache)
 {
 	u32 cpu;
 
 	for (cpu = 0; cpu < nr_cpus; cpu++) {
 		bool last = (cpu + 1) % threads == 0 || cpu + 1 == nr_cpus;
 
+		cpu_caches[cpu] = cpu / cache;
 		next_thread[cpu] = last ? cpu - cpu % threads : cpu + 1;
 	}
 	cores_shared = threads > 1;
+	caches_differ = cache < nr_cpus;
 }
 
 /* CPUs from @slow_from have @capacity, all before it CAPACITY_FULL. */

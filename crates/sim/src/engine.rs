@@ -43,6 +43,8 @@ pub struct Settings {
     /// Threads of each core, at least 1: so many CPUs in a row. (The simulated CPU is not slower
     /// while the other threads run.)
     pub threads: usize,
+    /// CPUs that share a cache, at least 1: so many in a row. None: all do.
+    pub cache: Option<usize>,
     /// The CPUs that are slower than the others; None: all are alike.
     pub slow: Option<SlowCpus>,
     /// Time between ticks, ns.
@@ -80,6 +82,7 @@ impl Default for Settings {
         Self {
             cpus: 1,
             threads: 1,
+            cache: None,
             slow: None,
             tick_ns: 4_000_000,
             kick_ns: 1_000,

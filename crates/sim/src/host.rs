@@ -166,7 +166,7 @@ extern "C" {
     fn host_data_save(saved: *mut u8);
     fn host_reset(saved: *const u8);
     fn host_settings(lo_ppm: u64, hi_ppm: u64, max_ppm: u64, policy: u32, tick: u64);
-    fn host_cores(threads: u32);
+    fn host_cores(threads: u32, cache: u32);
     fn host_capacities(slow_from: u32, capacity: u32);
     fn host_spec(ino: u64, spec: *const Spec) -> i32;
     fn host_server(p: *mut TaskStruct) -> *const c_void;
@@ -319,7 +319,7 @@ pub(crate) fn settings(s: &crate::Settings) {
             s.server as u32,
             s.tick_ns,
         );
-        host_cores(s.threads as u32);
+        host_cores(s.threads as u32, s.cache.unwrap_or(s.cpus) as u32);
         if let Some(slow) = s.slow.filter(|slow| slow.known) {
             host_capacities(slow.from as u32, slow.capacity.into());
         }

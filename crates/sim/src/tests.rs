@@ -160,6 +160,7 @@ fn the_same_workload_gives_the_same_trace() {
 
 mod accounts;
 mod bombs;
+mod caches;
 mod capacity;
 mod cgroups;
 mod chaos;

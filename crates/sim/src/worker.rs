@@ -10,6 +10,7 @@ use crate::pool;
 use crate::report::Report;
 use crate::scenario::{Options, Scenario};
 use crate::study::hybrid;
+use crate::study::locality;
 use crate::study::movies::{self, Outcome};
 use crate::study::scaling;
 use crate::study::schedulability::{self, Tally};
@@ -26,6 +27,8 @@ pub enum Job {
     Scaling(scaling::Load),
     /// One run of a machine whose CPUs differ.
     Hybrid(hybrid::Load),
+    /// One run of a machine with several caches.
+    Locality(locality::Load),
     /// One run of two domains with weights.
     Shares(shares::Load),
     /// One run of a scenario file.
@@ -52,6 +55,8 @@ pub enum Answer {
     Scaling(scaling::Outcome),
     /// See [`hybrid::Line`].
     Hybrid(hybrid::Line),
+    /// See [`locality::Outcome`].
+    Locality(locality::Outcome),
     /// See [`shares::Outcome`].
     Shares(shares::Outcome),
     /// See [`Report`].
@@ -65,6 +70,7 @@ pub fn work(job: Job) -> Answer {
         Job::Movies(show) => Answer::Movies(show.play().map_err(|e| e.to_string())),
         Job::Scaling(load) => Answer::Scaling(load.play()),
         Job::Hybrid(load) => Answer::Hybrid(load.play()),
+        Job::Locality(load) => Answer::Locality(load.play()),
         Job::Shares(load) => Answer::Shares(load.play()),
         Job::Scenario {
             path,

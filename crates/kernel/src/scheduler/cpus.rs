@@ -1,12 +1,12 @@
 //! What the kernel side has to know of the machine's CPUs before the load.
 
 use super::{main_skel, tick};
-use crate::cores::Cores;
 use crate::facts::Machine;
+use crate::topology::{Caches, Cores};
 use crate::Settings;
 
-/// Says how many CPUs `machine` may have, how fast each is, and which are threads of one core.
-/// `cpus` is at most [`crate::limits::MAX_CPUS`].
+/// Says how many CPUs `machine` may have, how fast each is, which are threads of one core, and which
+/// share a cache. `cpus` is at most [`crate::limits::MAX_CPUS`].
 pub(super) fn fit(
     open: &mut main_skel::OpenMainSkel<'_>,
     machine: &Machine,
@@ -24,6 +24,11 @@ pub(super) fn fit(
     rodata.cores_shared = cores.are_shared().into();
     for (place, next) in rodata.next_thread.iter_mut().zip(cores.next_threads()) {
         *place = *next;
+    }
+    let caches = Caches::read(&machine.sys(), cpus);
+    rodata.caches_differ = caches.differ().into();
+    for (place, cache) in rodata.cpu_caches.iter_mut().zip(caches.as_slice()) {
+        *place = *cache;
     }
     let places = rodata.cpu_capacities.iter_mut();
     for (place, capacity) in places.zip(capacities.as_slice()) {

@@ -10,6 +10,7 @@
 //! | `movies.rs` | figures 8 to 12 and 15 to 18: frames per second of several movies |
 //! | `scaling.rs` | what 1 to 1,024 CPUs get done, if the scheduler's work takes time |
 //! | `hybrid.rs` | what programs get on a machine of fast and slow CPUs |
+//! | `locality.rs` | how often tasks change the cache, where there are several |
 //! | `shares.rs` | what two domains have of 1 to 1,024 CPUs, by their weights |
 
 use crate::Settings;
@@ -29,6 +30,7 @@ fn settings(cpus: usize) -> Settings {
 pub mod analysis;
 mod edf_wm;
 pub mod hybrid;
+pub mod locality;
 pub mod movies;
 pub mod scaling;
 pub mod schedulability;

@@ -10,6 +10,7 @@
 //! | `movies.rs` | frames per second of several movies |
 //! | `scaling.rs` | what machines of many CPUs get done |
 //! | `hybrid.rs` | what programs get on CPUs that differ |
+//! | `locality.rs` | how often tasks change the cache |
 //! | `shares.rs` | what two domains have of many CPUs |
 //! | `study.rs` | what the studies share: options, the pool of workers, JSON |
 //! | `progress.rs` | the line that shows how far a long command is |
@@ -24,6 +25,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 mod docs;
 mod hybrid;
+mod locality;
 mod movies;
 mod play;
 mod progress;
@@ -69,6 +71,9 @@ enum Command {
     /// Measure what programs get on a machine of fast and slow CPUs
     #[command(after_help = hybrid::EXAMPLES)]
     Hybrid(hybrid::Args),
+    /// Count how often tasks change the cache on a machine with several
+    #[command(after_help = locality::EXAMPLES)]
+    Locality(locality::Args),
     /// Measure what two domains with weights have of machines of 1 to 1,024 CPUs
     #[command(after_help = shares::EXAMPLES)]
     Shares(shares::Args),
@@ -95,6 +100,7 @@ fn main() -> ExitCode {
         Command::Movies(args) => movies::run(&args),
         Command::Scaling(args) => scaling::run(&args),
         Command::Hybrid(args) => hybrid::run(&args),
+        Command::Locality(args) => locality::run(&args),
         Command::Shares(args) => shares::run(&args),
         Command::Completions { shell } => docs::completions(shell),
         Command::Man(args) => docs::man(&args),

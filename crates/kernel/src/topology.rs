@@ -1,6 +1,6 @@
-//! Which CPUs are threads of one core (SMT): from sysfs.
+//! Which CPUs are threads of one core (SMT), and which share a cache: from sysfs.
 //!
-//! bpf/reserved/room.bpf.h says what the kernel side does with it.
+//! bpf/reserved/room.bpf.h and bpf/tree/cache.bpf.h say what the kernel side does with it.
 
 use std::fs;
 use std::path::Path;
@@ -48,13 +48,59 @@ impl Cores {
     }
 }
 
+/// The last-level cache of each possible CPU, by its number: the first CPU that shares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caches(Vec<u16>);
+
+/// Entries in a CPU's `cache` directory that are looked at. There are four or five.
+const MAX_CACHES: u32 = 16;
+
+impl Caches {
+    /// The caches of CPUs 0 to `cpus` - 1, at most [`crate::limits::MAX_CPUS`], of the machine whose
+    /// sysfs is at `sys`. A cache of level 1 or 2 does not count, since only the threads of a core
+    /// or few cores share it. A CPU without a cache that counts is taken to share that of CPU 0: it
+    /// is offline, or the machine does not say.
+    pub fn read(sys: &Path, cpus: u32) -> Self {
+        let first = |cpu| last_level(sys, cpu, cpus).and_then(|list| list.first().copied());
+        let found: Vec<_> = (0..cpus).map(first).collect();
+        let default = found.first().copied().flatten().unwrap_or(0);
+        Self(found.iter().map(|first| first.unwrap_or(default)).collect())
+    }
+
+    /// There are several.
+    pub fn differ(&self) -> bool {
+        self.0.iter().any(|cache| Some(cache) != self.0.first())
+    }
+
+    /// By number of the CPU.
+    pub fn as_slice(&self) -> &[u16] {
+        &self.0
+    }
+}
+
+/// The CPUs that share the cache of `cpu` with the highest level.
+fn last_level(sys: &Path, cpu: u32, cpus: u32) -> Option<Vec<u16>> {
+    const LEAST: u32 = 3;
+    let dir = |i| sys.join(format!("devices/system/cpu/cpu{cpu}/cache/index{i}"));
+    let level = |i: &u32| -> Option<u32> {
+        let text = fs::read_to_string(dir(*i).join("level")).ok()?;
+        text.trim().parse().ok()
+    };
+    let last = (0..MAX_CACHES).filter_map(|i| Some((level(&i)?, i))).max();
+    let (_, i) = last.filter(|(level, _)| *level >= LEAST)?;
+    list_with(&dir(i).join("shared_cpu_list"), cpu, cpus)
+}
+
 /// The CPUs of `cpu`'s core, in ascending order. Empty: not known.
 fn threads(sys: &Path, cpu: u32, cpus: u32) -> Vec<u16> {
     let file = format!("devices/system/cpu/cpu{cpu}/topology/core_cpus_list");
-    let text = fs::read_to_string(sys.join(file)).unwrap_or_default();
-    parse(text.trim(), cpus)
-        .filter(|list| list.iter().any(|&c| u32::from(c) == cpu))
-        .unwrap_or_default()
+    list_with(&sys.join(file), cpu, cpus).unwrap_or_default()
+}
+
+/// The list in `file`, if `cpu` is in it.
+fn list_with(file: &Path, cpu: u32, cpus: u32) -> Option<Vec<u16>> {
+    let text = fs::read_to_string(file).ok()?;
+    parse(text.trim(), cpus).filter(|list| list.iter().any(|&c| u32::from(c) == cpu))
 }
 
 /// A list such as "0-1,8-9", of CPUs below `cpus`, in ascending order.
@@ -136,6 +182,44 @@ mod tests {
     fn a_core_of_many_threads_counts_as_several() {
         let found = cores(&["0-9"; 10]);
         assert_eq!(found.next_threads(), [1, 2, 3, 4, 5, 6, 7, 0, 9, 8]);
+    }
+
+    /// A machine whose CPUs have caches of these levels, each shared by these CPUs.
+    fn caches(of: &[&[(u32, &str)]]) -> Caches {
+        let root = tempfile::tempdir().unwrap();
+        for (cpu, levels) in of.iter().enumerate() {
+            for (i, (level, list)) in levels.iter().enumerate() {
+                let dir = format!("devices/system/cpu/cpu{cpu}/cache/index{i}");
+                let dir = root.path().join(dir);
+                fs::create_dir_all(&dir).unwrap();
+                fs::write(dir.join("level"), format!("{level}\n")).unwrap();
+                fs::write(dir.join("shared_cpu_list"), format!("{list}\n")).unwrap();
+            }
+        }
+        Caches::read(root.path(), of.len() as u32)
+    }
+
+    #[test]
+    fn the_last_level_counts() {
+        let [a, b] = ["0-1", "2-3"].map(|all| [(1, "9"), (2, all), (3, all)]);
+        let found = caches(&[&a, &a, &b, &b]);
+        assert_eq!(found.as_slice(), [0, 0, 2, 2]);
+        assert!(found.differ());
+        let one = [(3, "0-3"), (1, "0")];
+        let found = caches(&[&one, &one, &one, &one]);
+        assert!(!found.differ(), "{found:?}");
+    }
+
+    #[test]
+    fn a_machine_that_does_not_say_has_one_cache() {
+        let (first, second) = ([(1, "0"), (2, "0")], [(1, "1"), (2, "1")]);
+        assert!(!caches(&[&first, &second]).differ(), "of level 1 and 2");
+        assert!(!caches(&[&[], &[]]).differ());
+        let shared = [(3, "0-1")];
+        assert!(
+            !caches(&[&shared, &shared, &[]]).differ(),
+            "CPU 2 is offline"
+        );
     }
 
     proptest! {
