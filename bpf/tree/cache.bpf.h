@@ -21,8 +21,8 @@
  *    short: with a rule that passed over these too, tasks of 0.5 ms beside loops had a third of
  *    their CPU time.
  *
- * 4. Limits. Within a domain only, and with its tasks in order of virtual time: MTR-LS, WRR and fifo
- *    keep theirs. Which domain is next is not asked about caches.
+ * 4. Limits. Within a domain only, and with its tasks in order of virtual time: MTR-LS, WRR and
+ *    fifo keep theirs. Which domain is next is not asked about caches.
  */
 #ifndef APLOMB_TREE_CACHE_BPF_H
 #define APLOMB_TREE_CACHE_BPF_H
@@ -33,8 +33,9 @@
 
 /*
  * Trade: with less, loops change the cache more often (17 on two caches of eight CPUs 30 times a
- * second with 4 ms, 10 times with 8); with more, those that wait stay first in the queue for longer,
- * and tasks that wake up do not overtake them: of 0.5 ms beside loops they had a fifth less with 8.
+ * second with 4 ms, 10 times with 8); with more, those that wait stay first in the queue for
+ * longer, and tasks that wake up do not overtake them: of 0.5 ms beside loops they had a fifth less
+ * with 8.
  */
 #define CACHE_LAG_NS FAIR_SLICE_NS
 

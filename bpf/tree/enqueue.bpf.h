@@ -357,9 +357,10 @@ static __always_inline void fair_insert(struct task_struct *p, u64 enq_flags, bo
 
 /*
  * A task has woken up that would preempt the one that runs on @cpu, but that is guarded: the CPU
- * chooses anew when it has had its turn. (With a wait for the tick, a task that sleeps for less than
- * the guard waits for 4 ms at each wake-up: pairs of tasks that use a futex took ten times as long.) No timer is set from another CPU, nor if one is set
- * already, which ends the running task's time.
+ * chooses anew when it has had its turn. (With a wait for the tick, a task that sleeps for less
+ * than the guard waits for 4 ms at each wake-up: pairs of tasks that use a futex took ten times as
+ * long.) No timer is set from another CPU, nor if one is set already, which ends the running task's
+ * time.
  */
 static __always_inline void wait_for_turn(struct cpu_ctx *c, u32 cpu)
 {

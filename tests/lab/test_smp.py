@@ -71,6 +71,24 @@ class Caches(harness.JobTest):
     seconds = 100
 
 
+class CapacityOldest(Capacity):
+    """the same on 6.16, whose verifier sees this code only where CPUs differ"""
+
+    full = True
+    seconds = 300
+    kernel = "6.16"
+    append = harness.STALLS_LATER
+
+
+class CachesOldest(Caches):
+    """the same on 6.16, whose verifier sees this code only where there are several caches"""
+
+    full = True
+    seconds = 300
+    kernel = "6.16"
+    append = harness.STALLS_LATER
+
+
 class SmpRandom(harness.JobTest):
     """two CPUs, with two minutes of random changes"""
 

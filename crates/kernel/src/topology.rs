@@ -56,10 +56,10 @@ pub struct Caches(Vec<u16>);
 const MAX_CACHES: u32 = 16;
 
 impl Caches {
-    /// The caches of CPUs 0 to `cpus` - 1, at most [`crate::limits::MAX_CPUS`], of the machine whose
-    /// sysfs is at `sys`. A cache of level 1 or 2 does not count, since only the threads of a core
-    /// or few cores share it. A CPU without a cache that counts is taken to share that of CPU 0: it
-    /// is offline, or the machine does not say.
+    /// The caches of CPUs 0 to `cpus` - 1, at most [`crate::limits::MAX_CPUS`], of the machine
+    /// whose sysfs is at `sys`. A cache of level 1 or 2 does not count, since only the threads of a
+    /// core or few cores share it. A CPU without a cache that counts is taken to share that of CPU
+    /// 0: it is offline, or the machine does not say.
     pub fn read(sys: &Path, cpus: u32) -> Self {
         let first = |cpu| last_level(sys, cpu, cpus).and_then(|list| list.first().copied());
         let found: Vec<_> = (0..cpus).map(first).collect();

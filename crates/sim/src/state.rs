@@ -128,7 +128,8 @@ pub(crate) struct State {
     /// The online CPUs, those that are going offline included. The scheduler has a pointer to the
     /// value in this cell.
     pub online: Cell<CpuMask>,
-    /// The masks that the scheduler made. Boxes: it keeps their addresses.
+    /// The masks that the scheduler made.
+    #[expect(clippy::vec_box, reason = "the scheduler keeps their addresses")]
     pub made_masks: RefCell<Vec<Box<CpuMask>>>,
     pub leaving: Cell<u32>,
     pub agenda: RefCell<Agenda>,

@@ -5,8 +5,8 @@ use crate::facts::Machine;
 use crate::topology::{Caches, Cores};
 use crate::Settings;
 
-/// Says how many CPUs `machine` may have, how fast each is, which are threads of one core, and which
-/// share a cache. `cpus` is at most [`crate::limits::MAX_CPUS`].
+/// Says how many CPUs `machine` may have, how fast each is, which are threads of one core, and
+/// which share a cache. `cpus` is at most [`crate::limits::MAX_CPUS`].
 pub(super) fn fit(
     open: &mut main_skel::OpenMainSkel<'_>,
     machine: &Machine,

@@ -63,8 +63,8 @@ fn loops_seldom_change_the_cache() {
     }
 }
 
-/// Tasks that run for 0.5 ms and sleep for 0.25, beside loops, have what they have without the rule;
-/// so have loops beside tasks of 2 ms.
+/// Tasks that run for 0.5 ms and sleep for 0.25, beside loops, have what they have without the
+/// rule; so have loops beside tasks of 2 ms.
 #[test]
 fn tasks_that_sleep_have_what_they_had() {
     for (on, off) in [(500_000, 250_000), (2 * MS, MS), (3 * MS, MS)] {

@@ -232,8 +232,8 @@ fn short_jobs_do_not_preempt_each_other() {
 }
 
 /// A task wakes up when a hog has just begun a turn, and is guarded. It does not wait for the end
-/// of the slice, nor for the tick, but until the hog has had a turn of 1 ms; whether it is rested, or
-/// used less than its share.
+/// of the slice, nor for the tick, but until the hog has had a turn of 1 ms; whether it is rested,
+/// or used less than its share.
 #[test]
 fn a_guard_ends() {
     for (grouped, every) in [
