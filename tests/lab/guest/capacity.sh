@@ -42,16 +42,16 @@ for name in film call; do
 	check "$name-is-placed-on-fast-cpus" "on CPUs $r" all_fast "$r"
 done
 
-# NAME CGROUP "EXPECTED CPU"… COMMAND…: a task that has slept on CPU 3, or on 0, may run anywhere,
-# and wakes up: how often on one of those that are expected? Two of $tries may find these busy with
-# work of the kernel or of the daemon.
+# NAME CGROUP CPU "EXPECTED CPU"… COMMAND…: a task that has slept on that CPU may run anywhere, and
+# wakes up: how often on one of those that are expected? Some of $tries find these busy with work of
+# the kernel or of the daemon. (Left to the kernel, it would wake up where it slept.)
 wakes_on() {
-	local name=$1 cgroup=$2 expected=$3 i task at found="" hits=0
-	shift 3
+	local name=$1 cgroup=$2 from=$3 expected=$4 i task at found="" hits=0
+	shift 4
 	in_domain "$cgroup" "$@" "$periodic" 500 20000 1000000
 	task=${pids[-1]}
 	for ((i = 0; i < tries; i++)); do
-		taskset -p -c $((3 * (i % 2))) "$task" > /dev/null
+		taskset -p -c "$from" "$task" > /dev/null
 		sleep 0.1
 		taskset -p -c 0-3 "$task" > /dev/null
 		sleep 0.05
@@ -60,7 +60,7 @@ wakes_on() {
 		[[ " $expected " != *" $at "* ]] || hits=$((hits + 1))
 	done
 	end_all
-	check "$name" "on$found; expected: $expected" within $((tries - 2)) $hits $tries
+	check "$name" "on$found; expected: $expected" within $((tries * 6 / 10)) $hits $tries
 }
 leaves() { # NAME CGROUP: a loop of a slow CPU, as soon as it may
 	local task
@@ -74,8 +74,8 @@ leaves() { # NAME CGROUP: a loop of a slow CPU, as soon as it may
 	end_all
 }
 in_each_case() { # NAME CGROUP
-	wakes_on "$1-task-wakes-up-on-a-fast-cpu" "$2" "0 1"
-	wakes_on "$1-background-work-wakes-up-on-a-slow-cpu" "$2" "2 3" chrt -i 0
+	wakes_on "$1-task-wakes-up-on-a-fast-cpu" "$2" 3 "0 1"
+	wakes_on "$1-background-work-wakes-up-on-a-slow-cpu" "$2" 0 "2 3" chrt -i 0
 	leaves "$1" "$2"
 }
 say "without domains"
