@@ -117,7 +117,7 @@ static __always_inline bool server_revoke(struct server *s, u32 state, u64 use)
 	bpf_spin_lock(&governor_lock);
 	load_forget(&c->reserved.load, use);
 	if (s->account)
-		load_forget(&owner_at(s->account)->load, use);
+		load_forget(&owner_at(s->account)->load, work_on(s->info.cpu, use));
 	bpf_spin_unlock(&governor_lock);
 	bpf_spin_lock(&s->lock);
 	revoked = s->info.state == SERVER_ADMITTED;
@@ -188,8 +188,9 @@ VERIFIED_ONCE int owners_add_up(void)
 		if (!s || s->account == NO_ACCOUNT || s->info.state == SERVER_FREE ||
 		    s->info.guaranteed || s->info.usage.second != sample_no)
 			continue;
-		__sync_fetch_and_add(&owner_at(s->account)->used_ns,
-				     s->info.usage.ns[sample_no % LOAD_SAMPLES]);
+		__sync_fetch_and_add(
+			&owner_at(s->account)->used_ns,
+			work_on(s->info.cpu, s->info.usage.ns[sample_no % LOAD_SAMPLES]));
 	}
 	return 0;
 }

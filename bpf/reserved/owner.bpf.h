@@ -52,7 +52,7 @@ struct owner {
 	u32 waiting; /* of these, inherited and never admitted; changed atomically */
 	u32 pad;
 	u64 promised_ppm; /* to guaranteed ones */
-	u64 used_ns;      /* by servers that have gone, in this second; then by all */
+	u64 used_ns;      /* work, by servers that have gone, in this second; then by all */
 	struct load load; /* by load */
 };
 

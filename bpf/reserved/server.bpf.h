@@ -327,7 +327,7 @@ static __always_inline void soft_exhausted(struct server *s, u64 now)
 	struct edf_server *e = &s->info.edf;
 	u64 begins = e->deadline - e->period;
 
-	if (!time_before(now, begins) || soft_goes_on(s->account, e->runtime))
+	if (!time_before(now, begins) || soft_goes_on(s->account, work_on(s->info.cpu, e->runtime)))
 		return;
 	e->start = time_before(begins, now + e->period) ? begins : now + e->period;
 }

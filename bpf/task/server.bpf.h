@@ -66,7 +66,7 @@ VERIFIED_ONCE int server_release(u32 slot, u32 generation, u32 leave)
 	if (state == SERVER_ADMITTED)
 		admission_leave(s);
 	emit(EV_EXITED, s, s->info.served_ns, s->info.periods, s->info.missed);
-	owner_leave(s->account, used);
+	owner_leave(s->account, work_on(s->info.cpu, used));
 	__sync_fetch_and_sub(&nr_servers, 1);
 	bpf_map_push_elem(&free_slots, &slot, 0);
 	return 0;

@@ -75,6 +75,32 @@ fn a_loop_has_no_more_than_its_budget_in_time() {
     assert!((400_000..405_000).contains(&ppm), "{ppm}");
 }
 
+/// An account counts work: a user's programs that have what they asked for keep it, though on slow
+/// CPUs that takes more time than the account's limit, 0.6 of each CPU.
+#[test]
+fn an_account_counts_work() {
+    let mut sim = machine(4, 1, true);
+    let asked = |runtime| Reservation {
+        revocable: true,
+        ..reserve(runtime, 30 * MS)
+    };
+    sim.spec(7, asked(114 * MS / 10)); // 0.76 of a slow CPU
+    sim.spec(8, asked(225 * MS / 10)); // 0.75 of the fast one
+    let start = |sim: &mut Simulation, cpu| {
+        let (ino, work) = if cpu == 0 { (8, 22) } else { (7, 11) };
+        let (task, jobs) = Periodic::new(ino, work * MS, 30 * MS, 100 * MS);
+        let id = sim.start_with(100, CpuMask::only(cpu), Box::new(task));
+        sim.set_user(id, 1000);
+        (id, jobs)
+    };
+    let all: Vec<_> = (0..4).map(|cpu| start(&mut sim, cpu)).collect();
+    sim.run_until(20 * SEC);
+    for (id, jobs) in all {
+        assert_eq!(sim.server(id).map(|s| s.0), Some(1), "admitted");
+        assert_eq!(jobs.borrow().missed, 0);
+    }
+}
+
 /// A program that needs more of a slow CPU than there is of it is refused there.
 #[test]
 fn what_a_slow_cpu_cannot_do_is_refused() {
