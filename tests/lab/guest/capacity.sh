@@ -6,7 +6,7 @@
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 
-tries=10
+tries=50
 cpu_of() { sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f37; } # PID: field 39
 for name in hard held; do program spin $name; done
 spec hard 6ms/30ms 'server = "cbs-hard"'
@@ -43,24 +43,14 @@ for name in film call; do
 done
 
 # NAME CGROUP CPU "EXPECTED CPU"… COMMAND…: a task that has slept on that CPU may run anywhere, and
-# wakes up: how often on one of those that are expected? Some of $tries find these busy with work of
-# the kernel or of the daemon. (Left to the kernel, it would wake up where it slept.)
+# wakes up: how often on one of those that are expected? A tenth of $tries may find these busy with
+# work of the kernel or of the daemon. (Left to the kernel, it would wake up where it slept.)
 wakes_on() {
-	local name=$1 cgroup=$2 from=$3 expected=$4 i task at found="" hits=0
+	local name=$1 cgroup=$2 from=$3 expected=$4 found cpu hits=0
 	shift 4
-	in_domain "$cgroup" "$@" "$periodic" 500 20000 1000000
-	task=${pids[-1]}
-	for ((i = 0; i < tries; i++)); do
-		taskset -p -c "$from" "$task" > /dev/null
-		sleep 0.1
-		taskset -p -c 0-3 "$task" > /dev/null
-		sleep 0.05
-		at=$(cpu_of "$task")
-		found="$found $at"
-		[[ " $expected " != *" $at "* ]] || hits=$((hits + 1))
-	done
-	end_all
-	check "$name" "on$found; expected: $expected" within $((tries * 6 / 10)) $hits $tries
+	found=$(enter_domain "$cgroup" "$@" "$programs/woke" "$from" $tries)
+	for cpu in $found; do [[ " $expected " != *" $cpu "* ]] || hits=$((hits + 1)); done
+	check "$name" "on $found; expected: $expected" within $((tries * 9 / 10)) $hits $tries
 }
 leaves() { # NAME CGROUP: a loop of a slow CPU, as soon as it may
 	local task

@@ -5,29 +5,19 @@
 . /job/guest/lib.sh
 . /job/guest/tree.sh
 
-tries=10
+tries=50
 share() { [ "$(cat "/sys/devices/system/cpu/cpu0/$1")" = "$2" ]; } # FILE LIST: CPU 0 and others
-cpu_of() { sed 's/.*) //' "/proc/$1/stat" | cut -d' ' -f37; } # PID: field 39
 
 # NAME CGROUP "BUSY CPU"… "EXPECTED CPU"…: loops on the busy CPUs. A task that has slept on CPU 1
-# may run anywhere, and wakes up: how often on one of those that are expected? Two of $tries may
-# find these busy with work of the kernel or of the daemon. (By chance two or three would fit.)
+# may run anywhere, and wakes up: how often on one of those that are expected? A tenth of $tries may
+# find these busy with work of the kernel or of the daemon.
 wakes_on() {
-	local i busy task at found="" hits=0
+	local busy found cpu hits=0
 	for busy in $3; do in_domain "$2" taskset -c "$busy" "$hog" 1; done
-	in_domain "$2" taskset -c 1 "$periodic" 500 20000 1000000
-	task=${pids[-1]}
-	for ((i = 0; i < tries; i++)); do
-		taskset -p -c 1 "$task" > /dev/null
-		sleep 0.1
-		taskset -p -c 0-7 "$task" > /dev/null
-		sleep 0.03
-		at=$(cpu_of "$task")
-		found="$found $at"
-		[[ " $4 " != *" $at "* ]] || hits=$((hits + 1))
-	done
+	found=$(enter_domain "$2" "$programs/woke" 1 $tries)
 	end_all
-	check "$1" "on$found; expected: $4" within $((tries - 2)) $hits $tries
+	for cpu in $found; do [[ " $4 " != *" $cpu "* ]] || hits=$((hits + 1)); done
+	check "$1" "on $found; expected: $4" within $((tries * 9 / 10)) $hits $tries
 }
 in_each_case() { # NAME CGROUP
 	wakes_on "$1-idle-core-of-its-cache-first" "$2" 0 "2 3"
