@@ -168,10 +168,11 @@ static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_s
 }
 
 /*
- * Sends the first task of domain @leaf, which @cpu has claimed, to @cpu. With @limit, the first one
- * up to that virtual time that does not wait for another cache, of the first MAX_TAKEN.
+ * Sends the first task of domain @leaf, which @cpu has claimed, to @cpu. If @first is not 0, the first
+ * one that does not wait for another cache, of the first MAX_TAKEN. It has a virtual time up to
+ * @before, and is within its cache_limit().
  */
-VERIFIED_ONCE u32 tree_take(u32 leaf, u32 cpu, u64 limit)
+VERIFIED_ONCE u32 tree_take(u32 leaf, u32 cpu, u64 first, u64 before)
 {
 	struct bpf_iter_scx_dsq it;
 	struct task_struct *p = NULL;
@@ -184,11 +185,14 @@ VERIFIED_ONCE u32 tree_take(u32 leaf, u32 cpu, u64 limit)
 			p = bpf_iter_scx_dsq_next(&it);
 			if (!p)
 				break;
-			if (limit && time_before(limit, p->scx.dsq_vtime))
+			if (first && time_before(before, p->scx.dsq_vtime))
 				break;
-			if (limit && waits_elsewhere(p, cpu))
+			if (first && waits_elsewhere(p, cpu))
 				continue;
 			t = task_ctx(p);
+			if (first && t &&
+			    time_before(cache_limit(first, t->weight), p->scx.dsq_vtime))
+				continue;
 			/* before the move: after it the task may run and be queued again at once */
 			was = t ? unqueue(t) : 0;
 			if (was)
@@ -289,7 +293,7 @@ static __noinline u32 tree_try(struct choice *ch, struct task_struct *prev, stru
 	TAKES_STACK(64);
 	u32 claim = tree_claim(ch, comes), leaf = ch->pick.leaf, taken = TAKE_NONE;
 	bool own; /* @prev is one of the domain's tasks */
-	u64 limit;
+	u64 first, before;
 
 	if (claim == CLAIM_LANE) {
 		u32 result = lane_take(ch->cpu, ch->lane, prev);
@@ -301,19 +305,20 @@ static __noinline u32 tree_try(struct choice *ch, struct task_struct *prev, stru
 	if (claim == CLAIM_VAIN)
 		return FAIR_AGAIN;
 	own = prev && t && leaf == ch->mine;
-	limit = cache_limit(leaf, ch->cpu);
-	if (own && limit && time_before(prev->scx.dsq_vtime, limit))
-		limit = prev->scx.dsq_vtime;
+	first = cache_passes(leaf, ch->cpu);
+	before = cache_limit(first, own ? cpu_ctx(ch->cpu)->tree.weight : 0);
+	if (own && time_before(prev->scx.dsq_vtime, before))
+		before = prev->scx.dsq_vtime;
 	else if (own)
-		limit = 0;
-	if (limit)
-		taken = tree_take(leaf, ch->cpu, limit);
-	if (taken == TAKE_NONE && own && (limit || still_first(prev, DSQ_DOMAIN(leaf)))) {
+		first = 0;
+	if (first)
+		taken = tree_take(leaf, ch->cpu, first, before);
+	if (taken == TAKE_NONE && own && (first || still_first(prev, DSQ_DOMAIN(leaf)))) {
 		keep(ch, prev, t);
 		return FAIR_KEPT;
 	}
 	if (taken == TAKE_NONE)
-		taken = tree_take(leaf, ch->cpu, 0);
+		taken = tree_take(leaf, ch->cpu, 0, 0);
 	if (taken == TAKE_SENT) {
 		cpu_ctx(ch->cpu)->tree.next = ch->pick;
 		return FAIR_TAKEN;

@@ -138,19 +138,20 @@ impl Invariants {
     }
 
     /// Work conservation for all queues that any CPU may serve. A CPU that is about to pick does
-    /// not count as idle. Tasks in local queues count for their own CPU only, since no other one
+    /// not count as idle, nor does one that a higher scheduling class has. Tasks in local queues count for their own CPU only, since no other one
     /// may take them; tasks of throttled domains do not count.
     fn no_cpu_idles_while_a_task_waits(&mut self, s: &State, cpu: usize, c: &Cpu) {
         let wanted = &mut self.cpus[cpu].wanted;
-        if c.curr.get().is_some() || c.resched.get() || !c.is_on() {
+        let now = s.now.get();
+        let taken = now < c.taken_until.get();
+        if c.curr.get().is_some() || c.resched.get() || !c.is_on() || taken {
             *wanted = None;
             return;
         }
-        let now = s.now.get();
         let waits = |t: &Task| {
             let queued = match t.place.get() {
                 Place::Queue(FAIR) => true,
-                Place::Local(here) => here == cpu && now >= c.taken_until.get(),
+                Place::Local(here) => here == cpu,
                 Place::Queue(queue) => {
                     (EDF..EDF + crate::MAX_CPUS as u64).contains(&queue)
                         || is_lane(queue)

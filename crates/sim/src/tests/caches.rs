@@ -2,8 +2,8 @@
 
 use super::domains::{domain, hogs};
 use super::{MS, SEC};
-use crate::workload::on_off;
-use crate::{CgroupId, CpuMask, Settings, Simulation, TaskId, ROOT};
+use crate::workload::{hog, on_off};
+use crate::{CgroupId, Change, CpuMask, Place, Settings, Simulation, TaskId, ROOT};
 
 const CPUS: usize = 16;
 const CACHE: usize = 8;
@@ -86,4 +86,38 @@ fn tasks_that_sleep_have_what_they_had() {
         assert!((known.0 / not_known.0 - 1.0).abs() < 0.05);
         assert!((known.1 / not_known.1 - 1.0).abs() < 0.05);
     }
+}
+
+/// A loop of nice 0 loses its CPU as its turn begins, and all CPUs of its cache do other things.
+/// Loops of nice -20 pass it over for no more CPU time than those of nice 0 would.
+#[test]
+fn heavy_loops_pass_a_task_over_for_as_long_as_others() {
+    const HEAVIEST: u32 = 8876;
+    let (mut sim, group) = machine(Some(CACHE));
+    let all = CpuMask::first(CPUS);
+    for _ in 0..CPUS {
+        let program = Box::new(hog(0));
+        sim.start_in(group, HEAVIEST, all, program).unwrap();
+    }
+    let task = sim.start_in(group, 100, all, Box::new(hog(0))).unwrap();
+    let runs = |sim: &Simulation| match sim.place(task) {
+        Place::Running(cpu) => cpu,
+        _ => CPUS,
+    };
+    while runs(&sim) >= CACHE {
+        sim.run_until(sim.now() + MS);
+        assert!(sim.now() < 10 * SEC, "it never ran beside the first cache");
+    }
+    let from = sim.now();
+    for cpu in 0..CACHE {
+        sim.plan(from, Change::RealTime(cpu, 4 * SEC));
+    }
+    sim.run_until(from + MS);
+    while runs(&sim) == CPUS {
+        sim.run_until(sim.now() + MS);
+        assert!(sim.now() < from + 4 * SEC, "it never ran again");
+    }
+    let waited = (sim.now() - from) / MS;
+    println!("it waited for {waited} ms");
+    assert!(waited <= 12, "{waited} ms");
 }
