@@ -18,9 +18,10 @@
  *    admitted than by partitioned first-fit: of 2,000 sets (tasks of 10 to 100 %, 80 % load, 4
  *    CPUs) 1,848, first-fit 1,888, as it is here 1,987. If it fits on no CPU, n CPUs with the
  *    largest rooms share it, in windows of P/n; which n is tried first: policy/wmr.h,
- *    WMR_WINDOW_NS. Of CPUs that are even otherwise, one on the core with the least expected load
- *    is taken: two threads of a core do little more than one. Where CPUs differ, the fastest on
- *    which it fits goes before all that; parts are compared by the work that fits into them.
+ *    WMR_WINDOW_NS. The last part is smaller than the room there, so it goes where the room is
+ *    just enough. Of CPUs that are even otherwise, one on the core with the least expected load is
+ *    taken: two threads of a core do little more than one. Where CPUs differ, the fastest on which
+ *    it fits goes before all that; parts are compared by the work that fits into them.
  */
 #ifndef APLOMB_ROOM_BPF_H
 #define APLOMB_ROOM_BPF_H
@@ -139,13 +140,66 @@ static __always_inline void parts_in_time(struct wmr_split *plan)
 	}
 }
 
+/* Into how many parts @runtime of work in @period is split first, of the CPUs that @p may use. */
+VERIFIED_ONCE u32 first_parts(struct task_struct *p __arg_trusted __arg_nullable, u64 runtime,
+			      u64 period)
+{
+	u64 promised = wmr_bandwidth(runtime, period);
+	u32 cpu, usable = 0;
+
+	bpf_for(cpu, 0, nr_cpus) {
+		if (may_use(p, cpu)) {
+			usable++;
+			promised += cpu_ctx(cpu)->reserved.promised_ppm;
+		}
+	}
+	return wmr_first(period, usable, promised);
+}
+
+/* Has @plan one of its first @n parts on @cpu? */
+VERIFIED_ONCE int has_part_on(const struct wmr_split *plan __arg_nonnull, u32 n, s32 cpu)
+{
+	u32 i;
+
+	bpf_for(i, 0, n) {
+		if (plan->cpu[i & (WMR_PARTS - 1)] == cpu)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * The last part of @plan needs less than its CPU has room for: it goes where that is just enough, so
+ * that larger rooms are left. (If the others are enough, it needs nothing.) Inline: before 7.0 calls
+ * may be 8 deep.
+ */
+static __always_inline void last_by_best_fit(struct task_struct *p, u64 period,
+					     struct wmr_split *plan)
+{
+	u32 parts = plan->parts, last = (parts - 1) & (WMR_PARTS - 1), cpu;
+	u64 need = plan->runtime[last], least = TIME_NEVER, window = period / parts;
+
+	if (!need)
+		return;
+	bpf_for(cpu, 0, nr_cpus) {
+		u64 room = may_use(p, cpu) ? work_on(cpu, room_on(cpu, period, window)) : 0;
+
+		if (room < need || room >= least || has_part_on(plan, last, cpu))
+			continue;
+		least = room;
+		plan->cpu[last] = cpu;
+	}
+}
+
 /* Split @runtime of work in @period over several CPUs; false: there is not enough in all. */
 VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted __arg_nullable, u64 runtime,
 			    u64 period, struct wmr_split *plan __arg_nonnull)
 {
-	u32 first = wmr_first(period, nr_cpus), i, cpu;
+	u32 first = first_parts(p, runtime, period), i, cpu;
 	bool done = false;
 
+	if (first < 2 || first > WMR_PARTS) /* the verifier asks */
+		return false;
 	bpf_for(i, 2, WMR_PARTS + 1) {
 		u32 n = wmr_parts(first, i);
 		u64 window = period / n;
@@ -161,6 +215,8 @@ VERIFIED_ONCE int split_fit(struct task_struct *p __arg_trusted __arg_nullable, 
 		if (done)
 			break;
 	}
+	if (done)
+		last_by_best_fit(p, period, plan);
 	if (done && cpus_differ)
 		parts_in_time(plan);
 	return done;

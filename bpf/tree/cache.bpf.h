@@ -69,8 +69,8 @@ static __always_inline bool waits_elsewhere(struct task_struct *p, u32 cpu)
 }
 
 /*
- * @cpu has claimed domain @leaf. Returns 0 if it takes the first task there; else the virtual time of
- * that task, which it passes over if another one is no later than cache_limit().
+ * @cpu has claimed domain @leaf. Returns 0 if it takes the first task there; else the virtual time
+ * of that task, which it passes over if another one is no later than cache_limit().
  */
 static __always_inline u64 cache_passes(u32 leaf, u32 cpu)
 {

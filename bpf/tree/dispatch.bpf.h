@@ -168,9 +168,9 @@ static __always_inline bool move_home(struct bpf_iter_scx_dsq *it, struct task_s
 }
 
 /*
- * Sends the first task of domain @leaf, which @cpu has claimed, to @cpu. If @first is not 0, the first
- * one that does not wait for another cache, of the first MAX_TAKEN. It has a virtual time up to
- * @before, and is within its cache_limit().
+ * Sends the first task of domain @leaf, which @cpu has claimed, to @cpu. If @first is not 0, the
+ * first one that does not wait for another cache, of the first MAX_TAKEN. Its virtual time is no
+ * later than @before, and within its cache_limit().
  */
 VERIFIED_ONCE u32 tree_take(u32 leaf, u32 cpu, u64 first, u64 before)
 {

@@ -36,6 +36,8 @@ POLICIES = {
 OTHERS = ("global-edf-soft", "partitioned-ff", "partitioned-wf")
 FURTHER_RIGHT = 5  # points of workload, in %
 MARGIN = "50us"  # what each task reserves more than it needs
+CPUS = 4  # in the paper
+SETS = 1000
 
 
 def ratio(point: Mapping[str, Any]) -> float:
@@ -111,7 +113,7 @@ def table(samples: Samples) -> Table:
     return ["workload %", "sets", *[POLICIES[name][0] for name in present]], rows
 
 
-def draw(samples: Samples, heading: str) -> Figure:
+def draw(samples: Samples, heading: str, cpus: int) -> Figure:
     from . import plot
 
     figure, (axis,) = plot.grid(1, 1, 5.6, 3.4)
@@ -127,7 +129,7 @@ def draw(samples: Samples, heading: str) -> Figure:
                 linewidth=2 if name == OURS else 1.3,
             )
     axis.axhline(0.5, color="black", linewidth=0.6, linestyle=":")
-    axis.set_xlabel("workload (% of 4 CPUs)")
+    axis.set_xlabel(f"workload (% of {cpus} CPUs)")
     axis.set_ylabel("success ratio")
     axis.set_ylim(-0.03, 1.03)
     figure.suptitle(heading, fontsize=10)
@@ -154,17 +156,19 @@ def read(printed: Any) -> Samples:
     return samples
 
 
-def schedulability(low: int, high: int, figure: str) -> Study:
-    """The study for tasks of low to high % of a CPU."""
+def schedulability(low: int, high: int, figure: str, cpus: int = CPUS, sets: int = SETS) -> Study:
+    """The study for tasks of low to high % of a CPU: that many sets for each workload."""
 
     def command(quick: bool) -> list[str]:
         words = ["schedulability", "--range", f"{low}-{high}", "--margin", MARGIN]
+        if cpus != CPUS:
+            words += ["--cpus", str(cpus)]
         return words + (
             ["--sets", "10", "--length", "2s", "--workload", "50,65,80,95"]
             if quick
             else [
                 "--sets",
-                os.environ.get("APLOMB_STUDY_SETS", "1000"),
+                os.environ.get("APLOMB_STUDY_SETS", str(sets)),
                 "--length",
                 "60s",
                 "--workload",
@@ -172,12 +176,13 @@ def schedulability(low: int, high: int, figure: str) -> Study:
             ]
         )
 
-    heading = f"Task sets without a missed deadline: tasks of {low} to {high} % on 4 CPUs"
+    heading = f"Task sets without a missed deadline: tasks of {low} to {high} % on {cpus} CPUs"
     return Study(
-        title=f"Hard deadlines, tasks of {low} to {high} %",
+        title=f"Hard deadlines, tasks of {low} to {high} %"
+        + (f", {cpus} CPUs" if cpus != CPUS else ""),
         figure=figure,
-        about="Random sets of periodic tasks on 4 simulated CPUs, 1000 sets for each workload "
-        "from 50 to 100 %, 60 s each; "
+        about=f"Random sets of periodic tasks on {cpus} simulated CPUs, {sets} sets for each "
+        "workload from 50 to 100 %, 60 s each; "
         f"each task needs {low} to {high} % of a CPU, its period is 1 to 100 ms. It reserves "
         f"{MARGIN} more than it needs, "
         "under each scheduler: in the simulator a kick of ours takes 1 us, the models' nothing. "
@@ -187,6 +192,6 @@ def schedulability(low: int, high: int, figure: str) -> Study:
         read=read,
         judge=lambda samples: judge(samples, low == 50),
         table=table,
-        draw=lambda samples: draw(samples, heading),
+        draw=lambda samples: draw(samples, heading, cpus),
         subject=OURS,
     )

@@ -333,9 +333,9 @@ u64 policy_wmr_room(const struct wmr_roster *r, u64 period, u64 window, u64 most
 	return wmr_room(r, period, window, most_ppm);
 }
 
-u32 policy_wmr_first(u64 period, u32 cpus)
+u32 policy_wmr_first(u64 period, u32 cpus, u64 promised_ppm)
 {
-	return wmr_first(period, cpus);
+	return wmr_first(period, cpus, promised_ppm);
 }
 
 u32 policy_wmr_number(u32 first, u32 i)

@@ -69,7 +69,7 @@ extern "C" {
     fn policy_wmr_bandwidth(runtime: u64, period: u64) -> u64;
     fn policy_wmr_promised(r: *const Roster) -> u64;
     fn policy_wmr_room(r: *const Roster, period: u64, window: u64, most_ppm: u64) -> u64;
-    fn policy_wmr_first(period: u64, cpus: u32) -> u32;
+    fn policy_wmr_first(period: u64, cpus: u32, promised_ppm: u64) -> u32;
     fn policy_wmr_number(first: u32, i: u32) -> u32;
     fn policy_wmr_offer(w: *mut Split, n: u32, cpu: i32, room: u64);
     fn policy_wmr_complete(w: *mut Split, n: u32, runtime: u64) -> bool;
@@ -91,9 +91,10 @@ pub fn bandwidth(runtime: u64, period: u64) -> u64 {
 }
 
 /// The numbers of windows to try for a reservation with `period` ns on `cpus` CPUs, in this order.
-pub fn numbers(period: u64, cpus: u32) -> impl Iterator<Item = u32> {
+/// `promised`: of all these CPUs, with the reservation, ppm of one.
+pub fn numbers(period: u64, cpus: u32, promised: u64) -> impl Iterator<Item = u32> {
     // SAFETY: both are pure arithmetic on their arguments.
-    let first = unsafe { policy_wmr_first(period, cpus) };
+    let first = unsafe { policy_wmr_first(period, cpus, promised) };
     (2..=PARTS as u32)
         .map(move |i| unsafe { policy_wmr_number(first, i) })
         .take_while(move |&n| n <= cpus)

@@ -138,8 +138,9 @@ impl Invariants {
     }
 
     /// Work conservation for all queues that any CPU may serve. A CPU that is about to pick does
-    /// not count as idle, nor does one that a higher scheduling class has. Tasks in local queues count for their own CPU only, since no other one
-    /// may take them; tasks of throttled domains do not count.
+    /// not count as idle, nor does one that a higher scheduling class has. Tasks in local queues
+    /// count for their own CPU only, since no other one may take them; tasks of throttled domains
+    /// do not count.
     fn no_cpu_idles_while_a_task_waits(&mut self, s: &State, cpu: usize, c: &Cpu) {
         let wanted = &mut self.cpus[cpu].wanted;
         let now = s.now.get();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * woke FROM TRIES - sleeps on CPU FROM, then may run anywhere and wakes up; that TRIES times. Prints
- * the CPUs on which it woke up. It asks itself, so that no other program runs meanwhile.
+ * woke FROM TRIES - sleeps on CPU FROM, then may run anywhere and wakes up; that TRIES times.
+ * Prints the CPUs on which it woke up. It looks itself, so that no other program runs meanwhile.
  */
 #define _GNU_SOURCE
 #include "lib.h"

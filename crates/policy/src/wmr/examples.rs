@@ -241,10 +241,13 @@ fn while_it_waits_for_its_window_it_may_use_what_others_leave() {
 }
 
 /// The first number of windows gives windows of 10 ms, if there are as many CPUs. Then smaller
-/// numbers are tried, then larger ones, each once.
+/// numbers are tried, then larger ones, each once. If much is promised, the smallest is first.
 #[test]
 fn numbers_of_windows() {
-    let tried = |period, cpus| numbers(period, cpus).collect::<Vec<_>>();
+    let tried = |period, cpus| numbers(period, cpus, 0).collect::<Vec<_>>();
+    let crowded = |promised| numbers(41 * MS, 4, promised).collect::<Vec<_>>();
+    assert_eq!(crowded(4 * 800_000), [4, 3, 2]);
+    assert_eq!(crowded(4 * 800_000 + 1), [2, 3, 4]);
     assert_eq!(tried(41 * MS, 2), [2]);
     assert_eq!(tried(41 * MS, 4), [4, 3, 2]);
     assert_eq!(tried(41 * MS, 16), [4, 3, 2, 5, 6, 7, 8]);

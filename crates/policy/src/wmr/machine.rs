@@ -8,7 +8,7 @@
 //! With `reclaim` each CPU has a bank (fcbs.h). A task that goes to sleep lends the rest of its
 //! budget. A task that waits for its next window draws on the bank of the CPU of its last window.
 
-use super::{numbers, Roster, Split, PARTS};
+use super::{bandwidth, numbers, Roster, Split, PARTS};
 use crate::edf::cpu::{Burst, Trace, When};
 use crate::edf::{Change, Server};
 use crate::fcbs::{Bank, Loan};
@@ -398,15 +398,33 @@ pub fn place(
 
 fn find(rosters: &[Roster], most_ppm: u64, runtime: u64, period: u64) -> Option<Split> {
     let cpus = 0..rosters.len() as i32;
-    for n in std::iter::once(1).chain(numbers(period, rosters.len() as u32)) {
+    let promised = rosters.iter().map(Roster::promised).sum::<u64>() + bandwidth(runtime, period);
+    let numbers = numbers(period, rosters.len() as u32, promised);
+    for n in std::iter::once(1).chain(numbers) {
         let mut split = Split::default();
         for cpu in cpus.clone() {
             let room = rosters[cpu as usize].room(period, period / u64::from(n), most_ppm);
             split.offer(n, cpu, room);
         }
         if split.complete(n, runtime) {
+            if n > 1 {
+                let room =
+                    |cpu: i32| rosters[cpu as usize].room(period, period / u64::from(n), most_ppm);
+                last_by_best_fit(&mut split, cpus, room);
+            }
             return Some(split);
         }
     }
     None
+}
+
+/// The last part, if it needs anything, goes to the first CPU with the least room that is enough.
+fn last_by_best_fit(split: &mut Split, cpus: std::ops::Range<i32>, room: impl Fn(i32) -> u64) {
+    let last = split.parts as usize - 1;
+    let others = &split.cpu[..last];
+    let need = split.runtime[last];
+    let fits = |&cpu: &i32| need > 0 && room(cpu) >= need && !others.contains(&cpu);
+    if let Some(cpu) = cpus.filter(fits).min_by_key(|&cpu| room(cpu)) {
+        split.cpu[last] = cpu;
+    }
 }

@@ -205,6 +205,21 @@ fn a_guarantee_is_given_beside_busy_loops() {
     }
 }
 
+/// 1.5 for each CPU, of which half are split: as many fit on 16 CPUs as on 4, for each CPU.
+#[test]
+fn as_many_guarantees_fit_on_many_cpus() {
+    for cpus in [4, 6, 8, 16] {
+        let mut sim = whole_machine(cpus);
+        for ino in 1..=cpus as u64 * 3 / 2 {
+            sim.spec(ino, guaranteed(25 * MS, 41 * MS));
+            let id = sim.start(hog(ino));
+            sim.run_until(ino * 100 * MS);
+            let state = sim.server(id).map(|(state, _)| state);
+            assert_eq!(state, Some(1), "{ino} on {cpus} CPUs");
+        }
+    }
+}
+
 /// Guarantees of all that may be reserved, beside hogs that get the rest: no deadline is missed.
 #[test]
 fn best_effort_work_breaks_no_guarantee() {
