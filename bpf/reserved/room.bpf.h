@@ -169,9 +169,9 @@ VERIFIED_ONCE int has_part_on(const struct wmr_split *plan __arg_nonnull, u32 n,
 }
 
 /*
- * The last part of @plan needs less than its CPU has room for: it goes where that is just enough, so
- * that larger rooms are left. (If the others are enough, it needs nothing.) Inline: before 7.0 calls
- * may be 8 deep.
+ * The last part of @plan needs less than its CPU has room for: it goes where that is just enough,
+ * so that larger rooms are left. (If the others are enough, it needs nothing.) Inline: before 7.0
+ * calls may be 8 deep.
  */
 static __always_inline void last_by_best_fit(struct task_struct *p, u64 period,
 					     struct wmr_split *plan)
