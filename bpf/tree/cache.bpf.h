@@ -17,9 +17,9 @@
  * 3. Bound. A CPU that passes a task over runs another one, whose virtual time grows. So after
  *    CACHE_LAG_NS of that at most, and a slice, the task is taken. One that is heavier than nice 0
  *    would run for longer for it, of nice -20 90 times as long: its lag is as much less. So each
- *    other one has CACHE_LAG_NS of CPU time and a slice at most before the task, also while all CPUs
- *    of its own cache are busy with other things. Where one cache has a loop more than another, each
- *    loop has what it is due, to that lag and a slice.
+ *    other one has CACHE_LAG_NS of CPU time and a slice at most before the task, also while all
+ *    CPUs of its own cache are busy with other things. Where one cache has a loop more than
+ *    another, each loop has what it is due, to that lag and a slice.
  *
  *    A task that wakes up is not passed over. It has little in the cache, and its work may be
  *    short: with a rule that passed over these too, tasks of 0.5 ms beside loops had a third of

@@ -3,5 +3,5 @@
 from experiments.framework.schedulability import schedulability
 
 EXPERIMENT = schedulability(
-    10, 100, figure="of no paper; Kato, Fig. 21, on more CPUs", cpus=16, sets=200
+    10, 100, figure="of no paper; Kato, Fig. 21, on more CPUs", cpus=16, sets=100
 )

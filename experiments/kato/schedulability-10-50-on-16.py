@@ -3,5 +3,5 @@
 from experiments.framework.schedulability import schedulability
 
 EXPERIMENT = schedulability(
-    10, 50, figure="of no paper; Kato, Fig. 23, on more CPUs", cpus=16, sets=200
+    10, 50, figure="of no paper; Kato, Fig. 23, on more CPUs", cpus=16, sets=100
 )
