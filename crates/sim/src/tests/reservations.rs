@@ -205,7 +205,7 @@ fn a_guarantee_is_given_beside_busy_loops() {
     }
 }
 
-/// 1.5 for each CPU, of which half are split: as many fit on 16 CPUs as on 4, for each CPU.
+/// Three for two CPUs, of which a third is split: as many fit on 16 CPUs as on 4, for each CPU.
 #[test]
 fn as_many_guarantees_fit_on_many_cpus() {
     for cpus in [4, 6, 8, 16] {
