@@ -81,7 +81,8 @@ until_true 30 has_returned $out/shortlived 0
 check protected-within-its-period "$(protection $own)" is_protected $own max
 check withdrawn-after-its-period "$(protection $own)" until_true 4 is_protected $own 0
 check withdrawn-while-it-sleeps "$(cat $out/shortlived)" has_returned $out/shortlived 0
-check protected-when-it-runs-again "" until_true 4 is_protected $own max
+until_true 20 has_returned $out/shortlived 1 # it writes to all of it, and sleeps for 6 s again
+check protected-when-it-runs-again "$(protection $own), $(cat $out/shortlived)" until_true 1 is_protected $own max
 check its-return-is-an-event "" eval 'a log --json --pid $short | grep -q "\"returned\""'
 until_true 10 is_protected $own 0 # asleep again
 echo 4M > $own/memory.reclaim
