@@ -16,6 +16,7 @@
  * reads them, and writes single words (aplomb_net_set(), link, target_ns).
  */
 #include "net/leaf.bpf.h"
+#include "net/received.bpf.h"
 #include "policy/shaper.h"
 
 char _license[] SEC("license") = "GPL";
@@ -136,6 +137,7 @@ int BPF_PROG(aplomb_net_init, struct Qdisc *sch, struct nlattr *arg, struct netl
 		return -EINVAL;
 	if (__sync_val_compare_and_swap(&owner, 0, (u64)sch))
 		return -EBUSY;
+	device = (u64)sch->dev_queue->dev;
 	forget_all();
 	return 0;
 }
@@ -169,7 +171,8 @@ void BPF_PROG(aplomb_net_reset, struct Qdisc *sch)
 SEC("struct_ops/aplomb_net_destroy")
 void BPF_PROG(aplomb_net_destroy, struct Qdisc *sch)
 {
-	__sync_val_compare_and_swap(&owner, (u64)sch, 0);
+	if (__sync_val_compare_and_swap(&owner, (u64)sch, 0) == (u64)sch)
+		device = 0;
 }
 
 struct net_set_args {

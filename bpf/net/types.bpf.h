@@ -31,20 +31,21 @@ struct sock {
 	struct sock_cgroup_data sk_cgrp_data;
 };
 
+struct net_device {
+	int ifindex;
+};
+
 struct sk_buff {
-	struct sock *sk; /* NULL: it was received and is forwarded, or the kernel made it */
-	u32 mark;        /* of its socket (SO_MARK), or by a rule of the firewall */
-	u32 priority;    /* of its socket (SO_PRIORITY) */
+	struct net_device *dev; /* where it arrived, or leaves */
+	struct sock *sk;        /* NULL: it was received and is forwarded, or the kernel made it */
+	u32 mark;               /* of its socket (SO_MARK), or by a rule of the firewall */
+	u32 priority;           /* of its socket (SO_PRIORITY) */
 	char cb[48];
 };
 
 /* How sk_buff.cb is used by a qdisc. */
 struct qdisc_skb_cb {
 	unsigned int pkt_len; /* bytes on the link, the headers of all segments included */
-};
-
-struct net_device {
-	int ifindex;
 };
 
 struct netdev_queue {
@@ -76,6 +77,11 @@ struct bpf_sk_buff_ptr {
 
 #pragma clang attribute pop
 
+/* A packet as programs of cgroups see it: the beginning. Its layout is fixed (uapi/linux/bpf.h). */
+struct __sk_buff {
+	u32 len;
+};
+
 struct Qdisc_ops {
 	int (*enqueue)(struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free);
 	struct sk_buff *(*dequeue)(struct Qdisc *sch);
@@ -85,6 +91,7 @@ struct Qdisc_ops {
 	char id[16];
 };
 
+extern void *bpf_cast_to_kern_ctx(void *context) __ksym;
 extern u32 bpf_skb_get_hash(struct sk_buff *skb) __ksym;
 extern void bpf_kfree_skb(struct sk_buff *skb) __ksym;
 extern void bpf_qdisc_skb_drop(struct sk_buff *skb, struct bpf_sk_buff_ptr *to_free) __ksym;

@@ -30,7 +30,7 @@ class Variant:
 
     @property
     def scheduler(self) -> str:
-        return "aplomb" if self.kind == "aplomb" else "eevdf"
+        return "aplomb" if self.kind.startswith("aplomb") else "eevdf"
 
 
 FIFO = Variant("fifo", "fifo")
@@ -40,6 +40,7 @@ HTB = Variant("htb", "HTB")
 HFSC = Variant("hfsc", "HFSC")
 DRR = Variant("drr", "DRR")
 APLOMB = Variant("aplomb", "aplomb")
+APLOMB_FIFO = Variant("aplomb-fifo", "aplomb, fifo leaf")  # QLinux's default
 ALL = (FIFO, FQ_CODEL, CAKE, HTB, HFSC, DRR, APLOMB)
 
 
@@ -48,12 +49,13 @@ class Link:
     """One measurement. modem_kbit, buffer: of the slow link behind; None: the interface is it.
     shaped_kbit: the rate that the interface keeps; None: none. program, load: bytes of datagrams,
     us between two (0: as fast as they are taken), and how many are handed over as one packet (1 if
-    it is left out); load None: TCP uploads. group: the program's cgroup, /program, below it, or the
-    load's."""
+    it is left out); load None: TCP uploads; program ("requests", bytes, number): a web server,
+    those bytes on average and that many a second. group: the program's cgroup, /program, below it,
+    or the load's."""
 
     name: str
     shaped_kbit: int | None
-    program: tuple[int, ...]
+    program: tuple[str | int, ...]
     load: tuple[int, ...] | None
     loads: int = 1
     weights: tuple[int, int] = (100, 100)
@@ -69,8 +71,8 @@ class Link:
         return [str(word) for word in words]
 
 
-def _sent(datagrams: tuple[int, ...]) -> str:
-    return "/".join(str(number) for number in datagrams)
+def _sent(words: tuple[str | int, ...]) -> str:
+    return "/".join(str(word) for word in words)
 
 
 def step_name(link: Link, variant: Variant) -> str:

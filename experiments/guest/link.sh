@@ -66,8 +66,9 @@ discipline() {
 			tc class add dev near parent 2: classid 2:20 drr quantum $((1600 * second / 100)) || fail "$name: no drr"
 		by_port 2: 2:10 2:20
 		;;
-	aplomb)
+	aplomb | aplomb-fifo)
 		[ "$rate" = - ] && slow=() || slow=(--rate "${rate}kbit")
+		[ $kind = aplomb ] || slow+=(--leaf fifo)
 		chrt -o 0 /job/aplomb net install near "${slow[@]}" > "$out/install" 2>&1 || fail "$name: $(< "$out/install")"
 		domain_set /program "net.weight=$first"
 		domain_set /load "net.weight=$second"
@@ -82,54 +83,83 @@ by_port() { # PARENT PROGRAM'S LOAD'S
 		tc filter add dev near parent $1 protocol all prio 2 u32 match u32 0 0 flowid $3 || fail "$name: no filters"
 }
 
-# link RATE BUFFER KIND SHAPED WEIGHTS SECONDS PROGRAM COUNT LOAD GROUP: the program and COUNT times
-# the load send for SECONDS. RATE, BUFFER: of the modem; KIND, SHAPED (a rate, or -), WEIGHTS: of
-# near. PROGRAM and LOAD: SIZE/INTERVAL_US of datagrams, or SIZE/INTERVAL_US/SEGMENTS (datagrams.c);
-# LOAD may be "bulk", a TCP upload. GROUP: the program's cgroup, program, one below it, or load.
-# Leaves what arrived: program, load, and all in bytes, with the seconds: bulk.
-link() {
-	local kind=$3 shaped=$4 weights=$5 seconds=$6 program=$7 count=$8 load=$9 group=${10} senders=() receivers=() i before since all
-	make_link "$1" "$2"
-	two_groups
-	mkdir -p "$cgroups/$group" || fail "$name: no cgroup /$group"
-	discipline "$kind" "$shaped" "$weights"
+# The two ends of link, with its variables.
+start_load() {
+	local i
 	if [ "$load" = bulk ]; then
 		far chrt -o 0 iperf3 -s -p 5201 > /dev/null &
 		receivers+=($!)
 		sleep 0.2
 		/job/enter load chrt -o 0 iperf3 -c 10.2.0.1 -p 5201 -P "$count" -t $((seconds + 10)) > "$out/bulk-said" 2>&1 &
 		senders+=($!)
-	else
-		for ((i = 0; i < count; i++)); do
-			/job/enter load chrt -o 0 /job/datagrams send 10.2.0.1 2 ${load//\// } &
-			senders+=($!)
-		done
+		return
 	fi
-	/job/enter "program=$group" chrt -o 0 /job/datagrams send 10.2.0.1 1 ${program//\// } &
+	for ((i = 0; i < count; i++)); do
+		/job/enter load chrt -o 0 /job/datagrams send 10.2.0.1 2 ${load//\// } &
+		senders+=($!)
+	done
+}
+start_program() {
+	local sends words
+	IFS=/ read -r -a words <<< "$program"
+	case $program in
+	requests/*)
+		far chrt -o 0 /job/requests receive 1 $((seconds * 1000)) 3000 > "$out/program" &
+		counts=$!
+		sleep 0.2
+		sends=(/job/requests send 10.2.0.1 1 "${words[@]:1}")
+		;;
+	first/*) sends=(ionice -c 1 -n 0 /job/stream "/dev/${words[1]}" 10.2.0.1 1) ;;
+	stream/*) sends=(/job/stream "/dev/${words[1]}" 10.2.0.1 1) ;;
+	*) sends=(/job/datagrams send 10.2.0.1 1 "${words[@]}") ;;
+	esac
+	/job/enter "program=$group" chrt -o 0 "${sends[@]}" &
 	senders+=($!)
+}
+
+# link RATE BUFFER KIND SHAPED WEIGHTS SECONDS PROGRAM COUNT LOAD GROUP: the program and COUNT times
+# the load send for SECONDS. RATE, BUFFER: of the modem; KIND, SHAPED (a rate, or -), WEIGHTS: of
+# near. PROGRAM and LOAD: SIZE/INTERVAL_US of datagrams, or SIZE/INTERVAL_US/SEGMENTS (datagrams.c);
+# LOAD may be "bulk", a TCP upload, and PROGRAM also requests/BYTES/NUMBER, a web server
+# (requests.c), or stream/DISK or first/DISK, a film from there (stream.c), its reads first in the
+# kernel's order. GROUP: the program's cgroup, program, one below it, or load. Leaves what arrived:
+# program, load, and all in bytes, with the seconds: bulk. Within a step that made the cgroups it
+# leaves them.
+link() {
+	local kind=$3 shaped=$4 weights=$5 seconds=$6 program=$7 count=$8 load=$9 group=${10} made='' senders=() receivers=() counts='' before since all
+	make_link "$1" "$2"
+	[ -d "$cgroups/program" ] || { two_groups; made=1; }
+	mkdir -p "$cgroups/$group" || fail "$name: no cgroup /$group"
+	discipline "$kind" "$shaped" "$weights"
+	start_load
+	start_program
 	sleep 2
-	# The harness runs at real-time priority, and so does what it starts until chrt. The
-	# senders stand still meanwhile, and then send at once what they are late with. So the
-	# receivers count a second later.
+	# The harness runs at real-time priority, and so does what it starts until chrt. The senders
+	# stand still meanwhile, and then send at once what they are late with. So the receivers
+	# count a second later. A web server's receiver is there first, and counts then, too.
 	before=$(passed)
 	since=${EPOCHREALTIME/./}
-	far chrt -o 0 /job/datagrams receive 1 $((seconds * 1000)) 1000 > "$out/program" &
-	receivers+=($!)
-	i=$!
+	[ -z "$at_phase" ] || $at_phase load
+	if [ -z "$counts" ]; then
+		far chrt -o 0 /job/datagrams receive 1 $((seconds * 1000)) 1000 > "$out/program" &
+		counts=$!
+	fi
+	receivers+=("$counts")
 	if [ "$load" != bulk ]; then
 		far chrt -o 0 /job/datagrams receive 2 $((seconds * 1000)) 1000 > "$out/load" &
 		wait $!
 	fi
-	wait $i
+	wait "$counts"
+	[ -z "$at_phase" ] || $at_phase after
 	all=$(($(passed) - before))
 	[ "$all" -gt 0 ] || fail "$name: nothing arrived"
 	# As many as in SECONDS, at the rate of the time between the two readings.
 	echo "$((all * seconds * 1000000 / (${EPOCHREALTIME/./} - since))) $seconds" > "$out/bulk"
 	kill -KILL "${senders[@]}" "${receivers[@]}" 2> /dev/null
 	wait "${senders[@]}" "${receivers[@]}" 2> /dev/null
-	[ "$kind" != aplomb ] || timeout 10 /job/aplomb net ls > "$out/net-ls" 2>&1
+	[[ $kind != aplomb* ]] || timeout 10 /job/aplomb net ls > "$out/net-ls" 2>&1
 	end_link
-	end_groups "$group"
+	[ -z "$made" ] || end_groups "$group"
 }
 end_groups() { # GROUP: the program's cgroup, those above it, and the load's
 	local group=$1

@@ -14,6 +14,7 @@ NAMES = (
     "qlinux/net-shares",
     "qlinux/net-packet-size",
     "qlinux/net-streaming",
+    "qlinux/cpu-and-net",
     "net/uplink",
     "net/latency",
 )
@@ -36,6 +37,18 @@ class Steps(unittest.TestCase):
                     self.assertEqual((step.words[0], len(step.words)), ("link", 11), name)
                 names = [step.name for step in (*ours, *stock)]
                 self.assertEqual(len(set(names)), len(names), name)
+
+    def test_a_film_has_the_same_disk_and_loads_under_all(self) -> None:
+        each, known = experiment.load_lab("qlinux/disk-and-net"), all_schedulers()
+        for quick in (True, False):
+            steps = [s for name in ("eevdf", "aplomb") for s in each.steps(known[name], quick)]
+            self.assertEqual(len({step.name for step in steps}), len(steps))
+            for step in steps:
+                loads = int(step.name.rpartition("-")[2])
+                self.assertEqual(list(step.words[:2]), ["on_raw_disk", "disk1"])
+                self.assertEqual("beside_readers" in step.words, loads > 0)
+                words = step.words[step.words.index("link") :]
+                self.assertEqual((len(words), words[8]), (11, str(loads)))
 
     def test_words(self) -> None:
         link = links.Link("a", None, (200, 20), None, 4, modem_kbit=1000, buffer=9)
@@ -126,6 +139,32 @@ class Judging(unittest.TestCase):
         ):
             sample = {"program": stream, "load": arrived(100), "seconds": 10}
             self.assertEqual(self.judged("qlinux/net-streaming", "32-aplomb", sample), marks)
+
+    def test_a_web_server_keeps_the_rate_that_it_has_alone(self) -> None:
+        each = experiment.load_lab("qlinux/cpu-and-net")
+
+        def server(count: int) -> dict[str, Any]:
+            waits = {"answers": 800, "median_us": 9000, "p95_us": 20_000, "most_us": 90_000}
+            return {"program": {"bytes": count} | waits, "bytes": count, "seconds": 20}
+
+        for loaded, ok in ((7_600_000, True), (7_500_000, False)):
+            samples = {
+                "aplomb": {"0-aplomb": server(8_000_000), "32-aplomb": server(loaded)},
+                "eevdf": {"one-32-fifo": server(10_000)},
+            }
+            self.assertEqual([mark.ok for mark in each.judge(samples)], [ok])
+            self.assertEqual(len(each.table(samples)[1]), 3)
+        self.assertEqual(each.judge({"aplomb": {"32-aplomb": server(1)}}), [])
+
+    def test_a_film_arrives_whole_and_in_time(self) -> None:
+        disk = {"read": 4000, "read_s": 20.0, "seconds": 20, "load": arrived(100)}
+        for film, marks in (
+            (arrived(2560, 1472, most_us=1_000_000), [True] * 3),
+            (arrived(2500, 1472, lost=1, most_us=1_001_000), [False] * 3),
+        ):
+            sample = {"program": film} | disk
+            name = "mq-deadline-aplomb-fifo-16"
+            self.assertEqual(self.judged("qlinux/disk-and-net", name, sample), marks)
 
     def test_a_call_and_its_uploads(self) -> None:
         for call, count, marks in (

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import signal
 import struct
 import subprocess
 import time
@@ -182,6 +184,44 @@ class Workloads(WithWorkloads):
             self.assertGreaterEqual(each["ms"], sum(each["parts_ms"].values()) - 0.01)
             self.assertLessEqual(sum(each["faults_of"].values()), each["major_faults"])
 
+    def received(self, receiver: list[str], sender: list[str]) -> Any:
+        """What a receiver says, that ends by itself, of a sender that begins after it."""
+        with (
+            subprocess.Popen(
+                [self.path(receiver[0]), *receiver[1:]], stdout=subprocess.PIPE, text=True
+            ) as receives,
+            # A sender ends with an error until there is a receiver.
+            subprocess.Popen(
+                ["sh", "-c", 'until "$@" 2> /dev/null; do sleep 0.1; done', "-"]
+                + [str(self.path(sender[0])), *sender[1:]],
+                start_new_session=True,
+            ) as sends,
+        ):
+            printed, _ = receives.communicate(timeout=60)
+            os.killpg(sends.pid, signal.SIGKILL)
+        return json.loads(printed)
+
+    def test_a_web_servers_answers_are_counted_whole(self) -> None:
+        m = self.received(
+            ["requests", "receive", "18431", "1500", "200"],
+            ["requests", "send", "127.0.0.1", "18431", "4000", "200"],
+        )
+        # 300 on average; the bytes of those that are cut off at both ends are counted, too.
+        self.assertTrue(100 <= m["answers"] <= 500, m)
+        self.assertGreater(m["bytes"], 16 * m["answers"])
+        self.assertTrue(0 <= m["median_us"] <= m["p95_us"] <= m["most_us"], m)
+
+    def test_a_film_is_sent_in_whole_rounds(self) -> None:
+        film = self.path("film")
+        film.write_bytes(bytes(512 << 10))  # two rounds, then from the beginning
+        m = self.received(
+            ["datagrams", "receive", "18432", "3000", "0"],
+            ["stream", str(film), "127.0.0.1", "18432"],
+        )
+        self.assertEqual((m["packets"] % 128, m["lost"]), (0, 0), m)
+        self.assertEqual(m["bytes"], 1472 * m["packets"])
+        self.assertGreater(m["packets"], 0)
+
     def test_loads_end_with_their_parent_and_may_have_sessions(self) -> None:
         for words in (["hog", "3"], ["onoff", "1000", "1000", "3"]):
             for flag, sessions in (([], 1), (["--sessions"], 3)):
@@ -226,6 +266,10 @@ class Workloads(WithWorkloads):
             ["busyloops", "5", "1"],
             ["membomb", "1", "1"],
             ["membomb", "1", "0", "1"],
+            ["requests", "send", "127.0.0.1", "1", "9838"],
+            ["requests", "send", "127.0.0.1", "1", "9838", "0"],
+            ["requests", "receive", "0", "1", "0"],
+            ["stream", "/dev/zero", "127.0.0.1"],
             ["editor", "1", "0"],
             ["editor", "1", "0", "1", "/dev/null"],
         ):

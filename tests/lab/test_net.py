@@ -20,3 +20,10 @@ class NetMiddle(harness.JobTest):
     seconds = 240
     kernel = "6.18"
     append = harness.STALLS_LATER
+
+
+class NetChanges(harness.JobTest):
+    """an interface and its domains change at random under load; no packet is left behind"""
+
+    job = "net_changes"
+    seconds = 180

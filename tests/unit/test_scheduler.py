@@ -164,7 +164,7 @@ class Stages(unittest.TestCase):
     def test_every_job_of_the_lab_is_a_stage(self) -> None:
         jobs = {file.stem for file in (stage.REPOSITORY / "tests/lab/guest").glob("*.sh")}
         # Sourced by other jobs.
-        jobs -= {"lib", "disk_lib", "memory_lib", "net_queues", "tree", "units"} | {
+        jobs -= {"lib", "disk_lib", "memory_lib", "net_lib", "net_queues", "tree", "units"} | {
             job for job in jobs if job.startswith("domain_")
         }
         jobs -= {"jobs"}  # runs several

@@ -52,7 +52,7 @@ pub use disk::DiskCounts;
 pub use domain::{Domain, DomainChange, DomainSetting};
 pub use event::Event;
 pub use memory::MemoryCounts;
-pub use qdisc::{queue_id, LeafOrder, LinkRate, PacketNode, Qdisc, SelectBy, Selector};
+pub use qdisc::{queue_id, LeafOrder, LinkRate, PacketNode, Qdisc, Received, SelectBy, Selector};
 pub use scheduler::Scheduler;
 pub use types::{
     comm_text, flags, limits, DirtyLimits, DiskShares, ExitInfo, Matcher, OrderedDisk, Owner,

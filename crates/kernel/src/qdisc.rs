@@ -6,9 +6,10 @@
 //! (`aplomb_net::journal`).
 
 use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::Link;
+use libbpf_rs::{Link, MapCore, MapFlags};
 
 use crate::facts::Machine;
 use crate::scheduler::{call, quietly};
@@ -89,10 +90,20 @@ pub struct PacketNode {
     pub most_ns: u64,
 }
 
+/// What the sockets of a cgroup's processes received through an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Received {
+    /// The id of the cgroup, those below it not included.
+    pub domain: u64,
+    /// Since the qdisc was loaded, with the headers of IP.
+    pub bytes: u64,
+}
+
 /// The loaded qdisc of one interface.
 pub struct Qdisc {
     // dropped first: the kernel must not find a kind whose programs go away
     link: Option<Link>,
+    received: Option<Link>,
     skel: QdiscSkel<'static>,
 }
 
@@ -131,6 +142,7 @@ impl Qdisc {
             }
             let mut qdisc = Self {
                 link: None,
+                received: None,
                 skel: open.load()?,
             };
             qdisc.set_link(link);
@@ -151,6 +163,32 @@ impl Qdisc {
                 std::ptr::write_volatile(&raw mut bss.target_ns, target);
             }
         }
+    }
+
+    /// From now on count what arrives, by the domain whose sockets take it. `cgroups`: the root of
+    /// the cgroup tree. It ends with this object, or with the process, in whatever way that ends.
+    ///
+    /// # Errors
+    /// The kernel has no programs of cgroups (CONFIG_CGROUP_BPF), or as many as it takes.
+    pub fn count_received(&mut self, cgroups: BorrowedFd<'_>) -> Result<(), LoadError> {
+        let program = &self.skel.progs.aplomb_net_received;
+        self.received = Some(quietly(|| program.attach_cgroup(cgroups.as_raw_fd()))?);
+        Ok(())
+    }
+
+    /// The domains that have received something: the 1,024 that did last. None: it is not counted.
+    pub fn received(&self) -> Option<Vec<Received>> {
+        self.received.as_ref()?;
+        let map = &self.skel.maps.received;
+        let line = |key: Vec<u8>| {
+            let of_cpus = map.lookup_percpu(&key, MapFlags::ANY).ok()??;
+            let number = |bytes: &[u8]| bytes.try_into().map(u64::from_ne_bytes).ok();
+            Some(Received {
+                domain: number(&key)?,
+                bytes: of_cpus.iter().filter_map(|b| number(b)).sum(),
+            })
+        };
+        Some(map.keys().filter_map(line).collect())
     }
 
     /// Set the weight of a domain, 1 to 10,000, and its ceiling, bytes a second (0: none), by its

@@ -19,7 +19,9 @@ pub use disk::{ClassTimes, DiskAccount, DiskChange, DiskTime, DiskTimes};
 pub use domain::{DomainLine, DomainTable, MemoryAccount, ParkLine};
 pub use memory::{MemoryCounts, MemoryLine, MemoryStatus, MemoryTable};
 pub use names::{Cpu, EventKind, Part, ServerState};
-pub use net::{NetAsk, NetCounts, NetDomain, NetLeaf, NetLine, NetQueue, NetWanted, MAX_OVERHEAD};
+pub use net::{
+    NetAsk, NetCounts, NetDomain, NetLeaf, NetLine, NetQueue, NetReceived, NetWanted, MAX_OVERHEAD,
+};
 
 /// Version of the protocol. A request of another version is refused.
 pub const VERSION: u32 = 1;

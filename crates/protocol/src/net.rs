@@ -84,6 +84,18 @@ pub struct NetLine {
     pub without_node: u64,
     pub domains: Vec<NetDomain>,
     pub queues: Vec<NetQueue>,
+    /// None: what arrives is not counted.
+    #[serde(default)]
+    pub received: Option<Vec<NetReceived>>,
+}
+
+/// What the sockets of a domain's own processes received through an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetReceived {
+    /// The id of the cgroup.
+    pub cgid: u64,
+    /// Since the interface was installed, with the headers of IP.
+    pub bytes: u64,
 }
 
 /// What one domain sent through an interface, with the domains below it, since the interface was

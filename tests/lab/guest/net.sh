@@ -1,14 +1,9 @@
 # Tests the order of packets: shares by domain, delay, room, and that an interface gets back what it
 # had, however the daemon ends. One CPU; a veth pair whose other end is in a network namespace.
 . /job/guest/lib.sh
+. /job/guest/net_lib.sh
 
-far() { ip netns exec far "$@"; }
-kind() { tc -j qdisc show dev "${1:-near}" root | jq -r '.[0].kind // "none"'; }
-# The kernel rounds the times down each time that it takes what it has printed.
-options() { tc -j qdisc show dev "$1" root | jq -c '.[0] | del(.handle, .refcnt, .options.target, .options.interval)'; }
-is_ours() { [[ $(kind "${1:-near}") = aplomb.* ]]; }
-is_kind() { [ "$(kind "$2")" = "$1" ]; } # KIND INTERFACE
-no_ops() { ! bpftool struct_ops show | grep -q aplomb_net; }
+no_ops() { ! { bpftool struct_ops show && bpftool cgroup show $cgroups; } | grep -q aplomb_net; }
 fails() { ! "$@"; }
 a_has() { # PATTERN ARGUMENT…: what aplomb prints
 	local pattern=$1
@@ -19,10 +14,6 @@ sent_by() { # DOMAIN FIELD: of interface near
 	local id
 	id=$(stat -c %i "$cgroups/$1")
 	a net ls --json | jq ".[] | select(.interface == \"near\").domains[] | select(.cgid == $id).$2"
-}
-flood() { # DOMAIN PORT SIZE [INTERVAL_US]: a sender there
-	enter_domain "$1" $programs/datagrams send 10.9.0.2 "$2" "$3" ${4:+"$4"} &
-	pids+=($!)
 }
 count() { # MS PORT…: what comes to each port in MS, into $out/came.PORT
 	local ms=$1 port waiting=()
@@ -36,13 +27,8 @@ count() { # MS PORT…: what comes to each port in MS, into $out/came.PORT
 came() { jq ".$2" "$out/came.$1"; } # PORT FIELD
 part() { echo $((1000 * $1 / ($1 + $2))); }  # A B: thousandths that A is of both
 
-modprobe -a veth dummy sch_fq_codel sch_htb
-ip netns add far
-ip link add near type veth peer name across netns far
-ip addr add 10.9.0.1/24 dev near
-ip link set near up
-ip -n far addr add 10.9.0.2/24 dev across
-ip -n far link set across up
+modprobe -a dummy sch_fq_codel sch_htb
+make_pair
 ip link add spare type dummy
 ip link set spare up
 mkdir -p $cgroups/{a,b,film,deep/1/2/3/4/5/6/7/8} /etc/aplomb
@@ -121,6 +107,34 @@ end_all
 check a-ceiling-holds "$(came 1 packets) of 1200 packets" within 1180 "$(came 1 packets)" 1215
 check the-others-have-the-rest "$(came 2 packets) of 4798 packets" within 4700 "$(came 2 packets)" 4815
 a domain set a net.max=none
+
+say "what arrives is counted by domain"
+received_by() { # DOMAIN: bytes, by interface near
+	local id
+	id=$(stat -c %i "$cgroups/$1")
+	a net ls --json | jq "[.[] | select(.interface == \"near\").received[] | select(.cgid == $id).bytes] | add // 0"
+}
+receive_in() { # DOMAIN PORT WORD…: a receiver there; the words send to it, 200 datagrams a second
+	local domain=$1 port=$2
+	shift 2
+	enter_domain "$domain" $programs/datagrams receive "$port" 2000 > "$out/came.$port" &
+	sleep 0.2
+	"$@" chrt -o 0 $programs/datagrams send 10.9.0.1 "$port" 1000 5000 &
+	pids+=($!)
+}
+receive_in a 7 far
+receive_in deep/1/2 8 far
+receive_in b 9 env # over the loopback
+sleep 3
+end_all
+counts() { # DOMAIN PORT: what its receiver has seen, headers included, and perhaps two more
+	local all=$((1028 * $(came "$2" packets)))
+	[ "$(came "$2" packets)" -gt 100 ] && within $all "$(received_by "$1")" $((all + 2 * 1028))
+}
+check received "$(received_by a) bytes, $(cat "$out/came.7")" counts a 7
+check received-below "$(received_by deep/1/2) bytes, $(cat "$out/came.8")" counts deep/1/2 8
+check by-another-interface "$(received_by b) bytes, $(cat "$out/came.9")" [ "$(received_by b)" = 0 ]
+check the-one-above-has-it-too "$(a net ls)" eval "a net ls | grep -q '^/deep  .* 0\.[1-9] MiB$'"
 
 . /job/guest/net_queues.sh
 

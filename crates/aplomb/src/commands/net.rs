@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use aplomb_domain::Tree;
+use aplomb_memory::Bytes;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::table::{self, table};
@@ -15,7 +16,9 @@ use crate::client::Client;
 use crate::daemon::net::restore;
 use crate::exit::{Exit, Failure};
 use crate::explain::rough;
-use crate::protocol::{Answer, Ask, NetAsk, NetCounts, NetDomain, NetLine, NetQueue, NetWanted};
+use crate::protocol::{
+    Answer, Ask, NetAsk, NetCounts, NetDomain, NetLine, NetQueue, NetReceived, NetWanted,
+};
 
 mod queues;
 
@@ -129,6 +132,18 @@ fn paths(root: &Path) -> BTreeMap<u64, String> {
     found
 }
 
+const COLUMNS: [&str; 9] = [
+    "domain",
+    ">weight",
+    ">max",
+    ">sent",
+    ">waiting",
+    ">drops",
+    ">delay",
+    ">at most",
+    ">received",
+];
+
 fn text(net: &NetLine, paths: &BTreeMap<u64, String>) -> String {
     let rate = net.rate.map_or("no limit".into(), aplomb_spec::format_rate);
     let mut head = format!("{}: rate {rate}, {}", net.interface, net.leaf.name());
@@ -141,11 +156,15 @@ fn text(net: &NetLine, paths: &BTreeMap<u64, String>) -> String {
             net.without_node
         );
     }
-    let mut table = table(&[
-        "domain", ">weight", ">max", ">sent", ">packets", ">waiting", ">dropped", ">delay",
-        ">at most",
-    ]);
-    let mut rows: Vec<Row> = net.domains.iter().map(|d| domain(d, paths)).collect();
+    let mut table = table(&COLUMNS);
+    let mut received = received(net, paths);
+    let domains = net.domains.iter();
+    let mut rows: Vec<Row> = domains.map(|d| domain(d, paths, &mut received)).collect();
+    rows.extend(
+        received
+            .into_iter()
+            .map(|(path, bytes)| receiver(path, bytes)),
+    );
     rows.extend(net.queues.iter().map(|q| queue(q, paths)));
     rows.sort_by(|a, b| (&a.domain, &a.queue).cmp(&(&b.domain, &b.queue)));
     let taken: String = rows.iter().filter_map(|row| row.takes.clone()).collect();
@@ -153,6 +172,34 @@ fn text(net: &NetLine, paths: &BTreeMap<u64, String>) -> String {
         table.add_row(row.cells);
     }
     format!("{head}\n{}{taken}", table::text(&table))
+}
+
+/// What each domain received, with those below it, by its path. They are those that sent something,
+/// those whose sockets received, and those above these. What a cgroup received that is gone is the
+/// root's.
+fn received<'a>(net: &NetLine, paths: &'a BTreeMap<u64, String>) -> BTreeMap<&'a str, u64> {
+    let of_path = |r: &NetReceived| (paths.get(&r.cgid).map_or("/", String::as_str), r.bytes);
+    let own: Vec<(&str, u64)> = net.received.iter().flatten().map(of_path).collect();
+    let sent = net.domains.iter().filter_map(|d| paths.get(&d.cgid));
+    let mut sums: BTreeMap<&str, u64> = sent.map(|path| (path.as_str(), 0)).collect();
+    // of a receiver, as of a sender, those above it, too: their paths end before a slash
+    let ends = |path: &'a str| {
+        path.match_indices('/')
+            .map(|(at, _)| at)
+            .chain([path.len()])
+    };
+    let with_above = |path: &'a str| ends(path).skip(1).map(|end| (&path[..end], 0));
+    sums.extend(own.iter().flat_map(|(path, _)| with_above(path)));
+    for (path, sum) in &mut sums {
+        let below = format!("{}/", path.trim_end_matches('/'));
+        let counts = |p: &str| p == *path || p.starts_with(&below);
+        *sum = own
+            .iter()
+            .filter(|(p, _)| counts(p))
+            .map(|(_, bytes)| bytes)
+            .sum();
+    }
+    sums
 }
 
 /// A row of the table. A queue's is below its domain's.
@@ -164,13 +211,28 @@ struct Row {
     takes: Option<String>,
 }
 
-fn domain(d: &NetDomain, paths: &BTreeMap<u64, String>) -> Row {
+/// What it received is taken out of `received`.
+fn domain(d: &NetDomain, paths: &BTreeMap<u64, String>, received: &mut BTreeMap<&str, u64>) -> Row {
     let domain = name(d.cgid, paths);
     let max = d.max.map_or("-".into(), aplomb_spec::format_rate);
+    let received = received.remove(domain.as_str());
     Row {
-        cells: cells(domain.clone(), d.weight, max, &d.counts),
+        cells: cells(domain.clone(), d.weight, max, &d.counts, received),
         domain,
         queue: String::new(),
+        takes: None,
+    }
+}
+
+/// A domain that has sent nothing.
+fn receiver(domain: &str, bytes: u64) -> Row {
+    let mut cells = vec!["-".to_owned(); COLUMNS.len()];
+    cells[0] = domain.into();
+    cells[COLUMNS.len() - 1] = Bytes(bytes).to_string();
+    Row {
+        domain: domain.into(),
+        queue: String::new(),
+        cells,
         takes: None,
     }
 }
@@ -188,22 +250,28 @@ fn queue(q: &NetQueue, paths: &BTreeMap<u64, String>) -> Row {
     Row {
         domain,
         queue: q.queue.clone(),
-        cells: cells(shown, q.weight, "-".into(), &q.counts),
+        cells: cells(shown, q.weight, "-".into(), &q.counts, None),
         takes,
     }
 }
 
-fn cells(name: String, weight: u32, max: String, counts: &NetCounts) -> Vec<String> {
+fn cells(
+    name: String,
+    weight: u32,
+    max: String,
+    counts: &NetCounts,
+    received: Option<u64>,
+) -> Vec<String> {
     vec![
         name,
         weight.to_string(),
         max,
-        aplomb_memory::Bytes(counts.sent_bytes).to_string(),
-        counts.sent_packets.to_string(),
+        Bytes(counts.sent_bytes).to_string(),
         counts.packets.to_string(),
         counts.dropped.to_string(),
         rough(counts.mean_delay_ns),
         rough(counts.most_delay_ns),
+        received.map_or("-".into(), |bytes| Bytes(bytes).to_string()),
     ]
 }
 
@@ -258,6 +326,7 @@ mod tests {
                 most_delay_ns: 20_000_000,
             },
         };
+        let received = |cgid, bytes| NetReceived { cgid, bytes };
         let net = NetLine {
             interface: "eth0".into(),
             index: 2,
@@ -274,8 +343,14 @@ mod tests {
                 mark: Some(16),
                 ..NetQueue::default()
             }],
+            received: Some(vec![
+                received(7, 1 << 20),
+                received(8, 3 << 20),
+                received(5, 2 << 20),
+            ]),
         };
-        let paths = BTreeMap::from([(1, "/".into()), (7, "/media".into())]);
+        let paths = [(1, "/"), (7, "/media"), (8, "/media/x/y"), (4, "/m")];
+        let paths = BTreeMap::from(paths.map(|(id, path)| (id, path.into())));
         let text = text(&net, &paths);
         assert!(text.starts_with("eth0: rate 40Mbit, fair\n"), "{text}");
         let rows: Vec<&str> = text.lines().skip(2).collect();
@@ -283,6 +358,14 @@ mod tests {
         assert!(rows[1].starts_with("/ "), "{text}");
         assert!(rows[2].starts_with("/media "), "{text}");
         assert!(rows[3].starts_with("/media:v "), "{text}");
+        assert!(rows[4].starts_with("/media/x  "), "{text}");
+        assert!(rows[5].starts_with("/media/x/y  "), "{text}");
+        // with those below; the root's has that of a cgroup that is gone
+        let right = [" -", "6.0 MiB", "4.0 MiB", " -", "3.0 MiB", "3.0 MiB"];
+        assert!(
+            right.iter().zip(&rows).all(|(end, row)| row.ends_with(end)),
+            "{text}"
+        );
         let takes = "/media:v takes: priority 6, mark 0x10, attached sockets";
         assert_eq!(rows.last(), Some(&takes), "{text}");
         assert!(text.lines().all(|l| l.len() <= 80), "{text}");

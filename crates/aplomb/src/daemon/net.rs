@@ -20,6 +20,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+use aplomb_domain::Tree;
 use aplomb_kernel::{LeafOrder, LinkRate, Qdisc};
 use aplomb_net::journal::{self, Entry};
 use aplomb_net::{interfaces, kind_of, segments, NetError, Qdiscs, Watch};
@@ -228,6 +229,9 @@ impl Net {
         let mut qdisc = Qdisc::load(index, &kind, order_of(wanted.leaf), link)
             .map_err(|e| Refusal::new(Code::Failed, e.to_string()))?;
         self.settings.apply(&mut qdisc, &NetSettings::default());
+        if let Err(e) = count_received(&mut qdisc) {
+            warn!("what arrives at {name} is not counted: {e:#}");
+        }
         self.keep()
             .map_err(|e| Refusal::new(Code::Failed, format!("the keeper: {e}")))?;
         let before = before.filter(|root| root.was_set);
@@ -345,6 +349,11 @@ impl Net {
         all.map(|installed| line::line(installed, &self.settings))
             .collect()
     }
+}
+
+fn count_received(qdisc: &mut Qdisc) -> anyhow::Result<()> {
+    let root = std::fs::File::open(Tree::system()?.root())?;
+    Ok(qdisc.count_received(root.as_fd())?)
 }
 
 fn order_of(leaf: NetLeaf) -> LeafOrder {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use aplomb_kernel::{queue_id, PacketNode};
+use aplomb_kernel::{queue_id, PacketNode, Received};
 
 use super::{Installed, NetSettings};
-use crate::protocol::{NetCounts, NetDomain, NetLine, NetQueue};
+use crate::protocol::{NetCounts, NetDomain, NetLine, NetQueue, NetReceived};
 
 /// Domains of one interface in an answer: as many as the kernel side has weights for.
 const MAX_LISTED: usize = 4096;
@@ -22,6 +22,17 @@ pub fn line(installed: &Installed, settings: &NetSettings) -> NetLine {
         without_node: installed.qdisc.without_node(),
         domains: domains.map(|node| domain(&node)).collect(),
         queues: queues(installed.qdisc.queues(), settings),
+        received: installed
+            .qdisc
+            .received()
+            .map(|all| all.into_iter().map(received).collect()),
+    }
+}
+
+fn received(by: Received) -> NetReceived {
+    NetReceived {
+        cgid: by.domain,
+        bytes: by.bytes,
     }
 }
 
