@@ -88,7 +88,8 @@ struct sk_buff *BPF_PROG(aplomb_net_dequeue, struct Qdisc *sch)
 	if (!sch->q.qlen)
 		return NULL;
 	now = bpf_ktime_get_ns();
-	hsfq_release(&queue, now);
+	if (hsfq_late(&queue))
+		hsfq_release(&queue, now);
 	if (!shaper_is_open(&link, now)) {
 		wait_until(sch, hsfq_first(&queue) ? link.next : hsfq_late(&queue));
 		return NULL;

@@ -67,6 +67,10 @@
  *    (sfq.h 2), as they were when it came. So it goes past the heaps, and no tag changes. If
  *    another packet comes meanwhile, it takes its place in its leaf first, as if it had done so at
  *    once. Not where there was ever a ceiling, whose clock counts each packet.
+ *
+ * 8. Counts are kept where the packets were, so a packet costs the same at any depth. The one that
+ *    reads them adds up what is below a node. A node that is forgotten leaves its counts to its
+ *    parent.
  */
 #ifndef APLOMB_POLICY_HSFQ_H
 #define APLOMB_POLICY_HSFQ_H
@@ -116,7 +120,7 @@ struct hsfq_node {
 	u32 flow;
 	u32 is_leaf;
 	struct shaper ceiling; /* its rate is 0: none */
-	/* so far, with what is below it */
+	/* so far; of a leaf, or of those that were below it and are forgotten (8) */
 	u64 sent_bytes, sent_packets;
 	u64 dropped;  /* packets that did not fit, or waited for too long (codel.h) */
 	u64 delay_ns; /* of all packets that were sent, summed */
@@ -351,8 +355,8 @@ static inline u32 hsfq_pop(struct hsfq *q, u32 leaf)
 	return slot;
 }
 
-/* Counts a packet at @n: it was sent after @delay ns, or dropped. */
-static inline void hsfq_count_at(struct hsfq_node *n, bool is_sent, u32 bytes, u64 delay)
+/* Counts a packet of the leaf @n: it was sent after @delay ns, or dropped. */
+static inline void hsfq_count(struct hsfq_node *n, bool is_sent, u32 bytes, u64 delay)
 {
 	if (!is_sent) {
 		n->dropped++;
@@ -365,28 +369,10 @@ static inline void hsfq_count_at(struct hsfq_node *n, bool is_sent, u32 bytes, u
 		n->most_ns = delay;
 }
 
-/* The same at @leaf and above it, of a packet that has no place in the tree. */
-static inline policy_own_frame void hsfq_count_up(struct hsfq *q, u32 leaf, bool is_sent, u32 bytes,
-						  u64 delay)
-{
-	policy_takes_stack(48);
-	u32 i = leaf, k;
-
-	policy_for(k, 0, HSFQ_LEVELS)
-	{
-		struct hsfq_node *n = hsfq_node(q, i);
-
-		hsfq_count_at(n, is_sent, bytes, delay);
-		if (!n->up)
-			break;
-		i = n->up;
-	}
-}
-
 /* A packet was not admitted to @leaf. */
 static inline void hsfq_refused(struct hsfq *q, u32 leaf)
 {
-	hsfq_count_up(q, leaf, false, 0, 0);
+	hsfq_node(q, leaf)->dropped++;
 }
 
 /*
@@ -400,9 +386,9 @@ static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 sl
 	u32 bytes = hsfq_packet(q, slot)->bytes, i = leaf, k;
 	u64 delay = now - hsfq_packet(q, slot)->since;
 
+	hsfq_count(hsfq_node(q, leaf), is_sent, bytes, delay);
 	if (q->alone) {
 		q->alone = 0;
-		hsfq_count_up(q, leaf, is_sent, bytes, delay);
 		return;
 	}
 	policy_for(k, 0, HSFQ_LEVELS)
@@ -411,7 +397,6 @@ static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 sl
 
 		n->packets--;
 		n->held -= hsfq_counts(bytes);
-		hsfq_count_at(n, is_sent, bytes, delay);
 		if (!n->up)
 			break;
 		up = hsfq_node(q, n->up);
@@ -474,16 +459,19 @@ static inline void hsfq_set_ceiling(struct hsfq *q, u32 i, u64 rate)
 	hsfq_node(q, i)->ceiling.rate = rate;
 }
 
-/* Node @i is free. Returns what was its parent. */
-static inline u32 hsfq_forget(struct hsfq *q, u32 i)
+/* Node @i, which has a parent and no members, is free. Its counts are its parent's (8). */
+static inline void hsfq_forget(struct hsfq *q, u32 i)
 {
-	struct hsfq_node *n = hsfq_node(q, i);
-	u32 up = n->up;
+	struct hsfq_node *n = hsfq_node(q, i), *up = hsfq_node(q, n->up);
 
-	if (up)
-		hsfq_node(q, up)->children--;
+	up->children--;
+	up->sent_bytes += n->sent_bytes;
+	up->sent_packets += n->sent_packets;
+	up->dropped += n->dropped;
+	up->delay_ns += n->delay_ns;
+	if (up->most_ns < n->most_ns)
+		up->most_ns = n->most_ns;
 	__builtin_memset(n, 0, sizeof(*n));
-	return up;
 }
 
 #endif /* APLOMB_POLICY_HSFQ_H */

@@ -254,18 +254,15 @@ impl Qdisc {
             // SAFETY: it is valid, and any bytes are; what is torn is a count
             unsafe { std::ptr::read_volatile(n) }
         };
+        let mut nodes: Vec<raw::hsfq_node> =
+            all.iter().take(bss.nodes as usize + 1).map(read).collect();
+        add_up(&mut nodes);
         let mut found = Vec::new();
-        for (i, node) in all.iter().enumerate().skip(1) {
-            if i > bss.nodes as usize {
-                break;
-            }
-            if i == LEAF_OF_REST {
-                continue; // of many domains: `without_node` has its packets
-            }
-            let node = read(node);
-            let above = all.get(node.up as usize).map(read);
-            if is_wanted(&node) {
-                found.push(line(&node, above.filter(|_| node.up > 1)));
+        for (i, node) in nodes.iter().enumerate().skip(1) {
+            // of many domains: `without_node` has its packets
+            if i != LEAF_OF_REST && is_wanted(node) {
+                let above = nodes.get(node.up as usize).filter(|_| node.up > 1);
+                found.push(line(node, above));
             }
         }
         found
@@ -300,7 +297,30 @@ fn check(result: i32, doing: &'static str) -> Result<(), KernelError> {
     }
 }
 
-fn line(node: &raw::hsfq_node, above: Option<raw::hsfq_node>) -> PacketNode {
+/// From now on each node's counts include those of the nodes below it (bpf/policy/hsfq.h 8).
+fn add_up(nodes: &mut [raw::hsfq_node]) {
+    /// As HSFQ_LEVELS: what is torn is no endless way.
+    const LEVELS: usize = 20;
+    for own in nodes.to_vec().iter().skip(1) {
+        if own.sent_packets == 0 && own.dropped == 0 {
+            continue;
+        }
+        let mut up = own.up as usize;
+        for _ in 0..LEVELS {
+            let Some(n) = nodes.get_mut(up).filter(|_| up > 0) else {
+                break;
+            };
+            n.sent_bytes += own.sent_bytes;
+            n.sent_packets += own.sent_packets;
+            n.dropped += own.dropped;
+            n.delay_ns += own.delay_ns;
+            n.most_ns = n.most_ns.max(own.most_ns);
+            up = n.up as usize;
+        }
+    }
+}
+
+fn line(node: &raw::hsfq_node, above: Option<&raw::hsfq_node>) -> PacketNode {
     PacketNode {
         domain: node.domain,
         above: above.map(|n| n.domain),
@@ -329,6 +349,26 @@ fn target_ns(rate: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_are_added_up_whatever_the_order_of_the_nodes() {
+        let node = |up, packets: u64| raw::hsfq_node {
+            up,
+            sent_packets: packets,
+            sent_bytes: 100 * packets,
+            most_ns: packets,
+            dropped: u64::from(packets == 0),
+            ..Default::default()
+        };
+        // 1 is the root; 3 is below 4, and 2 below 3
+        let mut nodes = vec![node(0, 0), node(0, 1), node(3, 5), node(4, 0), node(1, 7)];
+        nodes.push(node(999, 3)); // torn
+        add_up(&mut nodes);
+        let sent: Vec<u64> = nodes.iter().map(|n| n.sent_packets).collect();
+        assert_eq!(sent[1..], [13, 5, 5, 12, 3]);
+        let rest = (nodes[1].sent_bytes, nodes[1].most_ns, nodes[1].dropped);
+        assert_eq!(rest, (1300, 7, 1));
+    }
 
     #[test]
     fn ids_of_queues_are_apart() {

@@ -16,7 +16,7 @@ struct Raw([u8; 0]);
 /// Some fields of a node (`struct hsfq_node`), by their offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// In the node and below it.
+    /// That wait.
     pub packets: u32,
     /// Of the room, bytes.
     pub held: u32,
@@ -110,7 +110,8 @@ impl Hsfq {
         (leaf > 0).then_some((leaf, bytes))
     }
 
-    /// What node `i` has counted.
+    /// What node `i` has counted. `packets` and `held` include the nodes below it; the others are
+    /// its own packets, and those of nodes below it that are forgotten.
     pub fn counts(&self, i: u32) -> Counts {
         let [size, offsets @ ..] = unsafe { policy_layout_hsfq_node };
         let node = unsafe { policy_hsfq_node(self.0.as_ptr(), i) };

@@ -116,7 +116,8 @@ as_nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 fg() { chrt -o 0 "$@"; } # WORD…: runs an ordinary task to its end
 value() { sed -n "s/.*\b$1=\([0-9]*\).*/\1/p" <<< "$2"; } # NAME TEXT: the number after NAME=
 end_all() { # kills everything that bg started
-	[ ${#pids[@]} = 0 ] || kill -KILL "${pids[@]}" 2> /dev/null
+	[ ${#pids[@]} -gt 0 ] || return 0 # `wait` without a pid would wait for the daemon, too
+	kill -KILL "${pids[@]}" 2> /dev/null
 	wait "${pids[@]}" 2> /dev/null
 	pids=()
 }

@@ -269,6 +269,14 @@ fn six_leaves(weights: &[u32]) -> Hsfq {
     q
 }
 
+/// Bytes that the nodes of `six_leaves` sent, and packets that they dropped.
+fn totals(q: &Hsfq) -> (u64, u64) {
+    let all = (1..16).map(|i| q.counts(i));
+    all.fold((0, 0), |(sent, dropped), c| {
+        (sent + c.sent_bytes, dropped + c.dropped)
+    })
+}
+
 proptest! {
     /// Each admitted packet leaves once, in the order of its leaf; all counts agree with a model.
     #[test]
@@ -332,7 +340,7 @@ proptest! {
                 }
             }
             prop_assert!(held <= ROOM);
-            prop_assert_eq!((root.sent_bytes, root.dropped), (sent, dropped));
+            prop_assert_eq!(totals(&q), (sent, dropped));
         }
         prop_assert_eq!(q.counts(ROOT).packets, 0);
     }
@@ -435,6 +443,7 @@ proptest! {
                     prop_assert_eq!(a, b);
                 }
             }
+            prop_assert_eq!(totals(&kept), totals(&forgets));
         }
     }
 }
