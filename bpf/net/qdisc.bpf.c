@@ -78,9 +78,40 @@ static __always_inline void wait_until(struct Qdisc *sch, u64 when)
 	bpf_qdisc_watchdog_schedule(sch, when, 0);
 }
 
+/* Takes the first packet of @leaf. NULL: it was dropped, as it is too old and need not be @sent. */
+static __always_inline struct sk_buff *first_packet(struct Qdisc *sch, u32 leaf, u64 now, bool sent)
+{
+	struct hsfq_node *n = hsfq_node(&queue, leaf);
+	u32 slot = hsfq_pop(&queue, leaf), bytes = hsfq_packet(&queue, slot)->bytes;
+	u64 waited = now - hsfq_packet(&queue, slot)->since;
+	struct packet_slot *at = bpf_map_lookup_elem(&packets, &slot);
+	struct sk_buff *skb = NULL;
+
+	/* CoDel has to see each packet */
+	if (!drop_old || !codel_drops(&n->codel, waited, now, target_ns, !n->first))
+		sent = true;
+	if (at)
+		skb = bpf_kptr_xchg(&at->skb, skb);
+	hsfq_charge(&queue, leaf, slot, sent && skb, now);
+	hsfq_free(&queue, slot);
+	sch->q.qlen--;
+	sch->qstats.backlog -= bytes;
+	if (!skb)
+		return NULL;
+	if (sent) {
+		shaper_sent(&link, bytes, now);
+		bpf_qdisc_bstats_update(sch, skb);
+		return skb;
+	}
+	sch->qstats.drops++;
+	bpf_kfree_skb(skb);
+	return NULL;
+}
+
 SEC("struct_ops/aplomb_net_dequeue")
 struct sk_buff *BPF_PROG(aplomb_net_dequeue, struct Qdisc *sch)
 {
+	struct sk_buff *skb;
 	u64 now;
 	u32 k;
 
@@ -94,37 +125,20 @@ struct sk_buff *BPF_PROG(aplomb_net_dequeue, struct Qdisc *sch)
 		wait_until(sch, hsfq_first(&queue) ? link.next : hsfq_late(&queue));
 		return NULL;
 	}
+	/* most packets (policy/hsfq.h 7): not by the loop, which costs more than it does for one */
+	if (queue.alone) {
+		skb = first_packet(sch, queue.leaf_of_alone, now, false);
+		if (skb)
+			return skb;
+	}
 	bpf_for(k, 0, DROPS_AT_ONCE + 1) {
-		u32 leaf = hsfq_first(&queue), slot, bytes;
-		struct hsfq_node *n = hsfq_node(&queue, leaf);
-		struct sk_buff *skb = NULL;
-		struct packet_slot *at;
-		u64 waited;
-		bool is_sent;
+		u32 leaf = hsfq_first(&queue);
 
 		if (!leaf)
 			break;
-		slot = hsfq_pop(&queue, leaf);
-		bytes = hsfq_packet(&queue, slot)->bytes;
-		waited = now - hsfq_packet(&queue, slot)->since;
-		is_sent = !drop_old || !codel_drops(&n->codel, waited, now, target_ns, !n->first) ||
-			  k == DROPS_AT_ONCE;
-		at = bpf_map_lookup_elem(&packets, &slot);
-		if (at)
-			skb = bpf_kptr_xchg(&at->skb, skb);
-		hsfq_charge(&queue, leaf, slot, is_sent && skb, now);
-		hsfq_free(&queue, slot);
-		sch->q.qlen--;
-		sch->qstats.backlog -= bytes;
-		if (!skb)
-			continue;
-		if (is_sent) {
-			shaper_sent(&link, bytes, now);
-			bpf_qdisc_bstats_update(sch, skb);
+		skb = first_packet(sch, leaf, now, k == DROPS_AT_ONCE);
+		if (skb)
 			return skb;
-		}
-		sch->qstats.drops++;
-		bpf_kfree_skb(skb);
 	}
 	wait_until(sch, hsfq_late(&queue));
 	return NULL;
