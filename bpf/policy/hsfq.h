@@ -157,17 +157,15 @@ static inline u32 hsfq_counts(u32 bytes)
 }
 
 /*
- * Is there room for a packet of @bytes at @leaf (4)? room(leaf) is linear in room(root), so it is
- * found on the way up: room(leaf) = part * room(at) - less, part in 1/2^16.
+ * Do @bytes fit into the room of @leaf (4)? room(leaf) is linear in room(root), so it is found on
+ * the way up: room(leaf) = part * room(at) - less, part in 1/2^16.
  */
-static inline policy_own_frame bool hsfq_admit(struct hsfq *q, u32 leaf, u32 bytes)
+static inline policy_own_frame bool hsfq_fits(struct hsfq *q, u32 leaf, u32 bytes)
 {
 	policy_takes_stack(48);
 	u64 part = 1 << 16, less = 0;
 	u32 i = leaf, k, held = hsfq_node(q, leaf)->held;
 
-	if (!hsfq_node(q, HSFQ_ROOT)->packets)
-		return true; /* the tree is empty: this takes room from no member */
 	policy_for(k, 0, HSFQ_LEVELS)
 	{
 		struct hsfq_node *n = hsfq_node(q, i);
@@ -180,6 +178,12 @@ static inline policy_own_frame bool hsfq_admit(struct hsfq *q, u32 leaf, u32 byt
 		i = up;
 	}
 	return part * HSFQ_ROOM >= less + ((u64)held + hsfq_counts(bytes)) * (1 << 16);
+}
+
+/* Is there room for a packet of @bytes at @leaf? In an empty tree it takes none from any member. */
+static inline bool hsfq_admit(struct hsfq *q, u32 leaf, u32 bytes)
+{
+	return !hsfq_node(q, HSFQ_ROOT)->packets || hsfq_fits(q, leaf, bytes);
 }
 
 /* A free slot for a packet. Never 0 after hsfq_admit(): the room has a slot for each packet. */
@@ -375,22 +379,13 @@ static inline void hsfq_refused(struct hsfq *q, u32 leaf)
 	hsfq_node(q, leaf)->dropped++;
 }
 
-/*
- * The packet in @slot, which was popped from @leaf, is sent at @now (@is_sent), or dropped. A
- * dropped packet costs its domain nothing.
- */
-static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 slot, bool is_sent,
-						u64 now)
+/* A packet of @bytes has left @leaf, and all nodes above it. */
+static inline policy_own_frame void hsfq_leave(struct hsfq *q, u32 leaf, u32 bytes, bool is_sent,
+					       u64 now)
 {
 	policy_takes_stack(96);
-	u32 bytes = hsfq_packet(q, slot)->bytes, i = leaf, k;
-	u64 delay = now - hsfq_packet(q, slot)->since;
+	u32 i = leaf, k;
 
-	hsfq_count(hsfq_node(q, leaf), is_sent, bytes, delay);
-	if (q->alone) {
-		q->alone = 0;
-		return;
-	}
 	policy_for(k, 0, HSFQ_LEVELS)
 	{
 		struct hsfq_node *n = hsfq_node(q, i), *up;
@@ -417,6 +412,21 @@ static inline policy_own_frame void hsfq_charge(struct hsfq *q, u32 leaf, u32 sl
 		}
 		i = n->up;
 	}
+}
+
+/*
+ * The packet in @slot, which was popped from @leaf, is sent at @now (@is_sent), or dropped. A
+ * dropped packet costs its domain nothing.
+ */
+static inline void hsfq_charge(struct hsfq *q, u32 leaf, u32 slot, bool is_sent, u64 now)
+{
+	const struct hsfq_packet *p = hsfq_packet(q, slot);
+
+	hsfq_count(hsfq_node(q, leaf), is_sent, p->bytes, now - p->since);
+	if (q->alone)
+		q->alone = 0;
+	else
+		hsfq_leave(q, leaf, p->bytes, is_sent, now);
 }
 
 /* May node @i be given to another domain or flow (5)? The root may not. */
