@@ -234,7 +234,7 @@ fn functions_that_loop_in_a_loop_take_their_stack_at_once() {
     );
     check(
         include_bytes!(concat!(env!("OUT_DIR"), "/qdisc.bpf.o")),
-        &["heap_merge", "hsfq_charge"],
+        &["heap_merge", "hsfq_leave"],
     );
 }
 
