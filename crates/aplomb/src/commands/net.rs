@@ -176,10 +176,13 @@ fn text(net: &NetLine, paths: &BTreeMap<u64, String>) -> String {
 
 /// What each domain received, with those below it, by its path. They are those that sent something,
 /// those whose sockets received, and those above these. What a cgroup received that is gone is the
-/// root's.
+/// root's. Nothing if it is not counted.
 fn received<'a>(net: &NetLine, paths: &'a BTreeMap<u64, String>) -> BTreeMap<&'a str, u64> {
+    let Some(all) = &net.received else {
+        return BTreeMap::new();
+    };
     let of_path = |r: &NetReceived| (paths.get(&r.cgid).map_or("/", String::as_str), r.bytes);
-    let own: Vec<(&str, u64)> = net.received.iter().flatten().map(of_path).collect();
+    let own: Vec<(&str, u64)> = all.iter().map(of_path).collect();
     let sent = net.domains.iter().filter_map(|d| paths.get(&d.cgid));
     let mut sums: BTreeMap<&str, u64> = sent.map(|path| (path.as_str(), 0)).collect();
     // of a receiver, as of a sender, those above it, too: their paths end before a slash
@@ -327,7 +330,7 @@ mod tests {
             },
         };
         let received = |cgid, bytes| NetReceived { cgid, bytes };
-        let net = NetLine {
+        let mut net = NetLine {
             interface: "eth0".into(),
             index: 2,
             rate: Some(40_000_000),
@@ -351,7 +354,16 @@ mod tests {
         };
         let paths = [(1, "/"), (7, "/media"), (8, "/media/x/y"), (4, "/m")];
         let paths = BTreeMap::from(paths.map(|(id, path)| (id, path.into())));
-        let text = text(&net, &paths);
+        let counted = text(&net, &paths);
+        net.received = None;
+        let uncounted = text(&net, &paths);
+        let ends = uncounted
+            .lines()
+            .skip(2)
+            .take(4)
+            .map(|row| row.ends_with(" -"));
+        assert_eq!(ends.filter(|is_none| *is_none).count(), 4, "{uncounted}");
+        let text = counted;
         assert!(text.starts_with("eth0: rate 40Mbit, fair\n"), "{text}");
         let rows: Vec<&str> = text.lines().skip(2).collect();
         assert!(rows[0].starts_with("(gone: 9)"), "{text}");
