@@ -78,11 +78,17 @@ static __always_inline void wait_until(struct Qdisc *sch, u64 when)
 	bpf_qdisc_watchdog_schedule(sch, when, 0);
 }
 
-/* Takes the first packet of @leaf. NULL: it was dropped, as it is too old and need not be @sent. */
-static __always_inline struct sk_buff *first_packet(struct Qdisc *sch, u32 leaf, u64 now, bool sent)
+/*
+ * Takes the first packet of @leaf. NULL: it was dropped, as it is too old and need not be @sent.
+ * @alone: it is that packet (policy/hsfq.h 7), a constant, so that the verifier does not follow the
+ * way through the tree once more.
+ */
+static __always_inline struct sk_buff *first_packet(struct Qdisc *sch, u32 leaf, u64 now, bool sent,
+						    bool alone)
 {
 	struct hsfq_node *n = hsfq_node(&queue, leaf);
-	u32 slot = hsfq_pop(&queue, leaf), bytes = hsfq_packet(&queue, slot)->bytes;
+	u32 slot = alone ? queue.alone : hsfq_pop(&queue, leaf);
+	u32 bytes = hsfq_packet(&queue, slot)->bytes;
 	u64 waited = now - hsfq_packet(&queue, slot)->since;
 	struct packet_slot *at = bpf_map_lookup_elem(&packets, &slot);
 	struct sk_buff *skb = NULL;
@@ -92,7 +98,10 @@ static __always_inline struct sk_buff *first_packet(struct Qdisc *sch, u32 leaf,
 		sent = true;
 	if (at)
 		skb = bpf_kptr_xchg(&at->skb, skb);
-	hsfq_charge(&queue, leaf, slot, sent && skb, now);
+	if (alone)
+		hsfq_charge_alone(&queue, leaf, slot, sent && skb, now);
+	else
+		hsfq_charge(&queue, leaf, slot, sent && skb, now);
 	hsfq_free(&queue, slot);
 	sch->q.qlen--;
 	sch->qstats.backlog -= bytes;
@@ -125,9 +134,9 @@ struct sk_buff *BPF_PROG(aplomb_net_dequeue, struct Qdisc *sch)
 		wait_until(sch, hsfq_first(&queue) ? link.next : hsfq_late(&queue));
 		return NULL;
 	}
-	/* most packets (policy/hsfq.h 7): not by the loop, which costs more than it does for one */
+	/* most packets: not by the loop, which costs more than it does for one */
 	if (queue.alone) {
-		skb = first_packet(sch, queue.leaf_of_alone, now, false);
+		skb = first_packet(sch, queue.leaf_of_alone, now, false, true);
 		if (skb)
 			return skb;
 	}
@@ -136,7 +145,7 @@ struct sk_buff *BPF_PROG(aplomb_net_dequeue, struct Qdisc *sch)
 
 		if (!leaf)
 			break;
-		skb = first_packet(sch, leaf, now, k == DROPS_AT_ONCE);
+		skb = first_packet(sch, leaf, now, k == DROPS_AT_ONCE, false);
 		if (skb)
 			return skb;
 	}

@@ -414,19 +414,26 @@ static inline policy_own_frame void hsfq_leave(struct hsfq *q, u32 leaf, u32 byt
 	}
 }
 
+/* hsfq_charge() of the packet that is alone. */
+static inline void hsfq_charge_alone(struct hsfq *q, u32 leaf, u32 slot, bool is_sent, u64 now)
+{
+	const struct hsfq_packet *p = hsfq_packet(q, slot);
+
+	hsfq_count(hsfq_node(q, leaf), is_sent, p->bytes, now - p->since);
+	q->alone = 0;
+}
+
 /*
  * The packet in @slot, which was popped from @leaf, is sent at @now (@is_sent), or dropped. A
  * dropped packet costs its domain nothing.
  */
 static inline void hsfq_charge(struct hsfq *q, u32 leaf, u32 slot, bool is_sent, u64 now)
 {
-	const struct hsfq_packet *p = hsfq_packet(q, slot);
+	bool is_alone = q->alone;
 
-	hsfq_count(hsfq_node(q, leaf), is_sent, p->bytes, now - p->since);
-	if (q->alone)
-		q->alone = 0;
-	else
-		hsfq_leave(q, leaf, p->bytes, is_sent, now);
+	hsfq_charge_alone(q, leaf, slot, is_sent, now);
+	if (!is_alone)
+		hsfq_leave(q, leaf, hsfq_packet(q, slot)->bytes, is_sent, now);
 }
 
 /* May node @i be given to another domain or flow (5)? The root may not. */
