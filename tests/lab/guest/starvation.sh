@@ -122,8 +122,8 @@ sysctl -q kernel.sched_autogroup_enabled=1
 end_all
 bg setsid $hog 1000
 sleep 8 # each has to wait once
-# A turn of one of them counts as 4 s of the loop's, so both have the CPU for up to 4 s at a time. In
-# three such rounds, at any point of one, the loop has 10 s of 24 at least.
+# A turn of one of them counts as 4 s of the loop's, so both have the CPU for up to 4 s at a time.
+# In 24 s, from any point of such a round on, the loop has 10 s at least.
 loop_of_its_own a-session-of-1000-too "beside 1,000 loops of one session" 400000 600000 24000
 check it-waits-for-a-round-at-most "$r" within 0 "$(value gap_ms "$r")" 4500
 check no-task-of-the-1000-starves "" attached
