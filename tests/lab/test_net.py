@@ -23,7 +23,7 @@ class NetMiddle(harness.JobTest):
 
 
 class NetChanges(harness.JobTest):
-    """an interface and its domains change at random under load; no packet is left behind"""
+    """an interface and its domains change under load; no packet is left behind"""
 
     job = "net_changes"
     seconds = 180

@@ -115,7 +115,6 @@ check none-stays-in-memory "$filled, then $(packets)" until_true 5 is_as_before
 
 say "another network namespace"
 install
-before=$(ip -d -j link show $near | jq '.[0].gso_max_segs')
 ip link set $near netns far
 check we-see-that-it-is-gone "" until_true 5 grep -q "interface $near is gone" $daemon_log
 is_gone() { [ "$(a net ls --json | jq length)" = 0 ]; }
